@@ -1,1 +1,28 @@
-//! Under construction.
+//! What a claim is, and what a backend must promise.
+//!
+//! This crate holds the nouns of [bandog](https://docs.rs/bandog) and the traits that a backend
+//! implements: [`Leases`] (try, renew, release, ring) and [`Inspect`] (who holds what). Everything else,
+//! such as waiting, queues, the watchdog and re-entry, is written once above it, in `bandog-sync`.
+//! [`Memory`] is the reference backend. Nothing here opens a socket.
+//!
+//! Users of locks need the `bandog` crate only; this one is for those who write a backend.
+
+mod bell;
+mod claim;
+mod clock;
+mod error;
+mod fence;
+mod inspect;
+mod key;
+mod leases;
+mod memory;
+
+pub use bell::{Bell, Ringer};
+pub use claim::{Claim, ClaimId, ClientId, Kind, MAX_TTL, MIN_TTL, check_ttl};
+pub use clock::{Clock, Moment};
+pub use error::{Error, ErrorKind, Result};
+pub use fence::{Fence, Fences};
+pub use inspect::{Inspect, Pattern, Row};
+pub use key::{Key, MAX_KEY_LEN};
+pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
+pub use memory::Memory;

@@ -1,0 +1,99 @@
+//! Who asks for what.
+
+use std::{fmt, num::NonZeroU32, time::Duration};
+
+use uuid::Uuid;
+
+use crate::{Error, Key, Result};
+
+/// The shortest ttl of a lease.
+pub const MIN_TTL: Duration = Duration::from_millis(100);
+/// The longest ttl of a lease: 365 days.
+pub const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Checks that a ttl is between [`MIN_TTL`] and [`MAX_TTL`]; `what` names the value in the error.
+///
+/// # Errors
+/// `Misused` with the value and what is allowed.
+pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
+    if (MIN_TTL..=MAX_TTL).contains(&ttl) {
+        return Ok(ttl);
+    }
+    Err(Error::misused(format!("{what} is {ttl:?}; it takes 100 ms to 365 days")))
+}
+
+/// One client: a UUID of version 8, so that tools can tell it from Redisson's, which are of version 4.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(Uuid);
+
+impl ClientId {
+    /// A new client's id, from the operating system's randomness.
+    pub fn random() -> Self {
+        Self(Uuid::new_v8(*Uuid::new_v4().as_bytes()))
+    }
+
+    /// Whether the text of an owner (`uuid:number`) was made by a bandog client.
+    pub fn made(owner: &str) -> bool {
+        let Some((uuid, number)) = owner.split_once(':') else {
+            return false;
+        };
+        number.parse::<u64>().is_ok() && Uuid::parse_str(uuid).is_ok_and(|uuid| uuid.get_version_num() == 8)
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_hyphenated().fmt(f)
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// One claim of one client, printed `uuid:number`: Redisson's owner field.
+///
+/// No two claims ever share an id. It is what makes every retry, lost reply and dropped future harmless.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimId {
+    /// The client that claims.
+    pub client: ClientId,
+    /// Grows with every claim of that client.
+    pub number: u64,
+}
+
+impl fmt::Display for ClaimId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.client, self.number)
+    }
+}
+
+impl fmt::Debug for ClaimId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What kind of lock is claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One holder at a time, in no promised order between clients.
+    Mutex,
+}
+
+/// A wish to hold a key for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// What is claimed.
+    pub key: Key,
+    /// Who claims.
+    pub id: ClaimId,
+    /// As what.
+    pub kind: Kind,
+    /// For how long, if nobody renews it.
+    pub ttl: Duration,
+    /// How many fences a grant reserves, one for each turn that the client may give within itself.
+    pub fences: NonZeroU32,
+}

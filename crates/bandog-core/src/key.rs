@@ -1,0 +1,64 @@
+//! The name of a lock.
+
+use std::{fmt, sync::Arc};
+
+use crate::{Error, Result};
+
+/// The longest name of a lock, in bytes of UTF-8.
+pub const MAX_KEY_LEN: usize = 1024;
+
+/// The name of a lock: 1 to [`MAX_KEY_LEN`] bytes of UTF-8 without control characters.
+///
+/// Names are compared byte for byte: `a` and `A` are two locks. Cloning is cheap.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// `Misused` for a name that is empty, longer than [`MAX_KEY_LEN`] bytes or has a control character.
+    ///
+    /// ```
+    /// use bandog_core::Key;
+    /// assert_eq!(Key::new("orders")?.as_str(), "orders");
+    /// assert!(Key::new("").is_err());
+    /// # Ok::<(), bandog_core::Error>(())
+    /// ```
+    pub fn new(name: impl AsRef<str>) -> Result<Self> {
+        let name = name.as_ref();
+        if name.is_empty() {
+            return Err(Error::misused("the name of a lock is empty; it takes 1 to 1024 bytes"));
+        }
+        if name.len() > MAX_KEY_LEN {
+            let start: String = name.chars().take(32).collect();
+            return Err(Error::misused(format!(
+                "the name of a lock that starts with {start:?} has {} bytes; at most {MAX_KEY_LEN} are allowed",
+                name.len()
+            )));
+        }
+        if let Some(control) = name.chars().find(|c| c.is_control()) {
+            return Err(Error::misused(format!(
+                "the name of a lock {name:?} has the control character {control:?}; only printable text is allowed"
+            )));
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}
