@@ -1,0 +1,101 @@
+//! Waiting for a fact, never for a time.
+
+use std::fmt::Debug;
+use std::panic::Location;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Short enough that a test does not notice, long enough that a spin does not starve the thing it waits for.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What a check may answer: a `bool`, an `Option` or a `Result`.
+pub trait Fact {
+    /// What the waiter gets once the fact holds.
+    type Value;
+
+    /// The value, or what was seen instead.
+    ///
+    /// # Errors
+    /// When the fact does not hold yet; the text goes into the panic at the deadline.
+    fn settle(self) -> Result<Self::Value, String>;
+}
+
+impl Fact for bool {
+    type Value = ();
+
+    fn settle(self) -> Result<(), String> {
+        self.then_some(()).ok_or_else(|| "false".into())
+    }
+}
+
+impl<T> Fact for Option<T> {
+    type Value = T;
+
+    fn settle(self) -> Result<T, String> {
+        self.ok_or_else(|| "None".into())
+    }
+}
+
+impl<T, E: Debug> Fact for Result<T, E> {
+    type Value = T;
+
+    fn settle(self) -> Result<T, String> {
+        self.map_err(|seen| format!("{seen:?}"))
+    }
+}
+
+/// Asks again and again until the fact holds, and returns its value.
+///
+/// # Panics
+/// When the fact does not hold within `within`; the message names the caller and what was seen last.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// let start = Instant::now();
+/// bandog_testkit::eventually(Duration::from_secs(1), || start.elapsed().as_millis() > 5);
+/// ```
+#[track_caller]
+pub fn eventually<F: Fact>(within: Duration, mut fact: impl FnMut() -> F) -> F::Value {
+    let caller = Location::caller();
+    let start = Instant::now();
+    loop {
+        match fact().settle() {
+            Ok(value) => return value,
+            Err(seen) if start.elapsed() >= within => give_up(within, caller, &seen),
+            Err(_) => thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// [`eventually`] for a fact that has to be awaited.
+///
+/// It counts tokio's time, so it works under a paused clock too.
+///
+/// # Panics
+/// When the fact does not hold within `within`.
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let mut left = 3;
+/// bandog_testkit::eventually_async(Duration::from_secs(1), async || { left -= 1; left == 0 }).await;
+/// # }
+/// ```
+#[track_caller]
+pub fn eventually_async<F: Fact>(within: Duration, mut fact: impl AsyncFnMut() -> F) -> impl Future<Output = F::Value> {
+    let caller = Location::caller();
+    async move {
+        let start = tokio::time::Instant::now();
+        loop {
+            match fact().await.settle() {
+                Ok(value) => return value,
+                Err(seen) if start.elapsed() >= within => give_up(within, caller, &seen),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+fn give_up(within: Duration, caller: &Location<'_>, seen: &str) -> ! {
+    panic!("the fact awaited at {caller} did not hold within {within:?}; last seen: {seen}")
+}

@@ -1,0 +1,50 @@
+//! Children that cannot outlive the test process.
+//!
+//! A test process may be killed outright, and then no destructor runs.
+//! So each child asks the kernel to be killed when its parent dies.
+//! The kernel means the parent *thread*, and a test's thread ends with its test.
+//! Therefore one thread, which never ends, starts every child.
+
+use std::io;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+
+/// Starts `program` so that it dies with this process.
+///
+/// `setpriv` sets the death signal and then becomes the program, so the pid is the program's own.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
+
+/// Spawns from the thread that never ends.
+pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+    let (reply, answer) = sync_channel(1);
+    KEEPER.lock().unwrap_or_else(PoisonError::into_inner).send(Job { command, reply }).map_err(io::Error::other)?;
+    answer.recv().map_err(io::Error::other)?
+}
+
+struct Job {
+    command: Command,
+    reply: SyncSender<io::Result<Child>>,
+}
+
+static KEEPER: LazyLock<Mutex<Sender<Job>>> = LazyLock::new(|| {
+    let (jobs, inbox) = channel();
+    thread::Builder::new()
+        .name("testkit-keeper".into())
+        .spawn(move || keep(&inbox))
+        .expect("a thread for the children");
+    Mutex::new(jobs)
+});
+
+/// The sender is static, so this loop ends only with the process.
+fn keep(inbox: &Receiver<Job>) {
+    for Job { mut command, reply } in inbox {
+        // A caller that no longer listens drops the child's handle, and the child still dies with us.
+        let _ = reply.send(command.spawn());
+    }
+}

@@ -1,0 +1,289 @@
+//! Child processes that a test can watch and signal.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{eventually, keeper};
+
+/// A child process with piped input and output, killed on drop and when the test process dies.
+///
+/// Every method panics when it fails, and says what the child printed.
+///
+/// ```
+/// use std::process::Command;
+/// use std::time::Duration;
+/// use bandog_testkit::Process;
+/// let mut command = Command::new("sh");
+/// command.args(["-c", "echo ready; read word; echo got $word >&2"]);
+/// let mut process = Process::spawn(&command);
+/// process.stdout_line("ready", Duration::from_secs(5));
+/// process.write_line("bone");
+/// assert_eq!(process.stderr_line("got", Duration::from_secs(5)), "got bone");
+/// assert!(process.wait(Duration::from_secs(5)).success());
+/// ```
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    stdout: Arc<Lines>,
+    stderr: Arc<Lines>,
+}
+
+impl Process {
+    /// Starts the command; its arguments, variables and directory are taken over, its three streams become pipes.
+    ///
+    /// A variable that the command removes is removed, but `env_clear` cannot be seen and is not honoured.
+    #[must_use]
+    #[track_caller]
+    pub fn spawn(command: &Command) -> Self {
+        let name = format!("{command:?}");
+        let mut child = keeper::spawn(kept(command)).unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        let stdout = Lines::collect(child.stdout.take().expect("stdout is piped"));
+        let stderr = Lines::collect(child.stderr.take().expect("stderr is piped"));
+        Self { name, child, stdout, stderr }
+    }
+
+    /// The child's pid.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the next line on stdout that contains `needle`, and returns it.
+    ///
+    /// Each call goes on behind the line that the last one found.
+    #[track_caller]
+    pub fn stdout_line(&self, needle: &str, within: Duration) -> String {
+        self.line(&self.stdout, needle, within)
+    }
+
+    /// [`stdout_line`](Self::stdout_line) on stderr.
+    #[track_caller]
+    pub fn stderr_line(&self, needle: &str, within: Duration) -> String {
+        self.line(&self.stderr, needle, within)
+    }
+
+    /// All lines on stdout so far.
+    #[must_use]
+    pub fn stdout(&self) -> Vec<String> {
+        self.stdout.read().all.clone()
+    }
+
+    /// All lines on stderr so far.
+    #[must_use]
+    pub fn stderr(&self) -> Vec<String> {
+        self.stderr.read().all.clone()
+    }
+
+    /// Writes a line to the child's stdin.
+    #[track_caller]
+    pub fn write_line(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("stdin is still open");
+        writeln!(stdin, "{line}").expect("write to the child");
+    }
+
+    /// Closes the child's stdin.
+    pub fn close_stdin(&mut self) {
+        self.child.stdin = None;
+    }
+
+    /// Sends a signal.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// Kills it as a crash would, without waiting.
+    #[track_caller]
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Stops it, and waits until it stands still.
+    #[track_caller]
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        eventually(Duration::from_secs(5), || state(self.pid()) == Some('T'));
+    }
+
+    /// Lets it go on.
+    #[track_caller]
+    pub fn cont(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Asks it to end.
+    #[track_caller]
+    pub fn term(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Interrupts it, as Ctrl-C does.
+    #[track_caller]
+    pub fn int(&self) {
+        self.signal(Signal::INT);
+    }
+
+    /// How it ended, if it did.
+    #[track_caller]
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("ask for the exit status")
+    }
+
+    /// Waits until it ended and all that it printed was read.
+    #[track_caller]
+    pub fn wait(&mut self, within: Duration) -> ExitStatus {
+        let until = Instant::now() + within;
+        let status = loop {
+            match self.try_wait() {
+                Some(status) => break status,
+                None if Instant::now() >= until => self.fail("did not end", within),
+                None => thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        // A descendant may keep the pipes open, so this wait has the same bound.
+        self.stdout.until_closed(until);
+        self.stderr.until_closed(until);
+        status
+    }
+
+    #[track_caller]
+    fn line(&self, lines: &Lines, needle: &str, within: Duration) -> String {
+        match lines.next(needle, Instant::now() + within) {
+            Some(line) => line,
+            None => self.fail(&format!("did not print {needle:?}"), within),
+        }
+    }
+
+    #[track_caller]
+    fn fail(&self, what: &str, within: Duration) -> ! {
+        panic!(
+            "{} (pid {}) {what} within {within:?}\n--- stdout\n{}\n--- stderr\n{}",
+            self.name,
+            self.pid(),
+            self.stdout().join("\n"),
+            self.stderr().join("\n"),
+        )
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A failure here means that it is dead already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to any process.
+///
+/// # Panics
+/// When there is no such process.
+#[track_caller]
+pub fn send(pid: u32, signal: Signal) {
+    let target = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let target = target.unwrap_or_else(|| panic!("{pid} is no pid"));
+    kill_process(target, signal).unwrap_or_else(|error| panic!("{signal:?} to {pid}: {error}"));
+}
+
+/// The kernel's letter for a process's state, such as `S` asleep, `T` stopped, `Z` dead and not yet waited for.
+#[must_use]
+pub fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the state may itself contain spaces and brackets.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Whether a process runs or could run again; one that is dead and only not waited for is not alive.
+#[must_use]
+pub fn is_alive(pid: u32) -> bool {
+    !matches!(state(pid), None | Some('Z' | 'X'))
+}
+
+/// The same command, wrapped so that it dies with us.
+fn kept(command: &Command) -> Command {
+    let mut kept = keeper::command(command.get_program());
+    kept.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => kept.env(key, value),
+            None => kept.env_remove(key),
+        };
+    }
+    if let Some(dir) = command.get_current_dir() {
+        kept.current_dir(dir);
+    }
+    kept
+}
+
+/// Lines of one pipe, read by a thread so that the child never blocks on a full pipe.
+#[derive(Debug, Default)]
+struct Lines {
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    all: Vec<String>,
+    /// Lines before this one were handed out or passed over.
+    next: usize,
+    closed: bool,
+}
+
+impl Lines {
+    fn collect(pipe: impl Read + Send + 'static) -> Arc<Self> {
+        let lines = Arc::new(Self::default());
+        let writer = Arc::clone(&lines);
+        thread::spawn(move || writer.fill(pipe));
+        lines
+    }
+
+    fn fill(&self, pipe: impl Read) {
+        for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            self.read().all.push(line);
+            self.changed.notify_all();
+        }
+        self.read().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn next(&self, needle: &str, until: Instant) -> Option<String> {
+        let mut seen = self.read();
+        loop {
+            let unread = seen.next..seen.all.len();
+            if let Some(at) = unread.into_iter().find(|&at| seen.all[at].contains(needle)) {
+                seen.next = at + 1;
+                return Some(seen.all[at].clone());
+            }
+            if seen.closed || Instant::now() >= until {
+                return None;
+            }
+            seen = self.sleep(seen, until);
+        }
+    }
+
+    fn until_closed(&self, until: Instant) {
+        let mut seen = self.read();
+        while !seen.closed && Instant::now() < until {
+            seen = self.sleep(seen, until);
+        }
+    }
+
+    fn sleep<'a>(&self, seen: MutexGuard<'a, Seen>, until: Instant) -> MutexGuard<'a, Seen> {
+        let left = until.saturating_duration_since(Instant::now());
+        let woken = self.changed.wait_timeout(seen, left);
+        woken.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn read(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

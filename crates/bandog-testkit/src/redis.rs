@@ -1,0 +1,265 @@
+//! A Redis of the test's own.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddrV4;
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::port::Port;
+use crate::resp::{RawRedis, Reply};
+use crate::wire::Wire;
+use crate::{eventually, keeper, process};
+
+/// A loaded machine may need a second; a start that takes longer has failed.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+
+/// A `redis-server` on a port of its own, which keeps nothing on disk and dies with the test.
+///
+/// Every method panics when it fails, since a test can do nothing better.
+///
+/// ```no_run
+/// use bandog_testkit::{RedisServer, Reply};
+/// let redis = RedisServer::start();
+/// redis.cmd(&["SET", "k", "v"]);
+/// redis.restart();
+/// assert_eq!(redis.cmd(&["GET", "k"]), Reply::Nil);
+/// ```
+#[derive(Debug)]
+pub struct RedisServer {
+    port: Port,
+    dir: TempDir,
+    args: Vec<String>,
+    child: Mutex<Option<Child>>,
+}
+
+impl RedisServer {
+    /// Starts a server and waits until it answers, some 15 ms.
+    #[must_use]
+    #[track_caller]
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with more arguments, such as `&["--requirepass", "x"]`.
+    #[must_use]
+    #[track_caller]
+    pub fn start_with(args: &[&str]) -> Self {
+        let server = Self {
+            port: Port::reserve(),
+            dir: tempfile::Builder::new().prefix("bandog-redis-").tempdir().expect("a directory for redis-server"),
+            args: args.iter().map(ToString::to_string).collect(),
+            child: Mutex::new(None),
+        };
+        server.launch();
+        server
+    }
+
+    /// The port, the same across restarts.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddrV4 {
+        self.port.addr()
+    }
+
+    /// `redis://127.0.0.1:PORT`, without a password even if there is one.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.addr())
+    }
+
+    /// The server's pid.
+    #[must_use]
+    #[track_caller]
+    pub fn pid(&self) -> u32 {
+        self.child().as_ref().expect("the server was killed").id()
+    }
+
+    /// Kills the server as a crash would; its port is refused until [`restart`](Self::restart).
+    pub fn kill(&self) {
+        let Some(mut child) = self.child().take() else {
+            return;
+        };
+        child.kill().expect("kill redis-server");
+        child.wait().expect("wait for redis-server");
+    }
+
+    /// Kills the server if it runs, and starts it again on the same port: empty, and without its scripts.
+    #[track_caller]
+    pub fn restart(&self) {
+        self.kill();
+        self.launch();
+    }
+
+    /// Stops the server; connections stay, new ones are accepted by the kernel, and nothing is answered.
+    #[track_caller]
+    pub fn pause(&self) {
+        let pid = self.pid();
+        process::send(pid, Signal::STOP);
+        eventually(READY_WITHIN, || process::state(pid) == Some('T'));
+    }
+
+    /// Lets a stopped server go on.
+    #[track_caller]
+    pub fn resume(&self) {
+        process::send(self.pid(), Signal::CONT);
+    }
+
+    /// A bad wire in front of this server.
+    #[must_use]
+    #[track_caller]
+    pub fn wire(&self) -> Wire {
+        Wire::to(self.addr())
+    }
+
+    /// A raw connection that stays open, already authenticated if the server wants a password.
+    #[must_use]
+    #[track_caller]
+    pub fn client(&self) -> RawRedis {
+        self.dial().expect("a connection to redis-server")
+    }
+
+    /// Sends one command on a connection of its own, past every wire.
+    #[track_caller]
+    pub fn cmd(&self, args: &[&str]) -> Reply {
+        self.client().cmd(args).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+    }
+
+    /// All keys, in order.
+    #[must_use]
+    #[track_caller]
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = self.cmd(&["KEYS", "*"]).texts();
+        keys.sort();
+        keys
+    }
+
+    /// A hash, in order; empty when there is no such key.
+    #[must_use]
+    #[track_caller]
+    pub fn hash(&self, key: &str) -> BTreeMap<String, String> {
+        let fields = self.cmd(&["HGETALL", key]).texts();
+        let pairs = fields.chunks_exact(2);
+        pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+    }
+
+    /// A key's remaining life in milliseconds, as `PTTL` says it: -1 without expiry, -2 without key.
+    #[must_use]
+    #[track_caller]
+    pub fn pttl(&self, key: &str) -> i64 {
+        self.cmd(&["PTTL", key]).int()
+    }
+
+    /// How often a command was called since the start or `CONFIG RESETSTAT`, such as `evalsha` or `client|list`.
+    #[must_use]
+    #[track_caller]
+    pub fn calls(&self, command: &str) -> u64 {
+        let stats = self.cmd(&["INFO", "commandstats"]);
+        let head = format!("cmdstat_{command}:calls=");
+        let line = stats.text().lines().find_map(|line| line.strip_prefix(&head));
+        line.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
+    }
+
+    /// Forgets all scripts, as a fail-over may.
+    #[track_caller]
+    pub fn flush_scripts(&self) {
+        assert_eq!(self.cmd(&["SCRIPT", "FLUSH"]).text(), "OK");
+    }
+
+    /// Closes every other client's connection, from the server's side.
+    #[track_caller]
+    pub fn kill_clients(&self) {
+        let mut client = self.client();
+        for kind in ["normal", "pubsub"] {
+            let killed = client.cmd(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"]);
+            assert!(matches!(killed, Ok(Reply::Int(_))), "{killed:?}");
+        }
+    }
+
+    #[track_caller]
+    fn launch(&self) {
+        let child = self.spawn().unwrap_or_else(|error| {
+            panic!("cannot start redis-server ({error}); `cargo xtask test` installs what the tests need")
+        });
+        *self.child() = Some(child);
+        eventually(READY_WITHIN, || self.ask_if_ready());
+    }
+
+    fn spawn(&self) -> io::Result<Child> {
+        if !is_installed("redis-server") {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let log = File::create(self.log_path())?;
+        let mut command = keeper::command("redis-server");
+        command
+            .args(["--bind", "127.0.0.1", "--port", &self.port().to_string()])
+            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
+            .args(["--protected-mode", "no", "--enable-debug-command", "local"])
+            .arg("--dir")
+            .arg(self.dir.path())
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stderr(log.try_clone()?)
+            .stdout(log);
+        keeper::spawn(command)
+    }
+
+    /// A server that exits will never be ready, so that panics at once and shows its log.
+    fn ask_if_ready(&self) -> io::Result<Reply> {
+        if let Some(child) = self.child().as_mut()
+            && let Some(status) = child.try_wait()?
+        {
+            let log = fs::read_to_string(self.log_path()).unwrap_or_default();
+            panic!("redis-server ended ({status}) before it was ready:\n{log}");
+        }
+        self.dial()?.cmd(&["PING"])
+    }
+
+    fn dial(&self) -> io::Result<RawRedis> {
+        let mut client = RawRedis::connect(self.addr())?;
+        if let Some(password) = self.password() {
+            client.cmd(&["AUTH", password])?;
+        }
+        Ok(client)
+    }
+
+    fn password(&self) -> Option<&str> {
+        let at = self.args.iter().position(|arg| arg == "--requirepass")?;
+        self.args.get(at + 1).map(String::as_str)
+    }
+
+    fn log_path(&self) -> std::path::PathBuf {
+        self.dir.path().join("redis.log")
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child().take() else {
+            return;
+        };
+        // A failure here means that it is dead already, and a panic while panicking would hide the first.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// The wrapper that starts the server always exists, so a missing server would otherwise be seen only as an odd exit code.
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}

@@ -1,0 +1,192 @@
+//! A raw Redis client: one blocking connection, a hand-written RESP2 reader.
+//!
+//! Tests look at the server through this and not through the client under test, which may be wrong in the same way twice.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Longer than any command of a test takes, shorter than a patience.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What Redis answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// There is no such thing.
+    Nil,
+    /// A number.
+    Int(i64),
+    /// A status such as `OK`, or a string that is UTF-8.
+    Text(String),
+    /// A string that is not UTF-8.
+    Bytes(Vec<u8>),
+    /// Several replies.
+    Array(Vec<Reply>),
+    /// A refusal, with its code in front.
+    Error(String),
+}
+
+impl Reply {
+    /// Whether this is [`Reply::Nil`].
+    #[must_use]
+    pub fn is_nil(&self) -> bool {
+        *self == Self::Nil
+    }
+
+    /// The number.
+    ///
+    /// # Panics
+    /// When this is no number.
+    #[must_use]
+    #[track_caller]
+    pub fn int(&self) -> i64 {
+        match self {
+            Self::Int(number) => *number,
+            other => panic!("expected a number, got {other:?}"),
+        }
+    }
+
+    /// The text.
+    ///
+    /// # Panics
+    /// When this is no text.
+    #[must_use]
+    #[track_caller]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            other => panic!("expected a text, got {other:?}"),
+        }
+    }
+
+    /// The parts of an array.
+    ///
+    /// # Panics
+    /// When this is no array.
+    #[must_use]
+    #[track_caller]
+    pub fn array(&self) -> &[Self] {
+        match self {
+            Self::Array(parts) => parts,
+            other => panic!("expected an array, got {other:?}"),
+        }
+    }
+
+    /// The parts of an array of texts.
+    ///
+    /// # Panics
+    /// When this is anything else.
+    #[must_use]
+    #[track_caller]
+    pub fn texts(&self) -> Vec<String> {
+        self.array().iter().map(|part| part.text().to_owned()).collect()
+    }
+}
+
+/// One blocking connection to a Redis.
+#[derive(Debug)]
+pub struct RawRedis {
+    stream: BufReader<TcpStream>,
+}
+
+impl RawRedis {
+    /// Dials.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn connect(addr: impl Into<SocketAddr>) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&addr.into(), PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// Sends one command and reads its reply.
+    ///
+    /// # Errors
+    /// When the connection breaks; a refusal by Redis is a [`Reply::Error`].
+    pub fn cmd(&mut self, args: &[&str]) -> io::Result<Reply> {
+        self.send(args)?;
+        self.read()
+    }
+
+    /// Sends one command and reads nothing, for `SUBSCRIBE` and `MONITOR`.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub fn send(&mut self, args: &[&str]) -> io::Result<()> {
+        let mut wire = format!("*{}\r\n", args.len());
+        for arg in args {
+            wire.push_str(&format!("${}\r\n{arg}\r\n", arg.len()));
+        }
+        self.stream.get_mut().write_all(wire.as_bytes())
+    }
+
+    /// Reads the next reply or pushed message, for up to ten seconds unless set otherwise.
+    ///
+    /// # Errors
+    /// When the connection breaks or nothing came in time.
+    pub fn read(&mut self) -> io::Result<Reply> {
+        read_reply(&mut self.stream)
+    }
+
+    /// Sets for how long [`read`](Self::read) and [`cmd`](Self::cmd) wait.
+    ///
+    /// # Errors
+    /// When the duration is zero.
+    pub fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
+        self.stream.get_ref().set_read_timeout(Some(patience))
+    }
+}
+
+/// One RESP2 value: a type byte, a line, and what the line announces.
+fn read_reply(stream: &mut impl BufRead) -> io::Result<Reply> {
+    let line = read_line(stream)?;
+    let (kind, rest) = line.split_at_checked(1).ok_or_else(|| nonsense(&line))?;
+    match kind {
+        "+" => Ok(Reply::Text(rest.to_owned())),
+        "-" => Ok(Reply::Error(rest.to_owned())),
+        ":" => Ok(Reply::Int(number(rest)?)),
+        "$" => read_bulk(stream, number(rest)?),
+        "*" => read_array(stream, number(rest)?),
+        _ => Err(nonsense(&line)),
+    }
+}
+
+fn read_bulk(stream: &mut impl BufRead, len: i64) -> io::Result<Reply> {
+    let Ok(len) = usize::try_from(len) else {
+        return Ok(Reply::Nil); // A length of -1 says that there is nothing.
+    };
+    let mut bytes = vec![0; len];
+    stream.read_exact(&mut bytes)?;
+    stream.read_exact(&mut [0; 2])?;
+    Ok(String::from_utf8(bytes).map_or_else(|not| Reply::Bytes(not.into_bytes()), Reply::Text))
+}
+
+fn read_array(stream: &mut impl BufRead, len: i64) -> io::Result<Reply> {
+    let Ok(len) = usize::try_from(len) else {
+        return Ok(Reply::Nil);
+    };
+    let parts: io::Result<Vec<_>> = (0..len).map(|_| read_reply(stream)).collect();
+    Ok(Reply::Array(parts?))
+}
+
+fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    stream.read_line(&mut line)?;
+    match line.strip_suffix("\r\n") {
+        Some(line) => Ok(line.to_owned()),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn number(text: &str) -> io::Result<i64> {
+    text.parse().map_err(|_| nonsense(text))
+}
+
+fn nonsense(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("not RESP2: {line:?}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! One direction of one connection.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// A sender that is this far ahead has to wait, as on a real wire.
+const FULL: usize = 4 << 20;
+
+/// What happens to the bytes of one direction, for all connections of a wire.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rule {
+    pub(super) delay: Duration,
+    pub(super) dropping: bool,
+}
+
+/// The bytes that are under way in one direction.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    queue: VecDeque<Parcel>,
+    queued: usize,
+    /// The sender closed or broke; the parcel that says so is in the queue, or was.
+    ended: bool,
+    /// The close was handed on: nothing will ever come again.
+    finished: bool,
+    /// Something was swallowed, so nothing that follows may arrive.
+    lossy: bool,
+    /// The receiver took less than it was given.
+    blocked: bool,
+}
+
+#[derive(Debug)]
+struct Parcel {
+    due: Instant,
+    what: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Bytes(Vec<u8>),
+    Close,
+    Break,
+}
+
+impl Flow {
+    pub(super) fn wants_input(&self) -> bool {
+        !self.ended && self.queued < FULL
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    pub(super) fn is_lossy(&self) -> bool {
+        self.lossy
+    }
+
+    /// When the next parcel is to be handed on, unless the receiver has to make room first.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let parcel = self.queue.front().filter(|_| !self.blocked);
+        parcel.map(|parcel| parcel.due)
+    }
+
+    /// Reads all that is there, and returns how many bytes were lost.
+    pub(super) fn take_in(&mut self, from: &TcpStream, rule: Rule, buffer: &mut [u8]) -> usize {
+        let mut lost = 0;
+        while self.wants_input() {
+            let Some(what) = receive(from, buffer) else {
+                break;
+            };
+            self.ended = !matches!(what, Content::Bytes(_));
+            if rule.dropping || self.lossy {
+                self.lossy = true;
+                lost += what.len();
+            } else {
+                self.push(what, rule.delay);
+            }
+        }
+        lost
+    }
+
+    /// Hands on what is due.
+    ///
+    /// An error means that the connection broke, or that the sender's end did: both sides are to be reset.
+    pub(super) fn put_out(&mut self, to: &TcpStream, now: Instant) -> io::Result<()> {
+        self.blocked = false;
+        while let Some(parcel) = self.pop_due(now) {
+            self.queued -= parcel.what.len();
+            match parcel.what {
+                Content::Bytes(bytes) => self.write(to, bytes, parcel.due)?,
+                Content::Close => {
+                    self.finished = true;
+                    to.shutdown(Shutdown::Write)?;
+                }
+                Content::Break => return Err(io::ErrorKind::ConnectionReset.into()),
+            }
+            if self.blocked {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn pop_due(&mut self, now: Instant) -> Option<Parcel> {
+        self.queue.front().filter(|parcel| parcel.due <= now)?;
+        self.queue.pop_front()
+    }
+
+    /// A delay that was shortened must not let the new overtake the old.
+    fn push(&mut self, what: Content, delay: Duration) {
+        let earliest = Instant::now() + delay;
+        let due = self.queue.back().map_or(earliest, |last| last.due.max(earliest));
+        self.queued += what.len();
+        self.queue.push_back(Parcel { due, what });
+    }
+
+    fn write(&mut self, mut to: &TcpStream, mut bytes: Vec<u8>, due: Instant) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match to.write(&bytes) {
+                Ok(written) => drop(bytes.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    self.queued += bytes.len();
+                    let what = Content::Bytes(bytes);
+                    self.queue.push_front(Parcel { due, what });
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Content {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Close | Self::Break => 0,
+        }
+    }
+}
+
+/// What the sender sent next, if anything.
+fn receive(mut from: &TcpStream, buffer: &mut [u8]) -> Option<Content> {
+    match from.read(buffer) {
+        Ok(0) => Some(Content::Close),
+        Ok(read) => Some(Content::Bytes(buffer[..read].to_vec())),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        Err(_) => Some(Content::Break),
+    }
+}

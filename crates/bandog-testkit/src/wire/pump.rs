@@ -1,0 +1,247 @@
+//! The wire's thread: it owns every socket, and alone decides what passes.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::thread::set_current_timer_slack;
+
+use super::flow::{Flow, Rule};
+use super::{Counts, Order, Way, What};
+use crate::port::Port;
+
+/// A stopped server's kernel still accepts, so only a full backlog takes this long.
+const DIAL_WITHIN: Duration = Duration::from_secs(1);
+
+pub(super) struct Pump {
+    port: Arc<Port>,
+    target: SocketAddr,
+    orders: Receiver<Order>,
+    bell: UnixStream,
+    counts: Arc<Counts>,
+    /// Absent while dialling is refused.
+    listener: Option<TcpListener>,
+    links: Vec<Link>,
+    rules: Rules,
+    buffer: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Rules {
+    request: Rule,
+    reply: Rule,
+    stalled: bool,
+}
+
+/// One client's connection and the one that we dialled for it.
+struct Link {
+    client: TcpStream,
+    server: TcpStream,
+    request: Flow,
+    reply: Flow,
+}
+
+impl Pump {
+    pub(super) fn new(
+        port: Arc<Port>,
+        target: SocketAddr,
+        orders: Receiver<Order>,
+        bell: UnixStream,
+        counts: Arc<Counts>,
+    ) -> io::Result<Self> {
+        bell.set_nonblocking(true)?;
+        Ok(Self {
+            listener: Some(listen(&port)?),
+            port,
+            target,
+            orders,
+            bell,
+            counts,
+            links: Vec::new(),
+            rules: Rules::default(),
+            buffer: vec![0; 64 << 10],
+        })
+    }
+
+    /// Runs until it is told to end.
+    pub(super) fn run(&mut self) {
+        // The kernel may otherwise wake us 50 µs late, to save power.
+        set_current_timer_slack(NonZeroU64::new(1)).expect("an exact timer");
+        loop {
+            self.accept();
+            let end = self.obey();
+            if end {
+                return self.cut(|_| true);
+            }
+            self.carry();
+            self.sleep();
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Some(Ok((client, _))) = self.listener.as_ref().map(TcpListener::accept) {
+            self.counts.accepted.fetch_add(1, Ordering::Relaxed);
+            match Link::dial(client, self.target) {
+                Ok(link) => self.links.push(link),
+                // The server is down. The client's connection is closed at once, which is all that a proxy can do.
+                Err(_) => continue,
+            }
+        }
+        self.count();
+    }
+
+    /// Does all that was ordered, and says whether that is the end.
+    fn obey(&mut self) -> bool {
+        let _ = self.bell.read(&mut self.buffer);
+        while let Ok(Order { what, done }) = self.orders.try_recv() {
+            match what {
+                What::Delay(way, delay) => self.rules.of(way).delay = delay,
+                What::Drop(way, dropping) => self.set_dropping(way, dropping),
+                What::Stall(stalled) => self.rules.stalled = stalled,
+                What::Refuse(refused) => self.set_refused(refused),
+                What::Cut => self.cut(|_| true),
+                What::End => return true,
+            }
+            let _ = done.send(()); // Whoever asked may have been dropped, and the order stands.
+        }
+        false
+    }
+
+    fn set_dropping(&mut self, way: Way, dropping: bool) {
+        self.rules.of(way).dropping = dropping;
+        if !dropping {
+            self.cut(|link| link.flow(way).is_lossy());
+        }
+    }
+
+    fn set_refused(&mut self, refused: bool) {
+        if refused {
+            self.listener = None;
+        } else if self.listener.is_none() {
+            self.listener = Some(listen(&self.port).expect("the port is reserved"));
+        }
+    }
+
+    fn cut(&mut self, which: impl Fn(&Link) -> bool) {
+        let cut = self.links.extract_if(.., |link| which(link));
+        cut.for_each(Link::reset);
+        self.count();
+    }
+
+    /// Moves bytes in and out of every connection.
+    fn carry(&mut self) {
+        let (rules, buffer, counts) = (self.rules, &mut self.buffer, &self.counts);
+        let broken = self.links.extract_if(.., |link| {
+            let lost = link.take_in(rules, buffer);
+            counts.lost.fetch_add(lost as u64, Ordering::Relaxed);
+            !rules.stalled && link.put_out().is_err()
+        });
+        broken.for_each(Link::reset);
+        self.links.retain(|link| !link.is_finished());
+        self.count();
+    }
+
+    /// Sleeps until a socket, an order or a due time.
+    fn sleep(&self) {
+        let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
+        fds.extend(self.listener.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
+        let stalled = self.rules.stalled;
+        fds.extend(self.links.iter().flat_map(|link| link.interests(stalled)));
+        let due = self.links.iter().filter_map(Link::due).min();
+        let due = due.filter(|_| !stalled);
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        // An interruption only means another round.
+        let _ = poll(&mut fds, left.as_ref());
+    }
+
+    fn count(&self) {
+        self.counts.open.store(self.links.len(), Ordering::Relaxed);
+    }
+}
+
+impl Rules {
+    fn of(&mut self, way: Way) -> &mut Rule {
+        match way {
+            Way::Request => &mut self.request,
+            Way::Reply => &mut self.reply,
+        }
+    }
+}
+
+impl Link {
+    fn dial(client: TcpStream, target: SocketAddr) -> io::Result<Self> {
+        let server = TcpStream::connect_timeout(&target, DIAL_WITHIN)?;
+        for stream in [&client, &server] {
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+        }
+        Ok(Self { client, server, request: Flow::default(), reply: Flow::default() })
+    }
+
+    fn flow(&self, way: Way) -> &Flow {
+        match way {
+            Way::Request => &self.request,
+            Way::Reply => &self.reply,
+        }
+    }
+
+    fn take_in(&mut self, rules: Rules, buffer: &mut [u8]) -> usize {
+        let requests = self.request.take_in(&self.client, rules.request, buffer);
+        requests + self.reply.take_in(&self.server, rules.reply, buffer)
+    }
+
+    fn put_out(&mut self) -> io::Result<()> {
+        self.request.put_out(&self.server, Instant::now())?;
+        self.reply.put_out(&self.client, Instant::now())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.request.is_finished() && self.reply.is_finished()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        [self.request.due(), self.reply.due()].into_iter().flatten().min()
+    }
+
+    /// A socket without interest is left out, since a broken one would wake us for ever.
+    fn interests(&self, stalled: bool) -> impl Iterator<Item = PollFd<'_>> {
+        let client = interest(&self.client, &self.request, &self.reply, stalled);
+        let server = interest(&self.server, &self.reply, &self.request, stalled);
+        client.into_iter().chain(server)
+    }
+
+    /// Closes both sides with a reset instead of a polite end.
+    fn reset(self) {
+        for stream in [self.client, self.server] {
+            // A failure means that the other side was faster.
+            let _ = set_socket_linger(&stream, Some(Duration::ZERO));
+        }
+    }
+}
+
+fn interest<'a>(socket: &'a TcpStream, from: &Flow, to: &Flow, stalled: bool) -> Option<PollFd<'a>> {
+    let mut flags = PollFlags::empty();
+    flags.set(PollFlags::IN, from.wants_input());
+    flags.set(PollFlags::OUT, to.is_blocked() && !stalled);
+    (!flags.is_empty()).then(|| PollFd::from_borrowed_fd(socket.as_fd(), flags))
+}
+
+/// Wakes the wire's thread; a thread that is gone needs no waking.
+pub(super) fn ring(mut bell: &UnixStream) {
+    let _ = bell.write(&[0]);
+}
+
+fn listen(port: &Port) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(port.addr())?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}

@@ -1,0 +1,83 @@
+use std::process::Command;
+use std::time::Duration;
+
+use bandog_testkit::process::state;
+use bandog_testkit::{Process, eventually, is_alive};
+
+use crate::SOON;
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+#[test]
+fn lines_are_found_one_after_the_other() {
+    let process = Process::spawn(&shell("echo one 1; echo two; echo one 2"));
+    assert_eq!(process.stdout_line("one", SOON), "one 1");
+    assert_eq!(process.stdout_line("one", SOON), "one 2");
+    assert_eq!(process.stdout(), ["one 1", "two", "one 2"]);
+}
+
+#[test]
+#[should_panic(expected = "did not print \"three\"")]
+fn a_line_that_cannot_come_any_more_panics_at_once() {
+    let process = Process::spawn(&shell("echo one"));
+    process.stdout_line("three", Duration::from_secs(3600));
+}
+
+#[test]
+fn the_child_gets_the_commands_variables_and_directory() {
+    let mut command = shell("echo $BONE; pwd; echo ${HOME-homeless}");
+    command.env("BONE", "marrow").env_remove("HOME");
+    let mut process = Process::spawn(command.current_dir("/"));
+    assert!(process.wait(SOON).success());
+    assert_eq!(process.stdout(), ["marrow", "/", "homeless"]);
+}
+
+#[test]
+fn a_stopped_child_stands_still_until_it_may_go_on() {
+    let mut process = Process::spawn(&shell("while read word; do echo $word; done"));
+    process.stop();
+    assert_eq!(state(process.pid()), Some('T'));
+    process.write_line("later");
+    assert!(process.stdout().is_empty());
+    process.cont();
+    process.stdout_line("later", SOON);
+    process.close_stdin();
+    assert!(process.wait(SOON).success());
+}
+
+#[test]
+fn signals_reach_the_program_itself_and_not_a_wrapper() {
+    let script = "trap 'echo term; exit 7' TERM; trap 'echo int' INT; echo ready; while :; do sleep 0.01; done";
+    let mut process = Process::spawn(&shell(script));
+    process.stdout_line("ready", SOON);
+    process.int();
+    process.stdout_line("int", SOON);
+    process.term();
+    assert_eq!(process.wait(SOON).code(), Some(7));
+    assert!(!is_alive(process.pid()));
+}
+
+#[test]
+fn a_dropped_child_is_dead() {
+    let process = Process::spawn(&shell("sleep 1000"));
+    let pid = process.pid();
+    assert!(is_alive(pid));
+    drop(process);
+    assert!(!is_alive(pid));
+}
+
+#[test]
+fn nothing_outlives_a_killed_test_process_or_dies_with_a_thread() {
+    let mut victim = Process::spawn(&Command::new(env!("CARGO_BIN_EXE_testkit-victim")));
+    let line = victim.stdout_line("started", SOON);
+    let pids: Vec<u32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(pids.len(), 2);
+    assert!(pids.iter().all(|&pid| is_alive(pid)), "the starting thread ended long ago");
+    victim.kill();
+    victim.wait(SOON);
+    eventually(SOON, || !pids.iter().any(|&pid| is_alive(pid)));
+}

@@ -1,0 +1,226 @@
+use std::io;
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_linger;
+
+use bandog_testkit::{RawRedis, RedisServer, Wire, eventually};
+
+use crate::SOON;
+
+fn dial(wire: &Wire) -> RawRedis {
+    let mut client = RawRedis::connect(wire.addr()).unwrap();
+    assert_eq!(client.cmd(&["PING"]).unwrap().text(), "PONG");
+    client
+}
+
+fn round_trips(client: &mut RawRedis, times: usize) -> Vec<Duration> {
+    let mut took: Vec<_> = (0..times)
+        .map(|_| {
+            let start = Instant::now();
+            client.cmd(&["PING"]).unwrap();
+            start.elapsed()
+        })
+        .collect();
+    took.sort();
+    took
+}
+
+/// A short patience, since these tests wait for what must not come.
+fn says_nothing(client: &mut RawRedis) {
+    client.set_patience(Duration::from_millis(30)).unwrap();
+    let error = client.read().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+    client.set_patience(SOON).unwrap();
+}
+
+#[test]
+fn a_good_wire_passes_everything_on_and_counts() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    let long = "x".repeat(20 << 20); // More than all buffers on the way hold.
+    client.cmd(&["SET", "k", &long]).unwrap();
+    assert_eq!(client.cmd(&["GET", "k"]).unwrap().text(), long);
+    let other = dial(&wire);
+    assert_eq!((wire.accepted(), wire.open()), (2, 2));
+    drop((client, other));
+    eventually(SOON, || wire.open() == 0);
+    assert_eq!(wire.lost(), 0);
+}
+
+#[test]
+fn a_good_wire_costs_little() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let direct = round_trips(&mut redis.client(), 500)[250];
+    let through = round_trips(&mut dial(&wire), 500)[250];
+    println!("median round trip: direct {direct:?}, through the wire {through:?}");
+    assert!(through < direct + Duration::from_micros(500));
+}
+
+#[test]
+fn a_delay_is_exact() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    wire.delay(Duration::from_millis(4));
+    let took = round_trips(&mut client, 50);
+    println!("round trip at 4 ms each way: {:?} {:?} {:?}", took[0], took[25], took[49]);
+    assert!(took[0] >= Duration::from_millis(8));
+    // The fastest, since a busy machine makes the others late.
+    assert!(took[0] < Duration::from_micros(8300));
+}
+
+#[test]
+fn a_delay_keeps_order_and_does_not_add_up() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    wire.delay(Duration::from_millis(50));
+    let start = Instant::now();
+    for i in 0..20 {
+        client.send(&["ECHO", &i.to_string()]).unwrap();
+        thread::sleep(Duration::from_millis(1));
+        if i == 10 {
+            wire.delay(Duration::from_millis(1));
+        }
+    }
+    for i in 0..20 {
+        assert_eq!(client.read().unwrap().text(), i.to_string());
+    }
+    assert!(start.elapsed() < Duration::from_millis(500));
+}
+
+#[test]
+fn one_way_can_be_slow_alone() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    wire.delay_replies(Duration::from_millis(200));
+    let start = Instant::now();
+    client.send(&["SET", "k", "v"]).unwrap();
+    eventually(SOON, || redis.cmd(&["GET", "k"]).text() == "v");
+    assert!(start.elapsed() < Duration::from_millis(200));
+    client.read().unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(200));
+}
+
+#[test]
+fn a_cut_resets_both_sides_and_new_connections_are_welcome() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    wire.cut();
+    assert_eq!(wire.open(), 0);
+    let error = client.read().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    dial(&wire);
+    let clients = |kind| redis.cmd(&["CLIENT", "LIST", "TYPE", kind]).text().lines().count();
+    eventually(SOON, || clients("normal") == 1);
+}
+
+#[test]
+fn a_refusing_wire_keeps_what_it_has() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    wire.refuse(true);
+    let refusal = TcpStream::connect(wire.addr()).unwrap_err();
+    assert_eq!(refusal.kind(), io::ErrorKind::ConnectionRefused);
+    client.cmd(&["PING"]).unwrap();
+    wire.refuse(false);
+    dial(&wire);
+}
+
+#[test]
+fn a_lost_reply_is_a_command_that_was_done() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    wire.drop_replies(true);
+    client.send(&["SET", "k", "v"]).unwrap();
+    eventually(SOON, || wire.lost() == "+OK\r\n".len() as u64);
+    assert_eq!(redis.cmd(&["GET", "k"]).text(), "v");
+    says_nothing(&mut client);
+    // The connection has a hole, so it ends; a new one is whole.
+    wire.drop_replies(false);
+    let error = client.read().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    dial(&wire);
+}
+
+#[test]
+fn a_lost_request_is_a_command_that_was_not_done() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    let mut idle = dial(&wire);
+    wire.drop_requests(true);
+    client.send(&["SET", "k", "v"]).unwrap();
+    eventually(SOON, || wire.lost() > 0);
+    says_nothing(&mut client);
+    assert!(redis.cmd(&["GET", "k"]).is_nil());
+    wire.drop_requests(false);
+    client.read().unwrap_err();
+    // A connection that lost nothing goes on.
+    assert_eq!(idle.cmd(&["PING"]).unwrap().text(), "PONG");
+}
+
+#[test]
+fn a_stall_holds_everything_and_loses_nothing() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    let leaver = dial(&wire);
+    wire.stall(true);
+    client.send(&["SET", "k", "v"]).unwrap();
+    drop(leaver);
+    let mut late = RawRedis::connect(wire.addr()).unwrap();
+    late.send(&["PING"]).unwrap();
+    says_nothing(&mut client);
+    assert_eq!(wire.open(), 3);
+    assert!(redis.cmd(&["GET", "k"]).is_nil());
+    wire.stall(false);
+    assert_eq!(client.read().unwrap().text(), "OK");
+    assert_eq!(late.read().unwrap().text(), "PONG");
+    eventually(SOON, || wire.open() == 2);
+}
+
+#[test]
+fn a_killed_server_is_felt_through_the_wire() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    redis.kill();
+    client.read().unwrap_err();
+    RawRedis::connect(wire.addr()).unwrap().cmd(&["PING"]).unwrap_err();
+    redis.restart();
+    dial(&wire);
+}
+
+#[test]
+fn a_reset_during_a_stall_waits_its_turn() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    wire.stall(true);
+    let broken = TcpStream::connect(wire.addr()).unwrap();
+    set_socket_linger(&broken, Some(Duration::ZERO)).unwrap();
+    eventually(SOON, || wire.open() == 1);
+    drop(broken);
+    assert_eq!(wire.open(), 1);
+    wire.stall(false);
+    eventually(SOON, || wire.open() == 0);
+}
+
+#[test]
+fn a_dropped_wire_is_gone() {
+    let redis = RedisServer::start();
+    let wire = redis.wire();
+    let mut client = dial(&wire);
+    let addr = wire.addr();
+    drop(wire);
+    client.read().unwrap_err();
+    TcpStream::connect(addr).unwrap_err();
+}
