@@ -67,7 +67,7 @@ pub fn eventually<F: Fact>(within: Duration, mut fact: impl FnMut() -> F) -> F::
     }
 }
 
-/// [`eventually`] for a fact that has to be awaited.
+/// [`eventually()`] for a fact that has to be awaited.
 ///
 /// It counts tokio's time, so it works under a paused clock too.
 ///

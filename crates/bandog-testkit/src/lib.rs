@@ -7,19 +7,19 @@
 //! - [`RedisServer`]: a Redis of the test's own, on a free port.
 //! - [`Wire`]: a TCP proxy that delays, swallows, stalls, refuses or resets.
 //! - [`Process`]: a child process whose lines can be waited for and that can be signalled.
-//! - [`eventually`] and [`eventually_async`]: wait for a fact, never for a time.
+//! - [`eventually()`] and [`eventually_async`]: wait for a fact, never for a time.
 //!
 //! It runs on Linux only, since it leans on `/proc` and on the parent-death signal.
 
-pub mod eventually;
+mod eventually;
 mod keeper;
 mod port;
 pub mod process;
-pub mod redis;
-pub mod resp;
-pub mod wire;
+mod redis;
+mod resp;
+mod wire;
 
-pub use eventually::{eventually, eventually_async};
+pub use eventually::{Fact, eventually, eventually_async};
 pub use process::{Process, is_alive};
 pub use redis::RedisServer;
 pub use resp::{RawRedis, Reply};
