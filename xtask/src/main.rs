@@ -1,2 +1,37 @@
-//! Under construction.
-fn main() {}
+//! The project's task runner: `cargo xtask --help`.
+
+mod args;
+mod ci;
+mod fault;
+mod interop;
+mod measure;
+mod step;
+mod tally;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Task};
+use fault::Fault;
+
+fn main() -> ExitCode {
+    match run(Args::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => fault.report(),
+    }
+}
+
+fn run(task: Task) -> Result<(), Fault> {
+    step::enter_root()?;
+    match task {
+        Task::Test { embedded: true } => test::embedded(),
+        Task::Test { embedded: false } => test::full(),
+        Task::Ci => ci::run(),
+        Task::Bench { args } => measure::bench(&args),
+        Task::Peers { args } => measure::peers(&args),
+        Task::Interop => interop::run(),
+    }
+}

@@ -1,0 +1,48 @@
+//! What the task runner understands.
+
+use clap::{Parser, Subcommand};
+
+/// Runs bandog's tests, checks and benchmarks.
+///
+/// It needs cargo and a C compiler; what else a task needs it finds out and installs, or says how.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Run all tests, doctests included, on memory and on real servers.
+    ///
+    /// Servers are started by the tests themselves, on free ports, and die with them.
+    /// A server program that is missing is installed with apt-get: without a question as root or with CI=true, after a question on a terminal.
+    Test {
+        /// Run only what needs no server, and say what is left out.
+        #[arg(long)]
+        embedded: bool,
+    },
+    /// Do what a change has to pass: formatting, clippy, docs, all tests.
+    Ci,
+    /// Measure in one run: ours, the floor, the peers.
+    Bench {
+        /// Handed to the benchmark; try `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Measure what users would pick instead, in a workspace of its own so that its dependencies never touch ours.
+    Peers {
+        /// Handed to the benchmark; try `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Hold and wait for the same locks from Rust and from Java's Redisson.
+    Interop,
+}
+
+const EXAMPLES: &str = "Examples:
+  cargo xtask test              everything; installs redis-server if it may
+  cargo xtask test --embedded   no server needed
+  cargo xtask ci                what a change has to pass
+  cargo test -p bandog-core     plain cargo works too, once the servers are installed";

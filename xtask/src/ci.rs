@@ -1,0 +1,16 @@
+//! What a change has to pass.
+
+use crate::fault::Fault;
+use crate::{step, test, tools};
+
+/// The cheap checks come first; the first that fails ends the run.
+pub(crate) fn run() -> Result<(), Fault> {
+    tools::ensure_component("fmt", "rustfmt")?;
+    step::run("formatting", &mut step::cargo(&["fmt", "--all", "--check"]))?;
+    tools::ensure_component("clippy", "clippy")?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    step::run("clippy", &mut step::cargo(&clippy))?;
+    let docs = ["doc", "--workspace", "--no-deps", "--locked"];
+    step::run("docs", step::cargo(&docs).env("RUSTDOCFLAGS", "-D warnings"))?;
+    test::full()
+}

@@ -1,0 +1,33 @@
+//! How a task fails: one message, one exit code.
+
+use std::process::ExitCode;
+
+/// Codes from sysexits, as in the `bandog` command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// A check or a test failed.
+    Failed = 1,
+    /// Something that the task needs is missing.
+    Unavailable = 69,
+}
+
+#[derive(Debug)]
+pub(crate) struct Fault {
+    code: Code,
+    message: String,
+}
+
+impl Fault {
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { code: Code::Failed, message: message.into() }
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self { code: Code::Unavailable, message: message.into() }
+    }
+
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("xtask: {}", self.message);
+        ExitCode::from(self.code as u8)
+    }
+}

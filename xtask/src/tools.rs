@@ -1,0 +1,134 @@
+//! Programs that tasks need: which are missing, and how to get them.
+
+use std::fs::{self, File};
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::fault::Fault;
+use crate::step;
+
+/// A program and the Debian package that brings it.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    program: &'static str,
+    package: &'static str,
+}
+
+pub(crate) const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
+pub(crate) const JAVA: Tool = Tool { program: "java", package: "default-jdk-headless" };
+pub(crate) const MAVEN: Tool = Tool { program: "mvn", package: "maven" };
+
+/// What apt says interests nobody unless it fails.
+const LOG: &str = "target/xtask/apt.log";
+
+/// Makes sure that the tools are there: installs them if it may, and otherwise says what to install.
+pub(crate) fn ensure(tools: &[Tool]) -> Result<(), Fault> {
+    let missing = packages_of(tools);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let Some(how) = permission(&missing) else {
+        return Err(Fault::unavailable(format!("missing; please install: apt-get install {}", missing.join(" "))));
+    };
+    install(how, &missing)?;
+    match packages_of(tools) {
+        still if still.is_empty() => Ok(()),
+        still => Err(Fault::unavailable(format!("still missing after the installation: {}", still.join(" ")))),
+    }
+}
+
+/// Makes sure of a part of the toolchain, such as `rustfmt`, which a minimal one lacks.
+pub(crate) fn ensure_component(subcommand: &str, component: &str) -> Result<(), Fault> {
+    let mut probe = step::cargo(&[subcommand, "--version"]);
+    let found = probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    if found {
+        return Ok(());
+    }
+    step::run(
+        &format!("adding {component} to the toolchain"),
+        Command::new("rustup").args(["component", "add", component]),
+    )
+}
+
+fn packages_of(tools: &[Tool]) -> Vec<&'static str> {
+    tools.iter().filter(|tool| !is_installed(tool.program)).map(|tool| tool.package).collect()
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// Who installs.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Root,
+    Sudo,
+}
+
+fn permission(packages: &[&str]) -> Option<How> {
+    if !is_installed("apt-get") {
+        return None;
+    }
+    if is_root() {
+        return Some(How::Root);
+    }
+    let agreed = is_installed("sudo") && (std::env::var("CI").is_ok_and(|ci| ci == "true") || asked(packages));
+    agreed.then_some(How::Sudo)
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0)
+}
+
+/// Debian may start a server that it installs, so the question says so.
+fn asked(packages: &[&str]) -> bool {
+    if !std::io::stdin().is_terminal() {
+        return false;
+    }
+    eprint!(
+        "The tests need {}. Install with sudo apt-get (which may also start it as a service)? [y/N] ",
+        packages.join(" ")
+    );
+    let mut answer = String::new();
+    let _ = std::io::stderr().flush();
+    std::io::stdin().read_line(&mut answer).is_ok() && answer.trim().eq_ignore_ascii_case("y")
+}
+
+fn install(how: How, packages: &[&str]) -> Result<(), Fault> {
+    step::announce(&format!("installing {}", packages.join(" ")));
+    let log = open_log().map_err(|error| Fault::failed(format!("cannot write {LOG}: {error}")))?;
+    // Old lists often suffice, so only the installation decides.
+    let _ = apt(how, &["update"], &log);
+    let install = ["install", "--yes", "--no-install-recommends"];
+    if apt(how, &[&install[..], packages].concat(), &log) {
+        return Ok(());
+    }
+    eprintln!("{}", fs::read_to_string(LOG).unwrap_or_default());
+    Err(Fault::unavailable(format!("apt-get could not install {}; its log is above", packages.join(" "))))
+}
+
+fn open_log() -> std::io::Result<File> {
+    Path::new(LOG).parent().map_or(Ok(()), fs::create_dir_all)?;
+    File::create(LOG)
+}
+
+fn apt(how: How, args: &[&str], log: &File) -> bool {
+    let mut command = match how {
+        How::Root => Command::new("env"),
+        How::Sudo => {
+            let mut sudo = Command::new("sudo");
+            // Without a terminal nobody can type a password, so sudo has to fail instead of wait.
+            sudo.args((!std::io::stdin().is_terminal()).then_some("-n")).arg("env");
+            sudo
+        }
+    };
+    command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "Acquire::Retries=3"]).args(args);
+    let (Ok(out), Ok(err)) = (log.try_clone(), log.try_clone()) else {
+        return false;
+    };
+    let status = command.stdin(Stdio::null()).stdout(out).stderr(err).status();
+    status.is_ok_and(|status| status.success())
+}
