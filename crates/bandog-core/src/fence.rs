@@ -50,13 +50,9 @@ impl Fences {
     pub fn last(&self) -> Fence {
         Fence(self.last)
     }
-}
 
-impl Iterator for Fences {
-    type Item = Fence;
-
-    /// The next unused fence, or none when the block is used up.
-    fn next(&mut self) -> Option<Fence> {
+    /// Takes the next unused fence; none when the block is used up.
+    pub fn take(&mut self) -> Option<Fence> {
         if self.next > self.last {
             return None;
         }

@@ -1,1 +1,28 @@
-//! Under construction.
+//! Locks over any backend: the engine, the watchdog, and guards that know when they are lost.
+//!
+//! Users add the `bandog` crate, which re-exports all of this; a [`Client`] stands over a [`bandog_core::Backend`].
+//!
+//! ```
+//! use bandog_core::{Clock, Memory};
+//! use bandog_sync::Client;
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+//! let client = Client::over(Memory::new(Clock::system()))?;
+//! let orders = client.mutex("orders");
+//! let guard = orders.lock().await?;
+//! assert!(orders.try_lock().await?.is_none());
+//! guard.release().await?;
+//! client.close().await
+//! # }
+//! ```
+
+mod cell;
+mod client;
+mod engine;
+mod guard;
+mod mutex;
+mod owner;
+
+pub use client::{Client, ClientOptions};
+pub use guard::{Expiring, Guard, Lost};
+pub use mutex::Mutex;
+pub use owner::Owner;

@@ -1,0 +1,313 @@
+//! A client: one engine over one backend, and the handles that keep it alive.
+
+use std::{
+    fmt,
+    num::NonZeroU32,
+    sync::{
+        Arc, Condvar, Mutex as StdMutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread::{self, ThreadId},
+    time::Duration,
+};
+
+use bandog_core::{Backend, ClientId, Clock, Error, Key, Pattern, Result, Row, check_ttl};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    Mutex, Owner,
+    engine::{Engine, Msg, Terms, Ticket},
+};
+
+/// How long the last handle waits for what is still owed to the store.
+const LAST_WAIT: Duration = Duration::from_millis(100);
+
+/// How a client runs. Made by [`Client::options`].
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    watchdog: Duration,
+    local_turns: NonZeroU32,
+    clock: Clock,
+    current_runtime: bool,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        let local_turns = NonZeroU32::MIN.saturating_add(63);
+        Self { watchdog: Duration::from_secs(30), local_turns, clock: Clock::system(), current_runtime: false }
+    }
+}
+
+impl ClientOptions {
+    /// The ttl of locks without a lease; they are renewed when a third of it has passed. Default 30 s, as Redisson's
+    /// `lockWatchdogTimeout`; 100 ms to 365 days.
+    #[must_use]
+    pub fn watchdog(mut self, ttl: Duration) -> Self {
+        self.watchdog = ttl;
+        self
+    }
+
+    /// How many users of this client may take turns at one hold before the store is asked again, and so how many
+    /// fences a grant reserves. Default 64; with 1 every user asks the store.
+    #[must_use]
+    pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
+        self.local_turns = turns;
+        self
+    }
+
+    /// Runs the engine as a task of the runtime in which the client is made, instead of on a thread of its own.
+    ///
+    /// It saves two thread switches a call. The price: when that runtime is blocked for longer than a ttl, locks are
+    /// lost, and when it ends, the client ends with it.
+    #[must_use]
+    pub fn on_current_runtime(mut self) -> Self {
+        self.current_runtime = true;
+        self
+    }
+
+    /// Where the engine reads the time. [`Clock::tokio`] lets a test pause it, over the memory backend and on the
+    /// current runtime.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Starts a client over a backend. No I/O is done yet.
+    ///
+    /// # Errors
+    /// `Misused` for a watchdog out of bounds, or outside a runtime after [`ClientOptions::on_current_runtime`];
+    /// `Unavailable` when no thread could be started.
+    pub fn over(self, backend: impl Backend) -> Result<Client> {
+        let ttl = check_ttl("the watchdog's ttl", self.watchdog)?;
+        let (mail, mailbox) = mpsc::unbounded_channel();
+        let ended = Arc::new(Ended::default());
+        let id = ClientId::random();
+        let store = backend.profile().store;
+        let engine = Engine::new(Arc::new(backend), id, self.clock, mailbox);
+        let thread = if self.current_runtime {
+            run_here(engine)?;
+            None
+        } else {
+            Some(run_on_own_thread(engine, Arc::clone(&ended))?)
+        };
+        let terms = Terms { ttl, watchdog: true, fences: self.local_turns };
+        let handle = Handle { mail, id, clock: self.clock, store, terms, tickets: AtomicU64::new(0), thread, ended };
+        let handle = Arc::new(handle);
+        handle.send(Msg::Begin(Arc::downgrade(&handle)))?;
+        Ok(Client { handle })
+    }
+}
+
+/// The way to locks on one store. Clones are the same client; it lives as long as any handle or guard of it does.
+///
+/// Its engine has a thread of its own, so locks are renewed and given back even while the user's runtime is blocked
+/// or has ended. When the last handle goes, it waits up to 100 ms for releases that the store has not answered.
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+impl Client {
+    /// A client with default options over anybody's backend. No I/O is done yet.
+    ///
+    /// # Errors
+    /// As [`ClientOptions::over`].
+    pub fn over(backend: impl Backend) -> Result<Self> {
+        Self::options().over(backend)
+    }
+
+    /// Options to change before [`ClientOptions::over`].
+    pub fn options() -> ClientOptions {
+        ClientOptions::default()
+    }
+
+    /// This client's id: the first half of its owners' names in the store.
+    pub fn id(&self) -> ClientId {
+        self.handle.id
+    }
+
+    /// The lock of this name, 1 to 1024 bytes without control characters. Cheap, no I/O; a bad name is told by the
+    /// first call that locks.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(Arc::clone(&self.handle), Key::new(name))
+    }
+
+    /// A new owner, for re-entry with [`Mutex::by`].
+    pub fn owner(&self) -> Owner {
+        Owner::new(self.handle.id)
+    }
+
+    /// Waits until the store has answered, for 5 s at most.
+    ///
+    /// # Errors
+    /// `Denied` at once for a refused user or password; `Unavailable` when nothing answered.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn ready(&self) -> Result<()> {
+        self.ask(Msg::Ping).await?
+    }
+
+    /// One lock as the store sees it, whoever holds it.
+    ///
+    /// # Errors
+    /// `Misused` for a bad name, `Unavailable`, `Denied` when the key is something else than a lock, `Closed`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn show(&self, name: impl AsRef<str>) -> Result<Row> {
+        let key = Key::new(name)?;
+        self.look(|backend| Box::pin(async move { backend.show(&key).await })).await
+    }
+
+    /// The locks that are held now and whose names match, sorted by name.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Denied`, `Closed`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn list(&self, pattern: Pattern) -> Result<Vec<Row>> {
+        self.look(|backend| Box::pin(async move { backend.list(&pattern).await })).await
+    }
+
+    /// The store in words, without secrets.
+    pub fn store(&self) -> &str {
+        &self.handle.store
+    }
+
+    /// Gives every guard back, ends every wait and the engine, and returns when the store has answered or after
+    /// twice the request timeout. Guards and calls are `Closed` from then on.
+    ///
+    /// # Errors
+    /// None at present: a client that had ended before is closed.
+    ///
+    /// # Cancel safety
+    /// The client closes even if the future is dropped after its first poll.
+    pub async fn close(&self) -> Result<()> {
+        match self.ask(Msg::Close).await {
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Waits until nothing is owed to the store and no call is in flight: for tests that look at the store.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn idle(&self) {
+        // An engine that has ended is idle too.
+        let _ = self.ask(Msg::Idle).await;
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(Arc<dyn Backend>) -> Look<T> + Send + 'static,
+    ) -> Result<T> {
+        let wrapped = |reply: oneshot::Sender<Result<T>>| {
+            Msg::Look(Box::new(move |backend| {
+                let looking = look(backend);
+                Box::pin(async move {
+                    // The caller may have gone.
+                    let _ = reply.send(looking.await);
+                })
+            }))
+        };
+        self.ask(wrapped).await?
+    }
+
+    async fn ask<T>(&self, msg: impl FnOnce(oneshot::Sender<T>) -> Msg) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.handle.send(msg(reply))?;
+        answer.await.map_err(|_| Error::closed())
+    }
+}
+
+type Look<T> = futures_util::future::BoxFuture<'static, Result<T>>;
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("id", &self.handle.id).finish_non_exhaustive()
+    }
+}
+
+/// What every mutex and guard keeps of its client. The last one to go ends the engine.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    /// Unbounded, because a drop cannot wait; every message stands for a call or a guard that lives or has just died.
+    mail: mpsc::UnboundedSender<Msg>,
+    pub(crate) id: ClientId,
+    pub(crate) clock: Clock,
+    store: String,
+    pub(crate) terms: Terms,
+    tickets: AtomicU64,
+    thread: Option<ThreadId>,
+    ended: Arc<Ended>,
+}
+
+impl Handle {
+    pub(crate) fn send(&self, msg: Msg) -> Result<()> {
+        self.mail.send(msg).map_err(|_| Error::closed())
+    }
+
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.tickets.fetch_add(1, Relaxed)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let left = self.send(Msg::Leave).is_ok();
+        // The engine itself may be the last to let go; it must not wait for itself.
+        if left && self.thread.is_some_and(|engine| engine != thread::current().id()) {
+            self.ended.wait(LAST_WAIT);
+        }
+    }
+}
+
+/// Tells that the engine's thread is done.
+#[derive(Debug, Default)]
+struct Ended {
+    done: StdMutex<bool>,
+    told: Condvar,
+}
+
+impl Ended {
+    fn tell(&self) {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.told.notify_all();
+    }
+
+    fn wait(&self, at_most: Duration) {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing more can be done about what is still owed by then: it ends with its ttl.
+        drop(self.told.wait_timeout_while(done, at_most, |done| !*done));
+    }
+}
+
+/// Tells even if the engine panics.
+struct TellsAtEnd(Arc<Ended>);
+
+impl Drop for TellsAtEnd {
+    fn drop(&mut self) {
+        self.0.tell();
+    }
+}
+
+fn run_here(engine: Engine) -> Result<()> {
+    let runtime = tokio::runtime::Handle::try_current().map_err(|source| {
+        Error::misused("on_current_runtime() was asked for outside a Tokio runtime").caused_by(source)
+    })?;
+    runtime.spawn(engine.run());
+    Ok(())
+}
+
+fn run_on_own_thread(engine: Engine, ended: Arc<Ended>) -> Result<ThreadId> {
+    let failed = |source| Error::unavailable("the engine's thread could not be started").caused_by(source);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let thread = thread::Builder::new().name("bandog".into()).spawn(move || {
+        let _tells = TellsAtEnd(ended);
+        runtime.block_on(engine.run());
+    });
+    Ok(thread.map_err(failed)?.thread().id())
+}

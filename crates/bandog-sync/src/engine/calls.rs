@@ -1,0 +1,129 @@
+//! Calls of the backend that are on their way, polled by the engine itself.
+
+use std::{collections::VecDeque, future::poll_fn, sync::Arc, task::Poll, time::Duration};
+
+use bandog_core::{Answer, Backend, Bell, Claim, Error, Key, Moment, Renewal, Result, Ringer, Step};
+use futures_util::{
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+use tokio::{sync::oneshot, time};
+
+/// How long a client waits for the store's first answer.
+pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
+const PING_AGAIN: Duration = Duration::from_millis(50);
+
+/// A call's answer.
+pub(super) enum Done {
+    Applied { asked_at: Moment, steps: Vec<Step>, answers: Vec<Result<Answer>> },
+    Renewed { asked_at: Moment, claims: Vec<Claim>, answers: Vec<Result<Renewal>> },
+    Listening { key: Key, bell: Result<Bell> },
+    Pinged { reply: oneshot::Sender<Result<()>>, result: Result<()> },
+    Looked,
+}
+
+/// Calls in flight. They are first polled in the order in which they were made, which is their order on the wire.
+pub(super) struct Calls {
+    backend: Arc<dyn Backend>,
+    flying: FuturesUnordered<BoxFuture<'static, Done>>,
+    landed: VecDeque<Done>,
+    renewing: usize,
+}
+
+impl Calls {
+    pub(super) fn new(backend: Arc<dyn Backend>) -> Self {
+        Self { backend, flying: FuturesUnordered::new(), landed: VecDeque::new(), renewing: 0 }
+    }
+
+    /// `asked_at` is read before the call is made: deadlines count from it.
+    pub(super) fn apply(&self, asked_at: Moment, steps: Vec<Step>) {
+        let backend = Arc::clone(&self.backend);
+        self.flying.push(Box::pin(async move {
+            let answers = backend.apply(&steps).await;
+            Done::Applied { asked_at, steps, answers }
+        }));
+    }
+
+    pub(super) fn renew(&mut self, asked_at: Moment, claims: Vec<Claim>) {
+        let backend = Arc::clone(&self.backend);
+        self.renewing += 1;
+        self.flying.push(Box::pin(async move {
+            let answers = backend.renew(&claims).await;
+            Done::Renewed { asked_at, claims, answers }
+        }));
+    }
+
+    pub(super) fn listen(&self, key: Key, ringer: Ringer) {
+        let backend = Arc::clone(&self.backend);
+        self.flying.push(Box::pin(async move {
+            let bell = backend.listen(&key, ringer).await;
+            Done::Listening { key, bell }
+        }));
+    }
+
+    /// Asks until the store answers, for [`FIRST_ANSWER`] at most.
+    pub(super) fn ping(&self, reply: oneshot::Sender<Result<()>>) {
+        let backend = Arc::clone(&self.backend);
+        self.flying.push(Box::pin(async move {
+            let mut fault = Error::unavailable("the store has not answered within 5 s").during("connect");
+            let asking = async {
+                loop {
+                    match backend.ping().await {
+                        Err(error) if error.is_retryable() => fault = error,
+                        settled => break settled,
+                    }
+                    time::sleep(PING_AGAIN).await;
+                }
+            };
+            let settled = time::timeout(FIRST_ANSWER, asking).await;
+            let result = settled.unwrap_or(Err(fault));
+            Done::Pinged { reply, result }
+        }));
+    }
+
+    pub(super) fn look(&self, looking: BoxFuture<'static, ()>) {
+        self.flying.push(Box::pin(async move {
+            looking.await;
+            Done::Looked
+        }));
+    }
+
+    /// Polls what is new and takes in what has been answered, without waiting.
+    pub(super) async fn poll(&mut self) {
+        poll_fn(|context| {
+            while let Poll::Ready(Some(done)) = self.flying.poll_next_unpin(context) {
+                self.land(done);
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Returns when there is an answer to take; never if nothing is in flight.
+    pub(super) async fn answered(&mut self) {
+        poll_fn(|context| {
+            while let Poll::Ready(Some(done)) = self.flying.poll_next_unpin(context) {
+                self.land(done);
+            }
+            if self.landed.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+
+    pub(super) fn take(&mut self) -> Option<Done> {
+        self.landed.pop_front()
+    }
+
+    pub(super) fn renewing(&self) -> usize {
+        self.renewing
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.flying.is_empty() && self.landed.is_empty()
+    }
+
+    fn land(&mut self, done: Done) {
+        self.renewing -= usize::from(matches!(done, Done::Renewed { .. }));
+        self.landed.push_back(done);
+    }
+}

@@ -1,0 +1,335 @@
+//! The engine: one actor per client, which owns every queue, hold, deadline and debt of it.
+//!
+//! Users send it messages and await a oneshot; the backend's calls are futures that it polls itself. So all state is
+//! in one place, nothing is locked, and a dropped future of a user is just one more message. The one thing shared is
+//! each turn's [`crate::cell::Cell`].
+//!
+//! A round: wait for something; take every answer, message, ring and timer that is ready; send what came of it.
+//! - `wait`: the local queues, and claims until the store grants them;
+//! - `hold`: what the store has granted: turns, renewals, deadlines;
+//! - `reap`: releases until the store has answered them;
+//! - `calls`, `timers`, `rings`: what it waits for.
+
+mod calls;
+mod hold;
+mod msg;
+mod reap;
+mod rings;
+mod slot;
+mod timers;
+mod wait;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use bandog_core::{Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Key, Kind, Moment, Renewal, Result, Step};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use self::{
+    calls::{Calls, Done},
+    hold::Held,
+    reap::Owed,
+    rings::Rings,
+    slot::Slot,
+    timers::{Timer, Timers},
+};
+use crate::client::Handle;
+
+pub(crate) use self::msg::{HoldId, Msg, Patience, Terms, Ticket, Want};
+
+/// Steps in one call: so that the wire carries the first while the second is packed.
+const BATCH: usize = 32;
+/// Keys in one renewal.
+const RENEWALS: usize = 512;
+/// Renewals in flight at a time, so that they do not crowd out claims.
+const RENEWING: usize = 2;
+/// Messages taken in one round.
+const MAIL: usize = 256;
+/// The engine looks at the clock at least this often, since the machine may have slept.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(crate) struct Engine {
+    backend: Arc<dyn Backend>,
+    client: ClientId,
+    clock: Clock,
+    timeout: Duration,
+    mailbox: mpsc::UnboundedReceiver<Msg>,
+    epoch: watch::Receiver<u64>,
+    rings: Rings,
+    calls: Calls,
+    timers: Timers,
+
+    handle: Weak<Handle>,
+    slots: HashMap<Key, Slot>,
+    holds: HashMap<HoldId, Held>,
+    owed: HashMap<HoldId, Owed>,
+
+    /// Steps to send.
+    out: Vec<Step>,
+    /// Holds to renew.
+    renewals: Vec<HoldId>,
+    claims: u64,
+    /// Whether the store has ever answered.
+    answered: bool,
+    /// How long a request takes, smoothed.
+    trip: Duration,
+    /// Who waits until nothing is owed.
+    idlers: Vec<oneshot::Sender<()>>,
+    /// Set when the client closes: until when it may take.
+    closing: Option<Moment>,
+    closers: Vec<oneshot::Sender<()>>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        client: ClientId,
+        clock: Clock,
+        mailbox: mpsc::UnboundedReceiver<Msg>,
+    ) -> Self {
+        let profile = backend.profile();
+        Self {
+            calls: Calls::new(Arc::clone(&backend)),
+            backend,
+            client,
+            clock,
+            timeout: profile.timeout,
+            mailbox,
+            epoch: profile.epoch,
+            rings: Rings::default(),
+            timers: Timers::default(),
+            handle: Weak::new(),
+            slots: HashMap::new(),
+            holds: HashMap::new(),
+            owed: HashMap::new(),
+            out: Vec::new(),
+            renewals: Vec::new(),
+            claims: 0,
+            answered: false,
+            trip: Duration::from_millis(1),
+            idlers: Vec::new(),
+            closing: None,
+            closers: Vec::new(),
+        }
+    }
+
+    /// Runs until the client is closed or its last handle has gone, and nothing is owed.
+    pub(crate) async fn run(mut self) {
+        let mut mail = Vec::with_capacity(MAIL);
+        self.epoch.mark_unchanged();
+        while !self.is_over() {
+            self.wait(&mut mail).await;
+            self.take(&mut mail);
+            self.flush().await;
+        }
+    }
+
+    /// Returns when there is something to do. Answers and messages that are ready are in `mail` and `calls` then.
+    async fn wait(&mut self, mail: &mut Vec<Msg>) {
+        let nap = self.timers.nearest().map(|moment| moment.since(self.clock.now()).min(LOOK));
+        let nap = match (nap, self.closing) {
+            (None, None) => None,
+            (nap, closing) => Some(nap.unwrap_or(LOOK).min(closing.map_or(LOOK, |end| end.since(self.clock.now())))),
+        };
+        tokio::select! {
+            biased;
+            () = self.calls.answered() => {}
+            // The sender lives in handles, and the last of them says `Leave`.
+            _ = self.mailbox.recv_many(mail, MAIL) => {}
+            () = self.rings.rung() => {}
+            // Looked at below; a backend that has ended tells of nothing any more.
+            Ok(()) = self.epoch.changed() => self.epoch.mark_changed(),
+            () = tokio::time::sleep(nap.unwrap_or_default()), if nap.is_some() => {}
+        }
+    }
+
+    /// Takes what is ready.
+    fn take(&mut self, mail: &mut Vec<Msg>) {
+        while let Some(done) = self.calls.take() {
+            self.done(done);
+        }
+        if self.epoch.has_changed().is_ok_and(|changed| changed) {
+            self.epoch.mark_unchanged();
+            self.reconnected();
+        }
+        while mail.len() < MAIL
+            && let Ok(msg) = self.mailbox.try_recv()
+        {
+            mail.push(msg);
+        }
+        for msg in mail.drain(..) {
+            self.told(msg);
+        }
+        for key in self.rings.take() {
+            self.rang(&key);
+        }
+        let now = self.clock.now();
+        while let Some(timer) = self.timers.due(now) {
+            match timer {
+                Timer::Hold(id) => self.hold_is_due(id, now),
+                Timer::Owed(id) => self.debt_is_due(id),
+                Timer::Slot(key) => self.slot_is_due(&key),
+                Timer::Ticket(key, ticket) => self.time_is_up(&key, ticket, now),
+            }
+        }
+    }
+
+    /// Sends what is to be sent.
+    async fn flush(&mut self) {
+        loop {
+            while !self.renewals.is_empty() && self.calls.renewing() < RENEWING {
+                self.send_renewals();
+            }
+            if !self.out.is_empty() {
+                let rest = self.out.split_off(self.out.len().min(BATCH));
+                let steps = std::mem::replace(&mut self.out, rest);
+                self.calls.apply(self.clock.now(), steps);
+            }
+            self.calls.poll().await;
+            if self.out.is_empty() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        if !self.idlers.is_empty() && self.is_idle() {
+            self.idlers.clear();
+        }
+    }
+
+    fn told(&mut self, msg: Msg) {
+        match msg {
+            Msg::Begin(handle) => self.handle = handle,
+            Msg::Want(want) => self.want(want),
+            Msg::Quit { key, ticket } => self.quit(&key, ticket),
+            Msg::Free { hold, report } => self.free(hold, report),
+            Msg::Heed { hold, grace } => self.heed(hold, grace),
+            Msg::Ping(reply) => self.calls.ping(reply),
+            Msg::Look(look) => self.calls.look(look(Arc::clone(&self.backend))),
+            Msg::Idle(reply) => self.idlers.push(reply),
+            Msg::Close(reply) => {
+                self.closers.push(reply);
+                self.close();
+            }
+            Msg::Leave => self.close(),
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Applied { asked_at, steps, answers } => {
+                self.measure(asked_at);
+                for (step, answer) in steps.into_iter().zip(answers) {
+                    self.applied(asked_at, &step, answer);
+                }
+            }
+            Done::Renewed { asked_at, claims, answers } => {
+                for (claim, answer) in claims.into_iter().zip(answers) {
+                    self.note_answer(&answer);
+                    self.renewed(asked_at, claim.id.number, answer);
+                }
+            }
+            Done::Listening { key, bell } => self.armed(&key, bell),
+            Done::Pinged { reply, result } => {
+                self.note_answer(&result);
+                // The caller may have gone.
+                let _ = reply.send(result);
+            }
+            Done::Looked => {}
+        }
+    }
+
+    fn applied(&mut self, asked_at: Moment, step: &Step, answer: Result<Answer>) {
+        self.note_answer(&answer);
+        match (step, answer) {
+            (Step::Claim(claim) | Step::Pass { to: claim, .. }, Ok(Answer::Claimed(verdict))) => {
+                self.claimed(asked_at, claim, verdict);
+            }
+            (Step::Claim(claim) | Step::Pass { to: claim, .. }, Err(error)) => self.claim_failed(claim, error),
+            (Step::Release(claim), Ok(Answer::Released(released))) => self.released(claim.id.number, released),
+            (Step::Release(claim), Err(error)) => self.release_failed(claim.id.number, error),
+            (Step::Claim(claim) | Step::Pass { to: claim, .. }, Ok(Answer::Released(_))) => {
+                self.claim_failed(claim, mismatch(step));
+            }
+            (Step::Release(claim), Ok(Answer::Claimed(_))) => self.release_failed(claim.id.number, mismatch(step)),
+        }
+    }
+
+    fn note_answer<T>(&mut self, answer: &Result<T>) {
+        self.answered |= answer.as_ref().err().is_none_or(|error| !error.is_retryable());
+    }
+
+    fn measure(&mut self, asked_at: Moment) {
+        self.trip = self.trip * 7 / 8 + self.clock.now().since(asked_at) / 8;
+    }
+
+    /// The store may have forgotten everything, and rings may have been missed.
+    fn reconnected(&mut self) {
+        self.answered = true;
+        let ids: Vec<_> = self.holds.keys().copied().collect();
+        for id in ids {
+            self.renew_now(id);
+        }
+        let keys: Vec<_> = self.slots.keys().cloned().collect();
+        for key in keys {
+            self.rang(&key);
+        }
+    }
+
+    fn new_claim(&mut self, key: &Key, terms: Terms) -> Claim {
+        self.claims += 1;
+        let id = ClaimId { client: self.client, number: self.claims };
+        Claim { key: key.clone(), id, kind: Kind::Mutex, ttl: terms.ttl, fences: terms.fences }
+    }
+
+    /// Gives everything back, answers everybody, and lets `run` end when the store has answered.
+    fn close(&mut self) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.closing = Some(self.clock.now() + self.timeout * 2);
+        let keys: Vec<_> = self.slots.keys().cloned().collect();
+        for key in keys {
+            self.refuse_all(&key, &Error::closed());
+        }
+        let ids: Vec<_> = self.holds.keys().copied().collect();
+        for id in ids {
+            self.holds[&id].close();
+            self.give_back(id, None);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        let asking = self.slots.values().any(|slot| matches!(slot.stage, slot::Stage::Asking(_)));
+        self.owed.is_empty() && self.out.is_empty() && self.calls.is_empty() && !asking
+    }
+
+    fn is_over(&self) -> bool {
+        self.closing.is_some_and(|end| self.is_idle() || self.clock.now() >= end)
+    }
+}
+
+/// However the engine ends, nobody may go on believing: not after a panic, nor when its runtime has ended.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        for held in self.holds.values() {
+            held.lose();
+        }
+        // Replies that are dropped with the queues and the mailbox say `Closed`.
+    }
+}
+
+fn mismatch(step: &Step) -> Error {
+    let message = "the backend gave an answer that does not fit the request";
+    Error::new(bandog_core::ErrorKind::Corrupt, message).during(step.verb()).at(step.key())
+}
+
+/// How much earlier than the store we let a hold end: for the clocks' drift, and for the user to stop.
+fn margin(ttl: Duration) -> Duration {
+    (ttl / 100).max(Duration::from_millis(5))
+}
+
+/// An answer of the store to a renewal.
+type Renewed = Result<Renewal>;

@@ -1,0 +1,95 @@
+//! What users tell the engine. No message waits for an answer while it is sent.
+
+use std::{
+    fmt,
+    num::NonZeroU32,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use bandog_core::{Backend, Key, Result};
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+
+use crate::{Owner, client::Handle, guard::Turn};
+
+/// A place in a queue: smaller came first.
+pub(crate) type Ticket = u64;
+/// A hold of this client: its claim's number.
+pub(crate) type HoldId = u64;
+/// What a call that waits for a lock gets. `None`: somebody else holds it.
+pub(crate) type Reply = oneshot::Sender<Result<Option<Arc<Turn>>>>;
+
+pub(crate) enum Msg {
+    /// The first message: through whom turns keep the client alive.
+    Begin(Weak<Handle>),
+    Want(Want),
+    /// The caller has gone.
+    Quit {
+        key: Key,
+        ticket: Ticket,
+    },
+    /// The last guard of a turn has gone.
+    Free {
+        hold: HoldId,
+        report: Option<oneshot::Sender<Result<()>>>,
+    },
+    /// Somebody wants to be woken this long before the hold ends.
+    Heed {
+        hold: HoldId,
+        grace: Duration,
+    },
+    Ping(oneshot::Sender<Result<()>>),
+    Look(Looker),
+    Idle(oneshot::Sender<()>),
+    Close(oneshot::Sender<()>),
+    /// The last message: nobody is left.
+    Leave,
+}
+
+/// A look at the store that runs where the backend runs.
+pub(crate) type Looker = Box<dyn FnOnce(Arc<dyn Backend>) -> BoxFuture<'static, ()> + Send>;
+
+/// A call that wants a lock.
+pub(crate) struct Want {
+    pub(crate) key: Key,
+    pub(crate) ticket: Ticket,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) terms: Terms,
+    pub(crate) patience: Patience,
+    pub(crate) reply: Reply,
+}
+
+/// For how long a hold is claimed, and how many turns it may serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
+    /// Whether the hold is renewed.
+    pub(crate) watchdog: bool,
+    pub(crate) fences: NonZeroU32,
+}
+
+/// How long a call waits for a lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Patience {
+    Once,
+    For(Duration),
+    Forever,
+}
+
+impl fmt::Debug for Msg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Begin(_) => "Begin",
+            Self::Want(_) => "Want",
+            Self::Quit { .. } => "Quit",
+            Self::Free { .. } => "Free",
+            Self::Heed { .. } => "Heed",
+            Self::Ping(_) => "Ping",
+            Self::Look(_) => "Look",
+            Self::Idle(_) => "Idle",
+            Self::Close(_) => "Close",
+            Self::Leave => "Leave",
+        })
+    }
+}

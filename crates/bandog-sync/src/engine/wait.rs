@@ -1,0 +1,344 @@
+//! The local queues, and claims until the store grants them.
+
+use std::{mem, time::Duration};
+
+use bandog_core::{Bell, Claim, Error, ErrorKind, Key, Moment, Result, Verdict};
+
+use super::{
+    Engine,
+    calls::FIRST_ANSWER,
+    msg::{Patience, Terms, Ticket, Want},
+    slot::{Attempt, Ear, Slot, Spell, Stage, Waiter},
+    timers::Timer,
+};
+
+/// The head looks again after half of this to all of it, though no bell rang.
+const RECHECK: Duration = Duration::from_secs(1);
+/// The longest pause after a request without an answer.
+const FAULT_PAUSE: Duration = Duration::from_millis(200);
+
+impl Engine {
+    /// A call wants a lock.
+    pub(super) fn want(&mut self, want: Want) {
+        if self.closing.is_some() {
+            // The caller may have gone.
+            let _ = want.reply.send(Err(Error::closed().during("lock").at(&want.key)));
+            return;
+        }
+        let slot = self.slots.entry(want.key.clone()).or_default();
+        let once = matches!(want.patience, Patience::Once);
+        match slot.stage {
+            Stage::Held(hold) => {
+                let turn = want.owner.as_ref().and_then(|owner| self.holds[&hold].turn_of(owner));
+                if let Some(turn) = turn {
+                    let answer = turn.standing().map(|()| Some(turn));
+                    let _ = want.reply.send(answer);
+                } else if once {
+                    let _ = want.reply.send(Ok(None));
+                } else {
+                    self.enqueue(want);
+                }
+            }
+            Stage::Resting if once => {
+                let _ = want.reply.send(Ok(None));
+            }
+            Stage::Asking(_) | Stage::Resting => self.enqueue(want),
+            Stage::Idle => {
+                let key = want.key.clone();
+                self.enqueue(want);
+                self.ask(&key);
+            }
+            Stage::Waiting(_) => {
+                let key = want.key.clone();
+                self.enqueue(want);
+                if once {
+                    self.ask(&key);
+                }
+            }
+        }
+    }
+
+    fn enqueue(&mut self, want: Want) {
+        let Want { key, ticket, owner, terms, patience, reply } = want;
+        let since = self.clock.now();
+        let until = match patience {
+            Patience::Once => Some(since + self.timeout),
+            Patience::For(wait) => Some(since + wait),
+            Patience::Forever => None,
+        };
+        // Until the store has ever answered, nobody waits longer than for a first answer.
+        let first_answer = (!self.answered).then(|| since + FIRST_ANSWER);
+        let wake = [until, first_answer].into_iter().flatten().min();
+        let mut waiter = Waiter { owner, terms, since, until, timer: None, reply };
+        if wake.is_some() {
+            self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, wake);
+        }
+        let slot = self.slots.entry(key).or_default();
+        slot.queue.insert(ticket, waiter);
+        if matches!(patience, Patience::Once) {
+            slot.once.push(ticket);
+        }
+    }
+
+    /// The caller has gone.
+    pub(super) fn quit(&mut self, key: &Key, ticket: Ticket) {
+        if self.leave(key, ticket).is_some() {
+            self.settle(key);
+        }
+    }
+
+    /// A waiter's time is up, or it is time for a first answer.
+    pub(super) fn time_is_up(&mut self, key: &Key, ticket: Ticket, now: Moment) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        let Some(waiter) = slot.queue.get_mut(&ticket) else { return };
+        waiter.timer = None;
+        let expired = waiter.until.is_some_and(|until| now >= until);
+        if !expired && self.answered {
+            let until = waiter.until;
+            self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, until);
+            return;
+        }
+        let Some(waiter) = self.leave(key, ticket) else { return };
+        let verdict = self.slots[key].verdict(&waiter).map_err(|error| error.during("lock").at(key));
+        // The caller may have gone.
+        let _ = waiter.reply.send(verdict.map(|()| None));
+        self.settle(key);
+    }
+
+    /// Takes a waiter out of its queue.
+    pub(super) fn leave(&mut self, key: &Key, ticket: Ticket) -> Option<Waiter> {
+        let mut waiter = self.slots.get_mut(key)?.queue.remove(&ticket)?;
+        if waiter.timer.is_some() {
+            self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, None);
+        }
+        Some(waiter)
+    }
+
+    /// Ends what nobody waits for any more. A claim on its way is settled by its answer.
+    pub(super) fn settle(&mut self, key: &Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        if !slot.queue.is_empty() {
+            return;
+        }
+        match mem::take(&mut slot.stage) {
+            Stage::Waiting(attempt) => self.abandon(attempt),
+            stage @ (Stage::Asking(_) | Stage::Held(_)) => slot.stage = stage,
+            Stage::Idle | Stage::Resting => {}
+        }
+        self.forget_if_over(key);
+    }
+
+    fn forget_if_over(&mut self, key: &Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        if slot.queue.is_empty() {
+            slot.ear = Ear::Deaf;
+        }
+        if slot.is_over() {
+            self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
+            self.slots.remove(key);
+        }
+    }
+
+    /// Answers everybody who waits for the key with this error.
+    pub(super) fn refuse_all(&mut self, key: &Key, error: &Error) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        let tickets: Vec<_> = slot.queue.keys().copied().collect();
+        for ticket in tickets {
+            let Some(waiter) = self.leave(key, ticket) else { continue };
+            // The caller may have gone.
+            let _ = waiter.reply.send(Err(error.clone()));
+        }
+        self.settle(key);
+    }
+
+    /// Claims the key for the first in the queue, or for nobody if the queue is empty.
+    pub(super) fn ask(&mut self, key: &Key) {
+        let now = self.clock.now();
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        let Some(terms) = slot.queue.first_key_value().map(|(_, waiter)| waiter.terms) else {
+            return self.settle(key);
+        };
+        let attempt = match mem::take(&mut slot.stage) {
+            Stage::Waiting(attempt) if attempt.terms == terms => attempt,
+            Stage::Waiting(attempt) => {
+                self.abandon(attempt);
+                self.attempt(key, terms, None, Spell { turns: 0, since: now })
+            }
+            Stage::Idle | Stage::Resting => self.attempt(key, terms, None, Spell { turns: 0, since: now }),
+            stage @ (Stage::Asking(_) | Stage::Held(_)) => {
+                slot.stage = stage;
+                return;
+            }
+        };
+        self.send(key, attempt);
+    }
+
+    pub(super) fn attempt(&mut self, key: &Key, terms: Terms, from: Option<Claim>, spell: Spell) -> Attempt {
+        Attempt { claim: self.new_claim(key, terms), terms, from, spell, unsure: false, faults: 0 }
+    }
+
+    pub(super) fn send(&mut self, key: &Key, attempt: Attempt) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
+        slot.rung = false;
+        self.out.push(attempt.step());
+        slot.stage = Stage::Asking(attempt);
+    }
+
+    /// Gives up a claim that is not on its way: if it may have been applied all the same, it is owed back.
+    fn abandon(&mut self, attempt: Attempt) {
+        if !attempt.unsure {
+            // A pass that surely did not happen has left its hold where it was.
+            if let Some(from) = attempt.from {
+                self.owe(from, false, None);
+            }
+            return;
+        }
+        if let Some(from) = attempt.from {
+            self.owe(from, true, None);
+        }
+        self.owe(attempt.claim, true, None);
+    }
+
+    /// The store has answered a claim.
+    pub(super) fn claimed(&mut self, asked_at: Moment, claim: &Claim, verdict: Verdict) {
+        let Some(attempt) = self.asked(claim) else { return };
+        match verdict {
+            Verdict::Granted { fences, valid_for } => self.granted(asked_at, attempt, fences, valid_for),
+            Verdict::Busy { retry_after } => self.busy(attempt, retry_after),
+        }
+    }
+
+    /// The attempt that this claim is; its slot is idle then.
+    fn asked(&mut self, claim: &Claim) -> Option<Attempt> {
+        let slot = self.slots.get_mut(&claim.key)?;
+        match mem::take(&mut slot.stage) {
+            Stage::Asking(attempt) if attempt.claim.id == claim.id => Some(attempt),
+            stage => {
+                slot.stage = stage;
+                None
+            }
+        }
+    }
+
+    fn busy(&mut self, mut attempt: Attempt, retry_after: Duration) {
+        let key = attempt.claim.key.clone();
+        let now = self.clock.now();
+        attempt.from = None; // Whoever is told of another holder has lost the hold that it wanted to pass on.
+        attempt.faults = 0;
+        let Some(slot) = self.slots.get_mut(&key) else { return };
+        slot.busy_at = Some(now);
+        slot.fault = None;
+        let rung = mem::take(&mut slot.rung);
+        slot.stage = Stage::Waiting(attempt);
+        self.refuse_once(&key);
+        let Some(slot) = self.slots.get_mut(&key) else { return };
+        if slot.queue.is_empty() {
+            return self.settle(&key);
+        }
+        if rung {
+            return self.ask(&key); // It rang while the claim was on its way: the answer may be older than the bell.
+        }
+        if matches!(slot.ear, Ear::Deaf) {
+            slot.ear = Ear::Arming;
+            self.calls.listen(key.clone(), self.rings.ringer(&key));
+        }
+        let recheck = RECHECK.mul_f64(0.5 + fastrand::f64() / 2.0);
+        let pause = (retry_after + Duration::from_millis(1)).min(recheck);
+        self.timers.set(Timer::Slot(key), &mut slot.timer, Some(now + pause));
+    }
+
+    /// Answers those who wanted one answer only: somebody else has the key.
+    pub(super) fn refuse_once(&mut self, key: &Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        for ticket in mem::take(&mut slot.once) {
+            let Some(waiter) = self.leave(key, ticket) else { continue };
+            // The caller may have gone.
+            let _ = waiter.reply.send(Ok(None));
+        }
+    }
+
+    /// The store has refused a claim, or not answered.
+    pub(super) fn claim_failed(&mut self, claim: &Claim, error: Error) {
+        let Some(mut attempt) = self.asked(claim) else { return };
+        let key = claim.key.clone();
+        attempt.unsure |= error.maybe_applied();
+        attempt.faults += 1;
+        let pause = pause_after(attempt.faults);
+        let retryable = error.is_retryable();
+        let Some(slot) = self.slots.get_mut(&key) else { return };
+        slot.stage = Stage::Waiting(attempt);
+        if !retryable {
+            return self.refuse_all(&key, &error);
+        }
+        slot.fault = Some(error);
+        if slot.queue.is_empty() {
+            return self.settle(&key);
+        }
+        let again = self.clock.now() + pause;
+        self.timers.set(Timer::Slot(key), &mut slot.timer, Some(again));
+    }
+
+    /// The bell has rung: the key may be free.
+    pub(super) fn rang(&mut self, key: &Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        match slot.stage {
+            Stage::Waiting(_) => self.ask(key),
+            Stage::Asking(_) => slot.rung = true,
+            // Who rests lets others go first; who holds has rung itself.
+            Stage::Idle | Stage::Held(_) | Stage::Resting => {}
+        }
+    }
+
+    /// The backend listens, or says why not.
+    pub(super) fn armed(&mut self, key: &Key, bell: Result<Bell>) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        if slot.queue.is_empty() {
+            return;
+        }
+        match bell {
+            Ok(bell) => {
+                slot.ear = Ear::Armed(bell);
+                self.rang(key); // A release may have slipped in before the bell was armed.
+            }
+            Err(error) => {
+                slot.ear = Ear::Deaf;
+                if error.kind() == ErrorKind::Denied {
+                    tracing::warn!(%key, %error, "cannot listen for releases; looking again every second");
+                }
+            }
+        }
+    }
+
+    /// A pause is over.
+    pub(super) fn slot_is_due(&mut self, key: &Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        slot.timer = None;
+        self.ask(key);
+    }
+
+    /// Lets other clients go first for a while.
+    pub(super) fn rest(&mut self, key: &Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        slot.stage = Stage::Resting;
+        let until = self.clock.now() + self.trip * 4;
+        self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, Some(until));
+    }
+
+    /// What a slot does after a hold of it has ended.
+    pub(super) fn vacate(&mut self, key: &Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        slot.stage = Stage::Idle;
+        self.ask(key);
+    }
+
+    pub(super) fn slot(&self, key: &Key) -> Option<&Slot> {
+        self.slots.get(key)
+    }
+}
+
+/// Short at first, since most faults are over at once; then longer, so that nobody hammers a store that is down.
+pub(super) fn pause_after(faults: u32) -> Duration {
+    let pause = Duration::from_millis(1) * 2u32.saturating_pow(faults.min(16));
+    pause.min(FAULT_PAUSE).mul_f64(0.75 + fastrand::f64() / 2.0)
+}

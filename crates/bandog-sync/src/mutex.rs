@@ -1,0 +1,180 @@
+//! The mutex: one holder at a time, across processes and machines.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use bandog_core::{Error, Key, MAX_TTL, Result, check_ttl};
+use futures_util::future::{Either, select};
+use tokio::sync::oneshot;
+
+use crate::{
+    Guard, Owner,
+    client::Handle,
+    engine::{Msg, Patience, Terms, Ticket, Want},
+};
+
+/// A named lock: one holder at a time, across all clients of the same store.
+///
+/// It is a handle: making one is cheap and does no I/O, and clones are the same lock. Without [`Mutex::lease`] the
+/// watchdog renews the hold as long as its guard lives.
+///
+/// Waiting calls of one client are served in their order; between clients no order is promised.
+#[derive(Debug, Clone)]
+pub struct Mutex {
+    handle: Arc<Handle>,
+    key: Result<Key>,
+    terms: Result<Terms>,
+    owner: Option<Owner>,
+}
+
+impl Mutex {
+    pub(crate) fn new(handle: Arc<Handle>, key: Result<Key>) -> Self {
+        let terms = Ok(handle.terms);
+        Self { handle, key, terms, owner: None }
+    }
+
+    /// The same lock with a fixed lease: no watchdog renews it, and it is lost after `ttl` (100 ms to 365 days).
+    ///
+    /// A ttl out of bounds is told by the first call that locks.
+    #[must_use]
+    pub fn lease(mut self, ttl: Duration) -> Self {
+        self.terms = check_ttl("the lease", ttl).map(|ttl| Terms { ttl, watchdog: false, ..self.handle.terms });
+        self
+    }
+
+    /// The same lock taken by this owner: if it holds the lock already, it gets it again at once, counted, and on the
+    /// first lease's terms.
+    #[must_use]
+    pub fn by(mut self, owner: &Owner) -> Self {
+        self.owner = Some(owner.clone());
+        self
+    }
+
+    /// Waits until nobody else holds the lock, and takes it.
+    ///
+    /// # Errors
+    /// `Misused` for a bad name or lease. `Denied` when the store refuses. `Unavailable` when the store has not
+    /// answered this client at all for 5 s; after a first answer it rides out outages. `Lost` for an owner whose
+    /// earlier guards are lost and not dropped yet. `Closed` after [`crate::Client::close`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the place in the queue; nothing stays behind.
+    pub async fn lock(&self) -> Result<Guard> {
+        match self.acquire(Patience::Forever).await? {
+            Some(guard) => Ok(guard),
+            None => Err(Error::unavailable("the engine gave up a claim that has no limit")),
+        }
+    }
+
+    /// Takes the lock if nobody holds it now.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`], and `Unavailable` when the store does not answer within one request timeout.
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::lock`].
+    pub async fn try_lock(&self) -> Result<Option<Guard>> {
+        self.acquire(Patience::Once).await
+    }
+
+    /// Waits for the lock for at most this long (365 days at most). No time at all is [`Mutex::try_lock`].
+    ///
+    /// `None` says that the store told of another holder; a store that gave no answer is an error.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`], and `Unavailable` when the store gave no answer in this time.
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::lock`].
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard>> {
+        if wait > MAX_TTL {
+            return Err(Error::misused(format!(
+                "the wait is {wait:?}; at most 365 days are allowed (lock() has no limit)"
+            )));
+        }
+        self.acquire(if wait.is_zero() { Patience::Once } else { Patience::For(wait) }).await
+    }
+
+    /// Locks, runs the body and gives the lock back. When the lock is lost, the body is dropped where it stands.
+    ///
+    /// ```
+    /// # use bandog_core::{Clock, Memory};
+    /// # use bandog_sync::Client;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+    /// # let client = Client::over(Memory::new(Clock::system()))?;
+    /// let swept = client.mutex("orders").run(async |guard| guard.fence().get() + 1).await?;
+    /// assert!(swept > 0);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`]; `Lost` when the lock was lost before the body had finished. A body that had finished
+    /// before gives its value.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the body, then gives the lock back.
+    pub async fn run<T>(&self, body: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
+        let guard = self.lock().await?;
+        let value = match select(guard.lost(), pin!(body(&guard))).await {
+            Either::Left(((), _)) => {
+                guard.standing()?;
+                return Err(Error::lost(guard.key()));
+            }
+            Either::Right((value, _)) => value,
+        };
+        // The body had its lock to the end, so its value stands whatever becomes of the release.
+        let _ = guard.release().await;
+        Ok(value)
+    }
+
+    async fn acquire(&self, patience: Patience) -> Result<Option<Guard>> {
+        let key = self.key.clone()?;
+        let terms = self.terms.clone()?;
+        let ticket = match &self.owner {
+            Some(owner) if owner.client() != self.handle.id => {
+                return Err(Error::misused("the owner belongs to another client").at(&key));
+            }
+            Some(owner) => match owner.enter(&key) {
+                Some(turn) => return turn.standing().map(|()| Some(Guard::of(turn))),
+                None => Asking::new(&self.handle, key, Some(owner.clone())),
+            },
+            None => Asking::new(&self.handle, key, None),
+        };
+        ticket.wait(terms, patience).await
+    }
+}
+
+/// A place in the engine's queue, which its end gives up: registered before the first await.
+struct Asking<'a> {
+    handle: &'a Handle,
+    ticket: Ticket,
+    key: Key,
+    owner: Option<Owner>,
+    served: bool,
+}
+
+impl<'a> Asking<'a> {
+    fn new(handle: &'a Handle, key: Key, owner: Option<Owner>) -> Self {
+        Self { handle, ticket: handle.ticket(), key, owner, served: false }
+    }
+
+    async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
+        let (reply, answer) = oneshot::channel();
+        let (key, owner) = (self.key.clone(), self.owner.clone());
+        self.handle.send(Msg::Want(Want { key, ticket: self.ticket, owner, terms, patience, reply }))?;
+        let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.key))?;
+        self.served = true;
+        Ok(answer?.map(Guard::of))
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(owner) = &self.owner {
+            owner.asked(&self.key);
+        }
+        if !self.served {
+            // An engine that has ended has no queue any more.
+            let _ = self.handle.send(Msg::Quit { key: self.key.clone(), ticket: self.ticket });
+        }
+    }
+}

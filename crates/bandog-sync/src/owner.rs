@@ -1,0 +1,110 @@
+//! Re-entry: who may take a lock that it holds already.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use bandog_core::{ClientId, Key};
+
+use crate::guard::Turn;
+
+/// Somebody who may take the same lock again while holding it: every guard is counted, and the lock is given back
+/// with the last one.
+///
+/// It is explicit because async tasks move between threads, and `join!` runs two branches in one task. Made by
+/// [`crate::Client::owner`], used by [`crate::Mutex::by`]. Clones are the same owner.
+///
+/// ```
+/// # use bandog_core::{Clock, Memory};
+/// # use bandog_sync::Client;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+/// # let client = Client::over(Memory::new(Clock::system()))?;
+/// let owner = client.owner();
+/// let orders = client.mutex("orders").by(&owner);
+/// let outer = orders.lock().await?;
+/// let inner = orders.lock().await?; // at once, without asking the store
+/// assert_eq!(inner.fence(), outer.fence());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Owner(Arc<State>);
+
+struct State {
+    client: ClientId,
+    keys: Mutex<HashMap<Key, Entry>>,
+}
+
+#[derive(Default)]
+struct Entry {
+    turn: Weak<Turn>,
+    /// Calls of this owner that wait for the key.
+    asking: u32,
+}
+
+impl Owner {
+    pub(crate) fn new(client: ClientId) -> Self {
+        Self(Arc::new(State { client, keys: Mutex::default() }))
+    }
+
+    pub(crate) fn client(&self) -> ClientId {
+        self.0.client
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The turn that this owner has at the key; otherwise its ask is counted until [`Owner::asked`].
+    pub(crate) fn enter(&self, key: &Key) -> Option<Arc<Turn>> {
+        let mut keys = self.keys();
+        if let Some(entry) = keys.get_mut(key) {
+            let turn = entry.turn.upgrade();
+            entry.asking += u32::from(turn.is_none());
+            return turn;
+        }
+        keys.insert(key.clone(), Entry { turn: Weak::new(), asking: 1 });
+        None
+    }
+
+    /// An ask has ended, served or not.
+    pub(crate) fn asked(&self, key: &Key) {
+        self.change(key, |entry| entry.asking -= 1);
+    }
+
+    /// Whether more than one call of this owner waits for the key.
+    pub(crate) fn asks_twice(&self, key: &Key) -> bool {
+        self.keys().get(key).is_some_and(|entry| entry.asking > 1)
+    }
+
+    /// The owner has been given this turn.
+    pub(crate) fn hold(&self, key: &Key, turn: &Arc<Turn>) {
+        let mut keys = self.keys();
+        keys.entry(key.clone()).or_default().turn = Arc::downgrade(turn);
+    }
+
+    /// The owner's last guard at the key has gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.change(key, |_| ());
+    }
+
+    fn change(&self, key: &Key, change: impl FnOnce(&mut Entry)) {
+        let mut keys = self.keys();
+        let Some(entry) = keys.get_mut(key) else { return };
+        change(entry);
+        if entry.asking == 0 && entry.turn.strong_count() == 0 {
+            keys.remove(key);
+        }
+    }
+
+    fn keys(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+        self.0.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner").field("client", &self.0.client).finish_non_exhaustive()
+    }
+}
