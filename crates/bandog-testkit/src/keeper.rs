@@ -13,10 +13,11 @@ use std::thread;
 
 /// Starts `program` so that it dies with this process.
 ///
-/// `setpriv` sets the death signal and then becomes the program, so the pid is the program's own.
+/// `setpriv` asks for the death signal, a shell checks its parent, and then it becomes the program: the pid stays the same.
+/// The check matters because a parent that died before the request sends no signal.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command.args(["--pdeathsig", "KILL", "--", "sh", "-c", BECOME]).arg(std::process::id().to_string()).arg(program);
     command
 }
 
@@ -26,6 +27,9 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     KEEPER.lock().unwrap_or_else(PoisonError::into_inner).send(Job { command, reply }).map_err(io::Error::other)?;
     answer.recv().map_err(io::Error::other)?
 }
+
+/// `$0` is the parent that it should have.
+const BECOME: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 
 struct Job {
     command: Command,

@@ -13,6 +13,8 @@ use crate::{eventually, keeper};
 
 /// A child process with piped input and output, killed on drop and when the test process dies.
 ///
+/// That holds for the child itself; what the child starts is the child's affair, so a script's last word is best an `exec`.
+///
 /// Every method panics when it fails, and says what the child printed.
 ///
 /// ```

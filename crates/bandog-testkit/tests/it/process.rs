@@ -63,7 +63,7 @@ fn signals_reach_the_program_itself_and_not_a_wrapper() {
 
 #[test]
 fn a_dropped_child_is_dead() {
-    let process = Process::spawn(&shell("sleep 1000"));
+    let process = Process::spawn(&shell("exec sleep 1000"));
     let pid = process.pid();
     assert!(is_alive(pid));
     drop(process);
