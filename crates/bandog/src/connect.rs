@@ -1,0 +1,180 @@
+//! From a URL to a client.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    num::NonZeroU32,
+    sync::{LazyLock, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bandog_core::{Clock, Error, ErrorKind, Memory, Result};
+use bandog_sync::{Client, ClientOptions};
+
+use crate::url::{Parts, Scheme, check_timeout, redact};
+
+/// A client for the store that the URL names, once it has answered.
+///
+/// - `redis://user:password@host:6379/0`: one Redis server; keys are Redisson's.
+/// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
+/// - `memory:`: a store of its own in this process; `memory:NAME` is shared within the process.
+///
+/// Every URL takes `?watchdog=DUR` (the ttl of locks without a lease, renewed at a third of it; default `30s`,
+/// 100 ms to 365 days) and `?timeout=DUR` (how long one request may take; default `3s`).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// let client = bandog::connect("memory:?watchdog=10s").await?;
+/// assert!(bandog::connect("mongo://localhost").await.is_err());
+/// # client.close().await }
+/// ```
+///
+/// # Errors
+/// `Misused` for a URL that is wrong, `Unsupported` for a backend that is not compiled in, `Denied` for a refused
+/// user or password, `Unavailable` when nothing answers within 5 s.
+///
+/// # Cancel safety
+/// Dropping the future ends the client that it was making.
+pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
+    ConnectOptions::parse(url)?.connect().await
+}
+
+/// What a client is made of, when a URL does not say enough.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// use std::time::Duration;
+/// let options = bandog::ConnectOptions::parse("memory:")?.watchdog(Duration::from_secs(10)).on_current_runtime();
+/// let client = options.connect().await?;
+/// # client.close().await }
+/// ```
+#[derive(Clone)]
+pub struct ConnectOptions {
+    url: String,
+    parts: Parts,
+    client: ClientOptions,
+}
+
+impl ConnectOptions {
+    /// Reads a URL. No I/O is done.
+    ///
+    /// # Errors
+    /// As [`connect`], but for what needs I/O.
+    pub fn parse(url: impl AsRef<str>) -> Result<Self> {
+        let url = url.as_ref();
+        let parts = Parts::parse(url)?;
+        let mut client = Client::options();
+        if let Some(ttl) = parts.watchdog {
+            client = client.watchdog(ttl);
+        }
+        Ok(Self { url: url.to_owned(), parts, client })
+    }
+
+    /// The ttl of locks without a lease. Default 30 s, or what the URL says; 100 ms to 365 days.
+    #[must_use]
+    pub fn watchdog(mut self, ttl: Duration) -> Self {
+        self.client = self.client.watchdog(ttl);
+        self
+    }
+
+    /// How long one request may take. Default 3 s, or what the URL says; 10 ms to 365 days.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.parts.timeout = Some(timeout);
+        self
+    }
+
+    /// See [`ClientOptions::local_turns`]. Default 64.
+    #[must_use]
+    pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
+        self.client = self.client.local_turns(turns);
+        self
+    }
+
+    /// See [`ClientOptions::on_current_runtime`].
+    #[must_use]
+    pub fn on_current_runtime(mut self) -> Self {
+        self.client = self.client.on_current_runtime();
+        self
+    }
+
+    /// Starts a client and waits for the store's first answer.
+    ///
+    /// # Errors
+    /// As [`connect()`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the client that it was making.
+    pub async fn connect(self) -> Result<Client> {
+        let client = self.connect_lazy()?;
+        client.ready().await?;
+        Ok(client)
+    }
+
+    /// Starts a client without waiting for the store: its first call does.
+    ///
+    /// # Errors
+    /// As [`connect()`], but for what needs I/O.
+    pub fn connect_lazy(self) -> Result<Client> {
+        let timeout = self.parts.timeout.map(check_timeout).transpose()?;
+        match self.parts.scheme {
+            Scheme::Redis => redis(self.client, &self.parts.place, timeout),
+            Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout),
+            Scheme::Memory => self.client.over(memory(&self.parts.place)),
+        }
+    }
+}
+
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectOptions").field("url", &redact(&self.url)).field("client", &self.client).finish()
+    }
+}
+
+/// The store of this name, one for the whole process; without a name, a new one.
+fn memory(name: &str) -> Memory {
+    static NAMED: LazyLock<Mutex<HashMap<String, Memory>>> = LazyLock::new(Mutex::default);
+    let fresh = || Memory::new(Clock::system());
+    if name.is_empty() {
+        return fresh();
+    }
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert_with(fresh).clone()
+}
+
+#[cfg(feature = "redis")]
+fn redis(client: ClientOptions, place: &str, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_redis::RedisOptions::from_url(&format!("redis:{place}"))?;
+    if let Some(timeout) = timeout {
+        options = options.timeout(timeout);
+    }
+    client.over(bandog_redis::Redis::new(options)?)
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+    Err(not_compiled_in("redis"))
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite(client: ClientOptions, place: &str, timeout: Option<Duration>) -> Result<Client> {
+    let path = place.strip_prefix("//").unwrap_or(place);
+    if path.is_empty() {
+        return Err(Error::misused("the URL sqlite: names no file; write sqlite:PATH"));
+    }
+    let mut options = bandog_sqlite::SqliteOptions::at(path);
+    if let Some(timeout) = timeout {
+        options = options.timeout(timeout);
+    }
+    client.over(bandog_sqlite::Sqlite::new(options)?)
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn sqlite(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+    Err(not_compiled_in("sqlite"))
+}
+
+#[cfg_attr(all(feature = "redis", feature = "sqlite"), expect(dead_code, reason = "everything is compiled in"))]
+fn not_compiled_in(feature: &str) -> Error {
+    let message = format!("this program was built without bandog's feature {feature:?}; add it in Cargo.toml");
+    Error::new(ErrorKind::Unsupported, message)
+}

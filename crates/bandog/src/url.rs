@@ -1,0 +1,108 @@
+//! `scheme:place?watchdog=30s&timeout=3s`, and how to print it without its secrets.
+
+use std::time::Duration;
+
+use bandog_core::{Error, MAX_TTL, Result, check_ttl};
+
+/// Which backend a URL names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// `redis://user:password@host:port/db`
+    Redis,
+    /// `sqlite:PATH`
+    Sqlite,
+    /// `memory:` or `memory:NAME`
+    Memory,
+}
+
+/// A URL taken apart.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) scheme: Scheme,
+    /// What follows the scheme and its colon, without the options.
+    pub(crate) place: String,
+    pub(crate) watchdog: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl Parts {
+    pub(crate) fn parse(url: &str) -> Result<Self> {
+        let shown = redact(url);
+        let Some((scheme, rest)) = url.split_once(':') else {
+            return Err(Error::misused(format!("{shown:?} is no URL: write redis://HOST, sqlite:PATH or memory:")));
+        };
+        let scheme = match scheme {
+            "redis" => Scheme::Redis,
+            "sqlite" => Scheme::Sqlite,
+            "memory" => Scheme::Memory,
+            _ => {
+                return Err(Error::misused(format!(
+                    "the URL {shown:?} has the unknown scheme {scheme:?}; redis, sqlite and memory are known"
+                )));
+            }
+        };
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut parts = Self { scheme, place: place.to_owned(), watchdog: None, timeout: None };
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            parts.option(option, &shown)?;
+        }
+        Ok(parts)
+    }
+
+    fn option(&mut self, option: &str, shown: &str) -> Result<()> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        match name {
+            "watchdog" => self.watchdog = Some(check_ttl("the URL's watchdog", duration(name, value)?)?),
+            "timeout" => self.timeout = Some(check_timeout(duration(name, value)?)?),
+            _ => {
+                return Err(Error::misused(format!(
+                    "the URL {shown:?} has the unknown option {name:?}; watchdog and timeout are known"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn check_timeout(timeout: Duration) -> Result<Duration> {
+    if (Duration::from_millis(10)..=MAX_TTL).contains(&timeout) {
+        return Ok(timeout);
+    }
+    Err(Error::misused(format!("the request timeout is {timeout:?}; it takes 10 ms to 365 days")))
+}
+
+fn duration(name: &str, value: &str) -> Result<Duration> {
+    humantime::parse_duration(value).map_err(|source| {
+        let message = format!("the URL's {name}={value} is no duration; write 500ms, 10s or 2m");
+        Error::misused(message).caused_by(source)
+    })
+}
+
+/// The URL with its password replaced by `***`: what may be shown to people and written to logs.
+///
+/// ```
+/// assert_eq!(bandog::redact("redis://app:secret@db:6379/2"), "redis://app:***@db:6379/2");
+/// ```
+pub fn redact(url: &str) -> String {
+    without_password(url, ":***")
+}
+
+/// The URL without its password, for a child's environment.
+///
+/// ```
+/// assert_eq!(bandog::without_secrets("redis://app:secret@db"), "redis://app@db");
+/// ```
+pub fn without_secrets(url: &str) -> String {
+    without_password(url, "")
+}
+
+fn without_password(url: &str, instead: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    // A password may hold any character if somebody forgot to encode it, so the last `@` ends it.
+    let Some((login, place)) = rest.rsplit_once('@') else { return url.to_owned() };
+    match login.split_once(':') {
+        Some((user, _)) if user.is_empty() && instead.is_empty() => format!("{scheme}://{place}"),
+        Some((user, _)) => format!("{scheme}://{user}{instead}@{place}"),
+        None => url.to_owned(),
+    }
+}
