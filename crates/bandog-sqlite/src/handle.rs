@@ -1,0 +1,110 @@
+//! The handle, and how it asks its writer.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bandog_core::{Clock, Error, Result};
+use tokio::{
+    sync::{mpsc, watch},
+    task::coop::unconstrained,
+    time::timeout,
+};
+
+use crate::{SqliteOptions, bell::BellFile, ears::Ears, host::Host, queue::Order, work::Work, writer};
+
+/// Leases in a SQLite file. Clones share one connection and one thread, which ends with the last of them.
+///
+/// Its calls need a tokio runtime with time enabled.
+///
+/// ```
+/// use bandog_sqlite::{Sqlite, SqliteOptions};
+/// let store = Sqlite::new(SqliteOptions::at("/var/lib/me/locks.db"))?; // No I/O yet.
+/// # Ok::<(), bandog_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Sqlite(Arc<Inner>);
+
+/// What a handle, its writer and its listener share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: SqliteOptions,
+    pub(crate) host: Host,
+    pub(crate) ears: Arc<Ears>,
+    pub(crate) bell: Arc<BellFile>,
+    pub(crate) epoch: watch::Sender<u64>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    /// The way to the writer, once there is one.
+    queue: Mutex<Option<mpsc::Sender<Order>>>,
+}
+
+impl Sqlite {
+    /// A handle that opens the database when it is first used.
+    ///
+    /// # Errors
+    /// `Misused` for a path that names no file, or a timeout below 10 ms.
+    pub fn new(options: SqliteOptions) -> Result<Self> {
+        Self::on(Host::this(), options)
+    }
+
+    /// The same, on another machine.
+    pub(crate) fn on(host: Host, options: SqliteOptions) -> Result<Self> {
+        let options = options.checked()?;
+        let bell = Arc::new(BellFile::new(options.beside("-bell"), options.path.clone()));
+        let shared = Shared { options, host, ears: Arc::default(), bell, epoch: watch::Sender::new(0) };
+        Ok(Self(Arc::new(Inner { shared: Arc::new(shared), queue: Mutex::new(None) })))
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    /// Lets the writer do this, in the order in which these calls were first polled.
+    pub(crate) async fn ask<W: Work>(&self, work: W) -> Result<W::Answer> {
+        let patience = self.shared().options.timeout;
+        let (order, answer) = Order::new(work, Clock::system().now() + writers_part(patience));
+        let queue = self.queue()?;
+        let asked = async {
+            match queue.try_send(order) {
+                Ok(()) => {}
+                // The first poll takes a place among those who wait for room: unconstrained, or tokio might put it off.
+                Err(mpsc::error::TrySendError::Full(order)) => unconstrained(queue.send(order)).await.map_err(ended)?,
+                Err(error @ mpsc::error::TrySendError::Closed(_)) => return Err(ended(error)),
+            }
+            answer.await.map_err(ended)?
+        };
+        // The writer itself keeps the time, and can say that nothing was done. This is for a disk that stands still.
+        match timeout(patience, asked).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::unavailable(format!("the disk did not answer within {patience:?}")).ambiguous()),
+        }
+    }
+
+    fn queue(&self) -> Result<mpsc::Sender<Order>> {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*queue {
+            Some(open) if !open.is_closed() => Ok(open.clone()),
+            Some(_) | None => Ok(queue.insert(writer::start(Arc::clone(&self.0.shared))?).clone()),
+        }
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Sqlite").field(&self.shared().options.path).finish()
+    }
+}
+
+/// How much of a request's time the writer may use, so that its answer comes before the asker's own timer.
+fn writers_part(patience: Duration) -> Duration {
+    patience - (patience / 10).min(Duration::from_millis(100))
+}
+
+fn ended(_: impl fmt::Debug) -> Error {
+    Error::unavailable("the thread for SQLite ended unexpectedly").ambiguous()
+}

@@ -1,0 +1,20 @@
+//! A look at who holds what.
+
+use async_trait::async_trait;
+use bandog_core::{Inspect, Key, Pattern, Result, Row};
+
+use crate::{
+    Sqlite,
+    work::{List, Show},
+};
+
+#[async_trait]
+impl Inspect for Sqlite {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        self.ask(List(pattern.clone())).await.map_err(|error| error.during("list"))
+    }
+
+    async fn show(&self, key: &Key) -> Result<Row> {
+        self.ask(Show(key.clone())).await.map_err(|error| error.during("show").at(key))
+    }
+}

@@ -1,0 +1,58 @@
+//! The verbs, as the engine asks for them.
+
+use async_trait::async_trait;
+use bandog_core::{Answer, Bell, Claim, Key, Leases, Profile, Renewal, Result, Ringer, Step};
+
+use crate::{
+    Sqlite,
+    work::{Apply, Listen, Ping, Renew},
+};
+
+#[async_trait]
+impl Leases for Sqlite {
+    async fn ping(&self) -> Result<()> {
+        self.ask(Ping).await.map_err(|error| error.during("connect"))
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        let answers = match self.ask(Apply(steps.to_vec())).await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); steps.len()],
+        };
+        let told =
+            |(answer, step): (Result<Answer>, &Step)| answer.map_err(|error| error.during(step.verb()).at(step.key()));
+        answers.into_iter().zip(steps).map(told).collect()
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let answers = match self.ask(Renew(claims.to_vec())).await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); claims.len()],
+        };
+        let told =
+            |(answer, claim): (Result<Renewal>, &Claim)| answer.map_err(|error| error.during("renew").at(&claim.key));
+        answers.into_iter().zip(claims).map(told).collect()
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        let number = self.shared().ears.add(key, ringer);
+        let (handle, wanted) = (self.clone(), key.clone());
+        let bell = Bell::new(move || handle.shared().ears.remove(&wanted, number));
+        match self.ask(Listen(vec![key.clone()])).await {
+            Ok(true) => Ok(bell),
+            Ok(false) => Ok(Bell::silent()),
+            Err(error) => Err(error.during("listen").at(key)),
+        }
+    }
+
+    fn profile(&self) -> Profile {
+        let shared = self.shared();
+        Profile {
+            store: format!("sqlite:{}", shared.options.path.display()),
+            timeout: shared.options.timeout,
+            fence_survives_failover: true,
+            expiry: "the machine's boot clock",
+            epoch: shared.epoch.subscribe(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! How long we wait for the transactions of others, and who they are.
+
+use std::{cell::Cell, path::Path, thread, time::Duration};
+
+use bandog_core::{Clock, Moment};
+
+thread_local! {
+    /// Until when this thread's statements may wait. The busy handler is a plain function, so it has no other state.
+    static UNTIL: Cell<Option<Moment>> = const { Cell::new(None) };
+}
+
+/// From now on, this thread's statements wait for other connections until this moment.
+pub(crate) fn wait_until(deadline: Moment) {
+    UNTIL.set(Some(deadline));
+}
+
+/// Whether this thread's statements may still wait.
+pub(crate) fn is_left() -> bool {
+    UNTIL.get().is_some_and(|until| Clock::system().now() < until)
+}
+
+/// The busy handler: sleeps for a while, or gives up. `times` counts the calls for one lock.
+pub(crate) fn busy(times: i32) -> bool {
+    if !is_left() {
+        return false;
+    }
+    thread::sleep(pause(times));
+    true
+}
+
+fn pause(times: i32) -> Duration {
+    if times < 10 { Duration::from_micros(50) } else { Duration::from_micros(500) }
+}
+
+/// The process that is in the middle of a write transaction, as far as it can be known.
+#[cfg(target_os = "linux")]
+pub(crate) fn who_locks(database: &Path) -> String {
+    use std::{fs, os::unix::fs::MetadataExt};
+    let mut index = database.as_os_str().to_owned();
+    index.push("-shm");
+    let find = || {
+        // Only looked at, never opened: closing any descriptor of the file would give up our own locks of it.
+        let inode = fs::metadata(&index).ok()?.ino();
+        let pid = writer_in(&fs::read_to_string("/proc/locks").ok()?, inode)?;
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        let stopped = fs::read_to_string(format!("/proc/{pid}/status")).ok()?.contains("State:\tT");
+        let hint = if stopped { " (it is stopped: let it go on, or kill it)" } else { "" };
+        Some(format!("process {pid}, {:?}{hint},", name.trim()))
+    };
+    find().unwrap_or_else(|| "another process".into())
+}
+
+/// The process that is in the middle of a write transaction, as far as it can be known.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn who_locks(_: &Path) -> String {
+    "another process".into()
+}
+
+/// Who holds the write lock of a WAL index, which is the byte 120 of that file, in the text of `/proc/locks`.
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn writer_in(locks: &str, inode: u64) -> Option<u32> {
+    let inode = inode.to_string();
+    locks.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "POSIX", _, "WRITE", pid, file, "120", "120"] = fields[..] else {
+            return None;
+        };
+        if file.rsplit(':').next()? == inode { pid.parse().ok() } else { None }
+    })
+}

@@ -1,0 +1,225 @@
+//! The verbs on rows, in whatever transaction the writer is.
+
+use std::time::Duration;
+
+use bandog_core::{Answer, Claim, Fence, Fences, Key, Pattern, Released, Renewal, Result, Row, Step, Verdict};
+use rusqlite::{Connection, OptionalExtension, Params, params};
+
+use crate::{
+    fault::Fault,
+    handle::Shared,
+    rules::{Lease, Now, Sighting, State, nanos, next_fence},
+};
+
+/// The tables, as one transaction sees them.
+#[derive(Debug)]
+pub(crate) struct Table<'t> {
+    conn: &'t Connection,
+    shared: &'t Shared,
+    heard: bool,
+    may_write: bool,
+    freed: Vec<Key>,
+}
+
+impl<'t> Table<'t> {
+    /// To look only: whatever must write ends with [`Fault::MustWrite`]. `heard` says whether this process hears the
+    /// bell.
+    pub(crate) fn new(conn: &'t Connection, shared: &'t Shared, heard: bool) -> Self {
+        Self { conn, shared, heard, may_write: false, freed: Vec::new() }
+    }
+
+    /// To write, in a transaction that the caller has begun.
+    pub(crate) fn writing(self) -> Self {
+        Self { may_write: true, ..self }
+    }
+
+    /// Whether this process hears the bell.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.heard
+    }
+
+    /// The keys that were freed and for which somebody waits.
+    pub(crate) fn into_freed(self) -> Vec<Key> {
+        self.freed
+    }
+
+    /// Does something with one row. What is wrong with that row only is an answer, and the transaction goes on.
+    pub(crate) fn one_row<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<Result<T>, Fault> {
+        match work(self) {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(fault) if fault.is_of_one_row() => Ok(Err(fault.error(&self.shared.options.path))),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Reads something.
+    pub(crate) fn ping(&self) -> Result<(), Fault> {
+        Ok(self.conn.query_row(include_str!("../sql/identity.sql"), [], |_| Ok(()))?)
+    }
+
+    /// Applies one step.
+    pub(crate) fn apply(&mut self, step: &Step) -> Result<Answer, Fault> {
+        Ok(match step {
+            Step::Claim(claim) => Answer::Claimed(self.claim(claim, None)?),
+            Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from))?),
+            Step::Release(claim) => Answer::Released(self.release(claim)?),
+        })
+    }
+
+    /// Renews one hold.
+    pub(crate) fn renew(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
+        let lease = self.lease(&claim.key)?;
+        let now = self.shared.host.now();
+        match self.state(&claim.key, &lease, &now)? {
+            State::Held { owner, .. } if owner == claim.id.to_string() => {}
+            State::Held { .. } | State::Free => return Ok(Renewal::Gone),
+        }
+        let until = now.nanos.saturating_add(nanos(claim.ttl));
+        self.write(include_str!("../sql/renew.sql"), params![claim.key.as_str(), until, nanos(claim.ttl), now.boot])?;
+        Ok(Renewal::Extended { valid_for: claim.ttl })
+    }
+
+    /// Leaves our mark, so that whoever frees the key rings; rings ourselves if it is free already.
+    pub(crate) fn want(&mut self, key: &Key) -> Result<(), Fault> {
+        if !self.shared.ears.hear(key) {
+            return Ok(()); // Nobody listens any more.
+        }
+        let lease = self.lease(key)?;
+        if self.state(key, &lease, &self.shared.host.now())? == State::Free {
+            self.shared.ears.ring(|wanted| wanted == key);
+        }
+        self.mark(key, &lease)
+    }
+
+    /// One lock as operators see it.
+    pub(crate) fn show(&self, key: &Key) -> Result<Row, Fault> {
+        let lease = self.lease(key)?;
+        Ok(self.row(key, &lease)?.unwrap_or_else(|| Row::free(key)))
+    }
+
+    /// All locks that are held and whose names match.
+    pub(crate) fn list(&self, pattern: &Pattern) -> Result<Vec<Row>, Fault> {
+        let mut statement = self.conn.prepare_cached(include_str!("../sql/held.sql"))?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(7)?;
+            let Some(key) = Key::new(&name).ok().filter(|_| pattern.matches(&name)) else {
+                continue;
+            };
+            found.extend(self.row(&key, &read_lease(row)?)?);
+        }
+        Ok(found)
+    }
+
+    fn claim(&mut self, claim: &Claim, from: Option<&Claim>) -> Result<Verdict, Fault> {
+        let lease = self.lease(&claim.key)?;
+        let now = self.shared.host.now();
+        let fresh = || next_fence(lease.fence, self.shared.host.wall_micros(), claim.fences);
+        let fence = match self.state(&claim.key, &lease, &now)? {
+            State::Free => fresh(),
+            State::Held { owner, .. } if owner == claim.id.to_string() => lease.fence,
+            State::Held { owner, .. } if from.is_some_and(|from| owner == from.id.to_string()) => fresh(),
+            State::Held { left, unseen, .. } => return self.busy(claim, &lease, left, unseen.then_some(now)),
+        };
+        self.grant(claim, &lease, fence, &now)
+    }
+
+    fn grant(&mut self, claim: &Claim, lease: &Lease, fence: i64, now: &Now<'_>) -> Result<Verdict, Fault> {
+        if lease.is_foreign(now) {
+            self.write(include_str!("../sql/forget.sql"), [claim.key.as_str()])?;
+        }
+        let until = now.nanos.saturating_add(nanos(claim.ttl));
+        let owner = claim.id.to_string();
+        let row = params![claim.key.as_str(), owner, fence, until, nanos(claim.ttl), now.boot];
+        self.write(include_str!("../sql/grant.sql"), row)?;
+        let fences = Fences::ending(Fence::new(fence.unsigned_abs()), claim.fences);
+        Ok(Verdict::Granted { fences, valid_for: claim.ttl })
+    }
+
+    /// Writes only what is not written yet: our mark if we listen, and that this boot has seen the hold.
+    fn busy(
+        &mut self,
+        claim: &Claim,
+        lease: &Lease,
+        left: Duration,
+        unseen: Option<Now<'_>>,
+    ) -> Result<Verdict, Fault> {
+        if let Some(now) = unseen {
+            let sighting = params![claim.key.as_str(), now.boot, now.nanos, lease.stamp];
+            self.write(include_str!("../sql/see.sql"), sighting)?;
+        }
+        if self.shared.ears.hear(&claim.key) {
+            self.mark(&claim.key, lease)?;
+        }
+        Ok(Verdict::Busy { retry_after: left })
+    }
+
+    fn release(&mut self, claim: &Claim) -> Result<Released, Fault> {
+        let lease = self.lease(&claim.key)?;
+        match self.state(&claim.key, &lease, &self.shared.host.now())? {
+            State::Held { owner, .. } if owner == claim.id.to_string() => {}
+            State::Held { .. } | State::Free => return Ok(Released::NotHeld),
+        }
+        self.write(include_str!("../sql/release.sql"), [claim.key.as_str()])?;
+        if !lease.wanted {
+            return Ok(Released::Freed { others: Some(0) });
+        }
+        self.freed.push(claim.key.clone());
+        Ok(Released::Freed { others: None })
+    }
+
+    fn mark(&mut self, key: &Key, lease: &Lease) -> Result<(), Fault> {
+        if lease.wanted {
+            return Ok(());
+        }
+        self.write(include_str!("../sql/want.sql"), [key.as_str()])
+    }
+
+    fn lease(&self, key: &Key) -> Result<Lease, Fault> {
+        let mut statement = self.conn.prepare_cached(include_str!("../sql/lease.sql"))?;
+        Ok(statement.query_row([key.as_str()], read_lease).optional()?.unwrap_or_default())
+    }
+
+    fn state<'l>(&self, key: &Key, lease: &'l Lease, now: &Now<'_>) -> Result<State<'l>, Fault> {
+        if lease.owner.is_none() || !lease.is_foreign(now) {
+            return Ok(lease.state(now, None));
+        }
+        let mut statement = self.conn.prepare_cached(include_str!("../sql/sighting.sql"))?;
+        let read = |row: &rusqlite::Row<'_>| Ok(Sighting { since: row.get(0)?, stamp: row.get(1)? });
+        Ok(lease.state(now, statement.query_row(params![key.as_str(), now.boot], read).optional()?))
+    }
+
+    fn row(&self, key: &Key, lease: &Lease) -> Result<Option<Row>, Fault> {
+        let State::Held { owner, left, .. } = self.state(key, lease, &self.shared.host.now())? else {
+            return Ok(None);
+        };
+        Ok(Some(Row {
+            name: key.to_string(),
+            held: true,
+            owner: Some(owner.into()),
+            fence: Some(Fence::new(lease.fence.unsigned_abs())),
+            ttl: Some(left),
+        }))
+    }
+
+    fn write(&self, sql: &str, params: impl Params) -> Result<(), Fault> {
+        if !self.may_write {
+            return Err(Fault::MustWrite);
+        }
+        self.conn.prepare_cached(sql)?.execute(params)?;
+        Ok(())
+    }
+}
+
+fn read_lease(row: &rusqlite::Row<'_>) -> rusqlite::Result<Lease> {
+    Ok(Lease {
+        owner: row.get(0)?,
+        fence: row.get(1)?,
+        expires: row.get(2)?,
+        ttl: row.get(3)?,
+        stamp: row.get(4)?,
+        boot: row.get(5)?,
+        wanted: row.get(6)?,
+    })
+}

@@ -1,0 +1,195 @@
+//! The one thread of a handle that touches the database.
+//!
+//! It takes whatever stands in its queue into one transaction, answers everybody after the commit, and waits for
+//! nothing in between. So one caller pays nothing for it, and many share one commit.
+
+use std::{mem, sync::Arc, thread};
+
+use bandog_core::{Clock, Error, Key, Moment, Result};
+use rusqlite::{Transaction, TransactionBehavior};
+use tokio::sync::mpsc;
+
+use crate::{
+    fault::Fault,
+    handle::Shared,
+    open::Store,
+    patience,
+    queue::Order,
+    table::Table,
+    watch::Watch,
+    work::{Listen, Way},
+};
+
+/// How many requests may stand in the queue; more wait for room, in the order in which they came.
+const QUEUE: usize = 1024;
+/// A transaction takes no more requests when it has this many steps, so that it lasts some milliseconds at most and
+/// other processes have their turn.
+const STEPS: usize = 512;
+
+/// Starts the thread, which ends when all senders of its queue are gone and everything in it is answered.
+pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
+    let (sender, queue) = mpsc::channel(QUEUE);
+    let ourselves = sender.downgrade();
+    let writer = Writer { shared, queue, ourselves, next: None, store: None, watch: None };
+    let thread = thread::Builder::new().name("bandog-sqlite".into()).spawn(|| writer.run());
+    thread.map_err(|cause| Error::unavailable("no thread for SQLite can be started").caused_by(cause))?;
+    Ok(sender)
+}
+
+struct Writer {
+    shared: Arc<Shared>,
+    queue: mpsc::Receiver<Order>,
+    /// For the listener, which must not keep the thread alive.
+    ourselves: mpsc::WeakSender<Order>,
+    /// Taken from the queue, and to be done by itself.
+    next: Option<Order>,
+    store: Option<Store>,
+    watch: Option<Watch>,
+}
+
+impl Writer {
+    fn run(mut self) {
+        while let Some(orders) = self.gather() {
+            self.serve(orders);
+        }
+    }
+
+    /// Waits for a request and takes along what stands behind it.
+    fn gather(&mut self) -> Option<Vec<Order>> {
+        let first = self.next.take().or_else(|| self.queue.blocking_recv())?;
+        let (mut steps, alone) = (first.steps(), first.way() == Way::Read);
+        let mut orders = vec![first];
+        while !alone && steps < STEPS {
+            match self.queue.try_recv() {
+                Ok(order) if order.way() == Way::Read => {
+                    self.next = Some(order);
+                    break;
+                }
+                Ok(order) => {
+                    steps += order.steps();
+                    orders.push(order);
+                }
+                Err(_) => break,
+            }
+        }
+        Some(orders)
+    }
+
+    /// Does all of it in one transaction, or tells each why not. Tries again while other processes are in the way.
+    fn serve(&mut self, mut orders: Vec<Order>) {
+        let mut why = None;
+        while let Some(deadline) = refuse_overdue(&mut orders, why.as_ref()) {
+            patience::wait_until(deadline);
+            match self.attempt(&mut orders) {
+                Ok(()) => return orders.into_iter().for_each(|order| order.answer(Ok(()))),
+                Err(fault) if fault.is_busy() => {
+                    why = Some(fault.error(&self.shared.options.path));
+                    patience::busy(0); // SQLite does not always wait by itself.
+                }
+                Err(fault) => {
+                    self.store = None; // Whatever is wrong with it, a new connection is not worse.
+                    let error = fault.error(&self.shared.options.path);
+                    return orders.into_iter().for_each(|order| order.answer(Err(error.clone())));
+                }
+            }
+        }
+    }
+
+    fn attempt(&mut self, orders: &mut [Order]) -> Result<(), Fault> {
+        let store = self.opened()?;
+        let done = self.run_on(&store, orders);
+        self.store = Some(store);
+        done
+    }
+
+    fn run_on(&mut self, store: &Store, orders: &mut [Order]) -> Result<(), Fault> {
+        if orders.iter().any(Order::listens) {
+            self.hear();
+        }
+        let table = || Table::new(&store.conn, &self.shared, self.watch.is_some());
+        if orders.iter().all(|order| order.way() != Way::Write) {
+            match run_all(orders, &mut table()) {
+                Err(Fault::MustWrite) => {}
+                done => return done,
+            }
+        }
+        let transaction = Transaction::new_unchecked(&store.conn, TransactionBehavior::Immediate)?;
+        let mut table = table().writing();
+        run_all(orders, &mut table)?;
+        let freed = table.into_freed();
+        transaction.commit().map_err(Fault::Commit)?;
+        self.ring(&freed);
+        Ok(())
+    }
+
+    /// The open database: the one that we have, if its path still leads to it.
+    fn opened(&mut self) -> Result<Store, Fault> {
+        let path = &self.shared.options.path;
+        if let Some(store) = self.store.take().filter(|store| store.is_at(path)) {
+            return Ok(store);
+        }
+        let store = Store::open(path)?;
+        self.listen_again(&store)?;
+        self.shared.epoch.send_modify(|epoch| *epoch += 1);
+        Ok(store)
+    }
+
+    /// A new connection may be one to a new file, where nobody knows that we listen.
+    fn listen_again(&mut self, store: &Store) -> Result<(), Fault> {
+        let keys = self.shared.ears.keys();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let (order, _) = Order::new(Listen(keys), Clock::system().now());
+        self.run_on(store, &mut [order])?;
+        self.shared.ears.ring(|_| true);
+        Ok(())
+    }
+
+    /// Starts to hear the bell, if we do not hear it yet.
+    fn hear(&mut self) {
+        if self.watch.as_ref().is_some_and(|watch| !watch.has_failed()) {
+            return;
+        }
+        let (ourselves, timeout) = (self.ourselves.clone(), self.shared.options.timeout);
+        let remark = move |keys| {
+            if let Some(queue) = ourselves.upgrade() {
+                // If the queue is full, claims of these keys will leave the marks.
+                let _ = queue.try_send(Order::new(Listen(keys), Clock::system().now() + timeout).0);
+            }
+        };
+        let Shared { bell, ears, .. } = &*self.shared;
+        self.watch = match Watch::start(Arc::clone(bell), Arc::clone(ears), Box::new(remark)) {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                tracing::warn!(%error, bell = ?bell.path(), "the bell file cannot be heard; waiters poll");
+                None
+            }
+        };
+    }
+
+    fn ring(&self, freed: &[Key]) {
+        if freed.is_empty() {
+            return;
+        }
+        if let Err(error) = self.shared.bell.ring(freed, self.shared.host.now().nanos) {
+            tracing::warn!(%error, bell = ?self.shared.bell.path(), "the bell file cannot be rung; waiters poll");
+        }
+    }
+}
+
+/// Answers those whose time is over, and tells when the next one's is. None when nobody is left.
+fn refuse_overdue(orders: &mut Vec<Order>, why: Option<&Error>) -> Option<Moment> {
+    let now = Clock::system().now();
+    if orders.iter().any(|order| order.deadline <= now) {
+        let (overdue, rest) = mem::take(orders).into_iter().partition::<Vec<_>, _>(|order| order.deadline <= now);
+        *orders = rest;
+        let error = why.cloned().unwrap_or_else(|| Error::unavailable("too much was asked before this request"));
+        overdue.into_iter().for_each(|order| order.answer(Err(error.clone())));
+    }
+    orders.iter().map(|order| order.deadline).min()
+}
+
+fn run_all(orders: &mut [Order], table: &mut Table<'_>) -> Result<(), Fault> {
+    orders.iter_mut().try_for_each(|order| order.run(table))
+}
