@@ -1,0 +1,41 @@
+use bandog::{ConnectOptions, ErrorKind, connect};
+
+#[tokio::test]
+async fn memory_is_fresh_without_a_name_and_shared_with_one() {
+    let (one, other) = (connect("memory:").await.unwrap(), connect("memory:").await.unwrap());
+    let _guard = one.mutex("orders").lock().await.unwrap();
+    assert!(other.mutex("orders").try_lock().await.unwrap().is_some());
+
+    let (one, other) = (connect("memory:shop").await.unwrap(), connect("memory:shop").await.unwrap());
+    let _guard = one.mutex("orders").lock().await.unwrap();
+    assert!(other.mutex("orders").try_lock().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn the_urls_watchdog_is_the_ttl() {
+    let client = connect("memory:?watchdog=7s").await.unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    let left = guard.remaining();
+    assert!(left.as_millis() > 6_000 && left.as_millis() < 7_000, "{left:?}");
+}
+
+#[test]
+fn the_current_runtime_is_asked_for_inside_one_only() {
+    let error = ConnectOptions::parse("memory:").unwrap().on_current_runtime().connect_lazy().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused);
+    assert!(error.to_string().contains("outside a Tokio runtime"), "{error}");
+}
+
+#[test]
+fn no_runtime_is_needed() {
+    let client = ConnectOptions::parse("memory:").unwrap().connect_lazy().unwrap();
+    drop(client.mutex("orders"));
+}
+
+#[cfg(not(feature = "sqlite"))]
+#[test]
+fn a_backend_that_is_not_compiled_in_says_which_feature_to_add() {
+    let error = ConnectOptions::parse("sqlite:x.db").unwrap().connect_lazy().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("\"sqlite\""), "{error}");
+}

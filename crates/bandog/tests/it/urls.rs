@@ -1,0 +1,69 @@
+use bandog::{ConnectOptions, ErrorKind, redact, without_secrets};
+
+/// A wrong URL is told before any I/O, with its value and what is allowed.
+#[track_caller]
+fn refused(url: &str, told: &[&str]) {
+    let error = ConnectOptions::parse(url).and_then(ConnectOptions::connect_lazy).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    for words in told {
+        assert!(error.to_string().contains(words), "{error} says nothing of {words:?}");
+    }
+}
+
+#[test]
+fn an_unknown_scheme_is_told_with_the_known_ones() {
+    refused("mongo://localhost", &["mongo", "redis", "sqlite", "memory"]);
+    refused("localhost:6379", &["localhost", "redis"]);
+    refused("", &["redis://HOST"]);
+}
+
+#[test]
+fn an_unknown_option_is_told_with_the_known_ones() {
+    refused("memory:?watchdgo=10s", &["watchdgo", "watchdog", "timeout"]);
+    refused("memory:?watchdog=10s&ttl=3s", &["ttl"]);
+}
+
+#[test]
+fn durations_out_of_bounds_are_told_with_the_bounds() {
+    refused("memory:?watchdog=99ms", &["99ms", "100 ms to 365 days"]);
+    refused("memory:?watchdog=0s", &["0ns", "100 ms to 365 days"]);
+    refused("memory:?watchdog=400d", &["100 ms to 365 days"]);
+    refused("memory:?watchdog=-5s", &["-5s", "no duration"]);
+    refused("memory:?watchdog=soon", &["soon", "no duration"]);
+    refused("memory:?watchdog", &["watchdog", "no duration"]);
+    refused("memory:?timeout=1ms", &["1ms", "10 ms to 365 days"]);
+}
+
+#[test]
+fn durations_set_by_hand_have_the_same_bounds() {
+    let options = ConnectOptions::parse("memory:").unwrap();
+    let error = options.clone().watchdog(std::time::Duration::ZERO).connect_lazy().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused);
+    let error = options.timeout(std::time::Duration::ZERO).connect_lazy().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused);
+}
+
+#[test]
+fn no_error_and_no_debug_shows_a_password() {
+    for url in [
+        "redis://app:hunter2@db?x=y",
+        "redis://:hunter2@db/notanumber",
+        "mongo://app:hunter2@db",
+        "redis://app:hunter2@:x",
+    ] {
+        let parsed = ConnectOptions::parse(url);
+        assert!(!format!("{parsed:?}").contains("hunter2"), "{parsed:?}");
+        let error = parsed.and_then(ConnectOptions::connect_lazy).unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+}
+
+#[test]
+fn a_url_is_shown_without_its_password() {
+    assert_eq!(redact("redis://app:se@cret@db:6379/2?watchdog=3s"), "redis://app:***@db:6379/2?watchdog=3s");
+    assert_eq!(redact("redis://:secret@db"), "redis://:***@db");
+    assert_eq!(redact("redis://db"), "redis://db");
+    assert_eq!(redact("sqlite:/tmp/a@b:c.db"), "sqlite:/tmp/a@b:c.db");
+    assert_eq!(without_secrets("redis://app:secret@db/2"), "redis://app@db/2");
+    assert_eq!(without_secrets("redis://:secret@db/2"), "redis://db/2");
+}
