@@ -4,10 +4,9 @@ use std::{
     fmt,
     num::NonZeroU32,
     sync::{
-        Arc, Condvar, Mutex as StdMutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread::{self, ThreadId},
     time::Duration,
 };
 
@@ -16,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     Mutex, Owner,
-    engine::{Engine, Msg, Terms, Ticket},
+    engine::{Engine, Home, Msg, Terms, Ticket},
 };
 
 /// How long the last handle waits for what is still owed to the store.
@@ -81,18 +80,12 @@ impl ClientOptions {
     pub fn over(self, backend: impl Backend) -> Result<Client> {
         let ttl = check_ttl("the watchdog's ttl", self.watchdog)?;
         let (mail, mailbox) = mpsc::unbounded_channel();
-        let ended = Arc::new(Ended::default());
         let id = ClientId::random();
         let store = backend.profile().store;
         let engine = Engine::new(Arc::new(backend), id, self.clock, mailbox);
-        let thread = if self.current_runtime {
-            run_here(engine)?;
-            None
-        } else {
-            Some(run_on_own_thread(engine, Arc::clone(&ended))?)
-        };
+        let home = if self.current_runtime { Home::on_current_runtime(engine)? } else { Home::on_own_thread(engine)? };
         let terms = Terms { ttl, watchdog: true, fences: self.local_turns };
-        let handle = Handle { mail, id, clock: self.clock, store, terms, tickets: AtomicU64::new(0), thread, ended };
+        let handle = Handle { mail, id, clock: self.clock, store, terms, tickets: AtomicU64::new(0), home };
         let handle = Arc::new(handle);
         handle.send(Msg::Begin(Arc::downgrade(&handle)))?;
         Ok(Client { handle })
@@ -241,8 +234,7 @@ pub(crate) struct Handle {
     store: String,
     pub(crate) terms: Terms,
     tickets: AtomicU64,
-    thread: Option<ThreadId>,
-    ended: Arc<Ended>,
+    home: Home,
 }
 
 impl Handle {
@@ -257,57 +249,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let left = self.send(Msg::Leave).is_ok();
-        // The engine itself may be the last to let go; it must not wait for itself.
-        if left && self.thread.is_some_and(|engine| engine != thread::current().id()) {
-            self.ended.wait(LAST_WAIT);
+        if self.send(Msg::Leave).is_ok() {
+            self.home.wait_for_end(LAST_WAIT);
         }
     }
-}
-
-/// Tells that the engine's thread is done.
-#[derive(Debug, Default)]
-struct Ended {
-    done: StdMutex<bool>,
-    told: Condvar,
-}
-
-impl Ended {
-    fn tell(&self) {
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.told.notify_all();
-    }
-
-    fn wait(&self, at_most: Duration) {
-        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing more can be done about what is still owed by then: it ends with its ttl.
-        drop(self.told.wait_timeout_while(done, at_most, |done| !*done));
-    }
-}
-
-/// Tells even if the engine panics.
-struct TellsAtEnd(Arc<Ended>);
-
-impl Drop for TellsAtEnd {
-    fn drop(&mut self) {
-        self.0.tell();
-    }
-}
-
-fn run_here(engine: Engine) -> Result<()> {
-    let runtime = tokio::runtime::Handle::try_current().map_err(|source| {
-        Error::misused("on_current_runtime() was asked for outside a Tokio runtime").caused_by(source)
-    })?;
-    runtime.spawn(engine.run());
-    Ok(())
-}
-
-fn run_on_own_thread(engine: Engine, ended: Arc<Ended>) -> Result<ThreadId> {
-    let failed = |source| Error::unavailable("the engine's thread could not be started").caused_by(source);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let thread = thread::Builder::new().name("bandog".into()).spawn(move || {
-        let _tells = TellsAtEnd(ended);
-        runtime.block_on(engine.run());
-    });
-    Ok(thread.map_err(failed)?.thread().id())
 }

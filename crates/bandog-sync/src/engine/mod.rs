@@ -12,6 +12,7 @@
 
 mod calls;
 mod hold;
+mod home;
 mod msg;
 mod reap;
 mod rings;
@@ -38,6 +39,7 @@ use self::{
 };
 use crate::client::Handle;
 
+pub(crate) use self::home::Home;
 pub(crate) use self::msg::{HoldId, Msg, Patience, Terms, Ticket, Want};
 
 /// Steps in one call: so that the wire carries the first while the second is packed.
