@@ -1,2 +1,69 @@
-//! Under construction.
-fn main() {}
+//! Measures bandog as ratios in one run: ours against the floor, which is the same scripts sent one by one on the
+//! same client crate. Raw figures are printed as JSON lines, and kept with `--keep`.
+
+mod contend;
+mod cycles;
+mod floor;
+mod handoff;
+mod held;
+mod local;
+mod measure;
+mod report;
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::Parser;
+
+use self::report::Report;
+
+/// Ratios in one run. The servers are its own, on free ports, and end with it.
+#[derive(Parser)]
+struct Args {
+    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held. Without a name: everything.
+    what: Vec<String>,
+    /// How long each figure is measured, in seconds.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// How often each figure is measured; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long locks are held by `held`, in seconds.
+    #[arg(long, default_value_t = 60)]
+    hold: u64,
+    /// Keeps the raw figures in this file.
+    #[arg(long)]
+    keep: Option<std::path::PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let mut report = Report::new(args.rounds, Duration::from_secs_f64(args.seconds));
+    let all = ["cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held"];
+    if let Some(unknown) = args.what.iter().find(|what| !all.contains(&what.as_str())) {
+        eprintln!("bench: {unknown:?} cannot be measured; known are {}", all.join(", "));
+        return ExitCode::from(64);
+    }
+    let wanted = |what: &str| args.what.is_empty() || args.what.iter().any(|wanted| wanted == what);
+    if wanted("cycles") {
+        cycles::measure(&mut report);
+    }
+    if wanted("one-name") {
+        contend::one_name(&mut report);
+    }
+    if wanted("shares") {
+        contend::shares(&mut report);
+    }
+    if wanted("handoff") {
+        handoff::measure(&mut report);
+    }
+    if wanted("sqlite") {
+        local::sqlite(&mut report);
+    }
+    if wanted("reentry") {
+        local::reentry(&mut report);
+    }
+    if wanted("held") {
+        held::measure(&mut report, Duration::from_secs(args.hold));
+    }
+    report.finish(args.keep.as_deref())
+}

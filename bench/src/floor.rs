@@ -1,0 +1,66 @@
+//! The floor: the scripts that a lock and its release cost, sent one by one with the same client crate.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use redis::{AsyncConnectionConfig, ConnectionInfo, IntoConnectionInfo, Script, aio::MultiplexedConnection};
+
+const CLAIM: &str = include_str!("../../crates/bandog-redis/src/lua/claim.lua");
+const RELEASE: &str = include_str!("../../crates/bandog-redis/src/lua/release.lua");
+/// What a lock costs without its fence.
+const PLAIN_CLAIM: &str = include_str!("lua/plain_claim.lua");
+
+/// Whether the floor's claims make fences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fenced {
+    Yes,
+    No,
+}
+
+#[derive(Clone)]
+pub(crate) struct Floor {
+    connection: MultiplexedConnection,
+    claim: String,
+    release: String,
+    fenced: Fenced,
+}
+
+impl Floor {
+    pub(crate) async fn dial(url: &str, fenced: Fenced) -> Self {
+        let info: ConnectionInfo = format!("{url}?protocol=resp3").into_connection_info().expect("a URL");
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let client = redis::Client::open(info.set_tcp_settings(tcp)).expect("a URL");
+        let config = AsyncConnectionConfig::new();
+        let mut connection =
+            client.get_multiplexed_async_connection_with_config(&config).await.expect("the server answers");
+        let claim = if fenced == Fenced::Yes { CLAIM } else { PLAIN_CLAIM };
+        for script in [claim, RELEASE] {
+            let loading = redis::cmd("SCRIPT").arg("LOAD").arg(script).to_owned();
+            loading.query_async::<()>(&mut connection).await.expect("scripts load");
+        }
+        let hash = |text: &str| Script::new(text).get_hash().to_owned();
+        Self { connection, claim: hash(claim), release: hash(RELEASE), fenced }
+    }
+
+    /// Takes a lock and gives it back.
+    pub(crate) async fn cycle(&self, name: &str) {
+        static CYCLES: AtomicU64 = AtomicU64::new(0);
+        let mut connection = self.connection.clone();
+        let owner = format!("00000000-0000-8000-8000-000000000000:{}", CYCLES.fetch_add(1, Relaxed));
+        let mut claim = redis::cmd("EVALSHA");
+        match self.fenced {
+            Fenced::Yes => {
+                claim.arg(&self.claim).arg(2).arg(name).arg(format!("redisson_lock_token:{{{name}}}"));
+                claim.arg(&owner).arg(30_000).arg(64).arg("");
+            }
+            Fenced::No => {
+                claim.arg(&self.claim).arg(1).arg(name).arg(&owner).arg(30_000);
+            }
+        }
+        let granted: i64 = claim.query_async(&mut connection).await.expect("the server answers");
+        assert!(granted > 0, "the floor's names are its own");
+        let mut release = redis::cmd("EVALSHA");
+        release.arg(&self.release).arg(1).arg(name).arg(&owner).arg(format!("redisson_lock__channel:{{{name}}}"));
+        let freed: i64 = release.query_async(&mut connection).await.expect("the server answers");
+        assert!(freed >= 0, "the floor holds what it releases");
+    }
+}

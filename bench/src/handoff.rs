@@ -1,0 +1,77 @@
+//! From one client's release call to the other's lock, in round trips.
+
+use std::time::{Duration, Instant};
+
+use bandog::Client;
+use bandog_testkit::{RedisServer, Wire};
+use serde_json::json;
+
+use crate::{
+    cycles::Engine,
+    measure::Workers,
+    report::{Report, median, quantile},
+};
+
+pub(crate) fn measure(report: &mut Report) {
+    let server = RedisServer::start();
+    let wire = Wire::to(server.addr());
+    wire.delay(Duration::from_millis(4));
+    for engine in [Engine::OwnThread, Engine::CurrentRuntime] {
+        for (place, url, turns, target) in [
+            ("4 ms each way", wire.url(), 150, "p50 ≤ 2.2, p99 ≤ 2.6"),
+            ("loopback", server.url(), 2000, "p50 ≤ 4, p99 ≤ 10"),
+        ] {
+            let (mut p50s, mut p99s) = (Vec::new(), Vec::new());
+            for round in 0..report.rounds {
+                let (trip, mut passed) = Workers::Two.runtime().block_on(passes(&url, engine, turns));
+                let (p50, p99) = (quantile(&mut passed, 0.5) / trip, quantile(&mut passed, 0.99) / trip);
+                report.raw(json!({"what": "handoff", "round": round, "place": place, "engine": engine.name(),
+                    "trip_us": trip * 1e6, "p50_trips": p50, "p99_trips": p99}));
+                p50s.push(p50);
+                p99s.push(p99);
+            }
+            let ours = format!("p50 {:.2}, p99 {:.2} trips", median(p50s), median(p99s));
+            report.row(
+                format!("hand-off, {place}, {}", engine.name()),
+                ours,
+                "round trip of a bare command".into(),
+                target,
+            );
+        }
+    }
+}
+
+/// A trip's length, and how long each hand-off took, in seconds.
+async fn passes(url: &str, engine: Engine, turns: usize) -> (f64, Vec<f64>) {
+    let trip = trip(url, turns).await;
+    let (one, other) = (engine.connect(url).await, engine.connect(url).await);
+    let mut passed = Vec::with_capacity(turns);
+    let mut guard = one.mutex("baton").lock().await.expect("granted");
+    for turn in 0..turns {
+        let next: &Client = if turn % 2 == 0 { &other } else { &one };
+        let mutex = next.mutex("baton");
+        let waiting = tokio::spawn(async move {
+            let guard = mutex.lock().await.expect("granted");
+            (guard, Instant::now())
+        });
+        // The waiter has claimed, listens and has looked again: four trips do, and 1 ms lets everything come to rest.
+        tokio::time::sleep(Duration::from_secs_f64(trip * 5.0) + Duration::from_millis(1)).await;
+        let released = Instant::now();
+        guard.release().await.expect("released");
+        let (taken, at) = waiting.await.expect("no panic");
+        passed.push(at.duration_since(released).as_secs_f64());
+        guard = taken;
+    }
+    (trip, passed)
+}
+
+async fn trip(url: &str, turns: usize) -> f64 {
+    let floor = crate::floor::Floor::dial(url, crate::floor::Fenced::Yes).await;
+    let mut trips = Vec::new();
+    for _ in 0..turns {
+        let start = Instant::now();
+        floor.cycle("trip").await;
+        trips.push(start.elapsed().as_secs_f64() / 2.0);
+    }
+    quantile(&mut trips, 0.5)
+}

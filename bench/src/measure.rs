@@ -1,0 +1,73 @@
+//! Runs a cycle in many tasks for a while and counts.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::{Builder, Runtime};
+
+/// The user's runtime, which changes every figure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Workers {
+    Two,
+    Current,
+}
+
+impl Workers {
+    pub(crate) fn runtime(self) -> Runtime {
+        let mut builder = match self {
+            Self::Two => Builder::new_multi_thread(),
+            Self::Current => Builder::new_current_thread(),
+        };
+        builder.worker_threads(2).enable_all().build().expect("a runtime starts")
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Two => "2 workers",
+            Self::Current => "current_thread",
+        }
+    }
+}
+
+/// What came of a run.
+pub(crate) struct Counted {
+    pub(crate) per_second: f64,
+    /// Cycles of each task.
+    pub(crate) each: Vec<u64>,
+}
+
+/// Runs one cycle after the other in so many tasks, each made by `cycle` from its number.
+pub(crate) async fn count<C, F>(tasks: usize, span: Duration, cycle: impl Fn(usize) -> C) -> Counted
+where
+    C: Fn() -> F + Send + Sync + 'static,
+    F: Future<Output = ()> + Send,
+{
+    let stop = Arc::new(AtomicBool::new(false));
+    let start = Instant::now();
+    let running: Vec<_> = (0..tasks)
+        .map(|number| {
+            let (stop, cycle) = (Arc::clone(&stop), cycle(number));
+            tokio::spawn(async move {
+                let mut cycles = 0;
+                while !stop.load(Relaxed) {
+                    cycle().await;
+                    cycles += 1;
+                }
+                cycles
+            })
+        })
+        .collect();
+    tokio::time::sleep(span).await;
+    stop.store(true, Relaxed);
+    let mut each = Vec::with_capacity(tasks);
+    for task in running {
+        each.push(task.await.expect("a cycle does not panic"));
+    }
+    let all: u64 = each.iter().sum();
+    Counted { per_second: all as f64 / start.elapsed().as_secs_f64(), each }
+}

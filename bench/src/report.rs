@@ -1,0 +1,67 @@
+//! Figures as they come, as JSON lines, and a table of their medians at the end.
+
+use std::{fs, path::Path, process::ExitCode, time::Duration};
+
+use serde_json::{Value, json};
+
+pub(crate) struct Report {
+    pub(crate) rounds: usize,
+    pub(crate) span: Duration,
+    lines: Vec<String>,
+    table: Vec<[String; 4]>,
+}
+
+impl Report {
+    pub(crate) fn new(rounds: usize, span: Duration) -> Self {
+        let mut report = Self { rounds, span, lines: Vec::new(), table: Vec::new() };
+        let date = std::process::Command::new("date").arg("-uIminutes").output();
+        let date = date.map(|date| String::from_utf8_lossy(&date.stdout).trim().to_owned()).unwrap_or_default();
+        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown").to_owned();
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        report.raw(json!({"date": date, "cpu": cpu, "cores": cores, "rounds": rounds, "seconds": span.as_secs_f64()}));
+        report
+    }
+
+    /// One raw figure.
+    pub(crate) fn raw(&mut self, figure: Value) {
+        println!("{figure}");
+        self.lines.push(figure.to_string());
+    }
+
+    /// One row of the closing table.
+    pub(crate) fn row(&mut self, what: impl Into<String>, ours: String, against: String, target: &str) {
+        let row = [what.into(), ours, against, target.to_owned()];
+        self.raw(json!({"what": row[0], "ours": row[1], "against": row[2], "target": row[3]}));
+        self.table.push(row);
+    }
+
+    pub(crate) fn finish(self, keep: Option<&Path>) -> ExitCode {
+        println!("\n| what | ours | against | target |\n|---|---|---|---|");
+        for [what, ours, against, target] in &self.table {
+            println!("| {what} | {ours} | {against} | {target} |");
+        }
+        let Some(path) = keep else { return ExitCode::SUCCESS };
+        match fs::write(path, self.lines.join("\n") + "\n") {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("bench: {} cannot be written: {error}", path.display());
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+/// The middle of some figures.
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// The figure below which this share of all lies.
+pub(crate) fn quantile(figures: &mut [f64], share: f64) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index into the figures")]
+    let index = ((figures.len() - 1) as f64 * share).round() as usize;
+    figures[index]
+}
