@@ -1,0 +1,184 @@
+//! Who holds what.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use async_trait::async_trait;
+use bandog_core::{ClientId, Fence, Inspect, Key, Pattern, Result, Row};
+use redis::{Pipeline, ServerError, Value};
+
+use crate::{leases::Redis, names::Token, refusal};
+
+/// So many names are looked through at a time.
+const PAGE: usize = 512;
+
+#[async_trait]
+impl Inspect for Redis {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        let rows = self.all(pattern).await.map_err(|error| error.during("list"))?;
+        Ok(rows.into_values().collect())
+    }
+
+    async fn show(&self, key: &Key) -> Result<Row> {
+        let row = self.one(key).await.map_err(|error| error.during("show").at(key))?;
+        Ok(row.unwrap_or_else(|| Row::free(key)))
+    }
+}
+
+impl Redis {
+    async fn one(&self, key: &Key) -> Result<Option<Row>> {
+        let mut pipe = Pipeline::with_capacity(3);
+        look(&mut pipe, key.as_str());
+        let replies = self.link.call(|_| pipe).await?;
+        row(key.as_str(), &replies).map_err(|error| refusal::refused(&error))
+    }
+
+    /// The rows by name: a scan may show a name twice.
+    async fn all(&self, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
+        let glob = redis_glob(pattern);
+        let mut rows = BTreeMap::new();
+        let mut cursor = String::from("0");
+        loop {
+            let (next, names) = self.page(&cursor, &glob).await?;
+            let names: Vec<String> = names.into_iter().filter(|name| pattern.matches(name)).collect();
+            rows.extend(self.locks(names).await?);
+            if next == "0" {
+                return Ok(rows);
+            }
+            cursor = next;
+        }
+    }
+
+    /// The next cursor and some names of hashes; a name that is no text is no lock of ours.
+    async fn page(&self, cursor: &str, glob: &str) -> Result<(String, Vec<String>)> {
+        let mut pipe = Pipeline::with_capacity(1);
+        pipe.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(PAGE).arg("TYPE").arg("hash");
+        let replies = self.link.call(|_| pipe).await?;
+        match replies.first() {
+            Some(Value::ServerError(error)) => Err(refusal::refused(error)),
+            Some(Value::Array(parts)) if parts.len() == 2 => {
+                let cursor = text(&parts[0]).ok_or_else(|| refusal::nonsense(&parts[0]))?;
+                Ok((cursor, texts(&parts[1])))
+            }
+            Some(_) | None => Err(refusal::nonsense(&Value::Array(replies))),
+        }
+    }
+
+    /// Those of these hashes that are locks.
+    async fn locks(&self, names: Vec<String>) -> Result<Vec<(String, Row)>> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipe = Pipeline::with_capacity(3 * names.len());
+        for name in &names {
+            look(&mut pipe, name);
+        }
+        let replies = self.link.call(|_| pipe).await?;
+        let mut rows = Vec::new();
+        for (name, replies) in names.into_iter().zip(replies.chunks(3)) {
+            match row(&name, replies) {
+                Ok(Some(row)) if row.owner.as_deref().is_some_and(is_owner) => rows.push((name, row)),
+                // It is no lock, or it is gone by now.
+                Ok(Some(_) | None) => {}
+                Err(error) if is_hidden(&error) => {}
+                Err(error) => return Err(refusal::refused(&error)),
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// The three questions of which [`row`] reads the answers.
+fn look(pipe: &mut Pipeline, name: &str) {
+    pipe.cmd("HGETALL").arg(name);
+    pipe.cmd("PTTL").arg(name);
+    pipe.cmd("GET").arg(Token(name).to_string());
+}
+
+/// A lock as the replies tell it, if there is one.
+fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerError> {
+    if let Some(Value::ServerError(error)) = replies.iter().take(2).find(|reply| matches!(reply, Value::ServerError(_)))
+    {
+        return Err(error.clone());
+    }
+    let fields = replies.first().map(texts).unwrap_or_default();
+    let left = match replies.get(1) {
+        Some(Value::Int(left)) => *left,
+        Some(_) | None => -2,
+    };
+    // It may expire between the questions.
+    if fields.is_empty() || left == -2 {
+        return Ok(None);
+    }
+    let owner = fields.iter().step_by(2).find(|field| is_owner(field)).or(fields.first());
+    let ours = owner.is_some_and(|owner| ClientId::made(owner));
+    let token = replies.get(2).filter(|_| ours).and_then(text).and_then(|token| token.parse().ok());
+    Ok(Some(Row {
+        name: name.into(),
+        held: true,
+        owner: owner.cloned(),
+        fence: token.map(Fence::new),
+        ttl: u64::try_from(left).ok().map(Duration::from_millis),
+    }))
+}
+
+/// Whether this names an owner as Redisson and we do: a UUID of 36 characters, a colon and a number.
+fn is_owner(field: &str) -> bool {
+    let Some((uuid, number)) = field.split_once(':') else {
+        return false;
+    };
+    let dashes = [8, 13, 18, 23];
+    let is_uuid = |(at, byte): (usize, u8)| if dashes.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() };
+    uuid.len() == 36 && uuid.bytes().enumerate().all(is_uuid) && number.parse::<i64>().is_ok()
+}
+
+/// Whether this user may not see that key, although he may ask.
+fn is_hidden(error: &ServerError) -> bool {
+    refusal::is_denied(error) && error.details().is_some_and(|details| details.contains("keys"))
+}
+
+/// A glob of Redis that matches at least what the pattern does. Redis counts bytes where we count characters, so `?`
+/// becomes `*`; and it gives more characters a meaning, so all of them are escaped.
+fn redis_glob(pattern: &Pattern) -> String {
+    let mut glob = String::new();
+    let mut chars = pattern.as_str().chars();
+    while let Some(c) = chars.next() {
+        let literal = match c {
+            '*' | '?' => {
+                // Each further star would cost the server time and match the same.
+                if !glob.ends_with('*') || glob.ends_with("\\*") {
+                    glob.push('*');
+                }
+                continue;
+            }
+            '\\' => chars.next().unwrap_or('\\'),
+            c => c,
+        };
+        if "*?[]^-\\".contains(literal) {
+            glob.push('\\');
+        }
+        glob.push(literal);
+    }
+    glob
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// The texts of a list, or the keys and values of a map in turn.
+fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(values) | Value::Set(values) => values.iter().filter_map(text).collect(),
+        Value::Map(pairs) => {
+            pairs.iter().filter_map(|(key, value)| Some([text(key)?, text(value)?])).flatten().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

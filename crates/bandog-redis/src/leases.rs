@@ -1,0 +1,180 @@
+//! The verbs.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Bell, Claim, Error, Fence, Fences, Key, Leases, Profile, Released, Renewal, Result, Ringer, Step, Verdict,
+};
+use redis::Value;
+
+use crate::{bell::Bells, link::Link, names::Channel, options::RedisOptions, refusal, script};
+
+/// So many keys are renewed by one call of the script: more would keep the server from others for too long.
+const RENEWALS: usize = 512;
+
+/// Leases on one Redis server.
+///
+/// - The server's clock ends a lease, at its ttl in whole milliseconds, rounded up.
+/// - A fence is the greater of the last one plus one and the server's time in microseconds. So it rises even when
+///   the server has forgotten everything or a replica took over, as long as the servers' clocks agree.
+/// - A server without persistence forgets its locks when it restarts, and a replica that takes over may not know the
+///   latest ones: then two may hold one lock, and the fence tells them apart.
+/// - The token is a key without a ttl that stays for ever, as Redisson's does.
+///
+/// Nothing is dialled until the first call is polled, and then on its runtime. Should that runtime end, the next
+/// call dials anew on its own.
+pub struct Redis {
+    store: String,
+    timeout: Duration,
+    pub(crate) link: Link,
+    bells: Bells,
+}
+
+impl Redis {
+    /// A backend for this server. It does no I/O.
+    ///
+    /// # Errors
+    /// `Misused` for a timeout of zero.
+    ///
+    /// ```
+    /// use bandog_redis::{Redis, RedisOptions};
+    /// let redis = Redis::new(RedisOptions::from_url("redis://localhost")?)?;
+    /// # Ok::<(), bandog_core::Error>(())
+    /// ```
+    pub fn new(options: RedisOptions) -> Result<Self> {
+        if options.timeout.is_zero() {
+            return Err(Error::misused("the timeout is 0; it takes more than that"));
+        }
+        let (store, timeout, bells) = (options.store(), options.timeout, Bells::new(options.clone()));
+        Ok(Self { store, timeout, link: Link::new(options), bells })
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Leases for Redis {
+    async fn ping(&self) -> Result<()> {
+        let mut ping = redis::pipe();
+        ping.cmd("PING");
+        let values = self.link.call(|_| ping).await.map_err(|error| error.during("connect"))?;
+        match values.first() {
+            // Whoever is refused a PING has reached the store, and was let in.
+            Some(Value::ServerError(error)) if !refusal::is_denied(error) => {
+                Err(refusal::refused(error).during("connect"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        if steps.is_empty() {
+            return Vec::new();
+        }
+        match self.link.call(|by| script::steps(steps, by)).await {
+            Ok(values) => steps.iter().zip(values).map(|(step, value)| self.answer(step, value)).collect(),
+            Err(error) => steps.iter().map(|step| Err(error.clone().during(step.verb()).at(step.key()))).collect(),
+        }
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.renew_in(claims, RENEWALS).await
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        let bell = self.bells.listen(Channel(key.as_str()), ringer).await;
+        bell.map_err(|error| error.during("listen").at(key))
+    }
+
+    fn profile(&self) -> Profile {
+        Profile {
+            store: self.store.clone(),
+            timeout: self.timeout,
+            fence_survives_failover: true,
+            expiry: "the Redis server's clock",
+            epoch: self.link.epoch(),
+        }
+    }
+}
+
+impl Redis {
+    fn answer(&self, step: &Step, value: Value) -> Result<Answer> {
+        let answer = match (step, value) {
+            (_, Value::ServerError(error)) => Err(refusal::refused(&error)),
+            (Step::Claim(claim) | Step::Pass { to: claim, .. }, Value::Int(reply)) => {
+                verdict(claim, reply).map(Answer::Claimed)
+            }
+            (Step::Release(claim), Value::Int(reply)) => self.released(claim, reply).map(Answer::Released),
+            (_, value) => Err(refusal::nonsense(&value)),
+        };
+        answer.map_err(|error| error.during(step.verb()).at(step.key()))
+    }
+
+    /// Reads the reply of `release.lua`.
+    fn released(&self, claim: &Claim, reply: i64) -> Result<Released> {
+        match reply {
+            -2 => Ok(Released::Freed { others: None }),
+            -1 => Ok(Released::NotHeld),
+            told => {
+                let told = u32::try_from(told).map_err(|_| refusal::nonsense(&Value::Int(told)))?;
+                // We may be among those who were told.
+                let ours = told > 0 && self.bells.hears(Channel(claim.key.as_str()));
+                Ok(Released::Freed { others: Some(told - u32::from(ours)) })
+            }
+        }
+    }
+
+    /// Renews so many at once.
+    async fn renew_in(&self, claims: &[Claim], each: usize) -> Vec<Result<Renewal>> {
+        if claims.is_empty() {
+            return Vec::new();
+        }
+        let values = match self.link.call(|by| script::renewals(claims, each, by)).await {
+            Ok(values) => values,
+            Err(error) => return claims.iter().map(|claim| not_renewed(claim, error.clone())).collect(),
+        };
+        let mut renewals = Vec::with_capacity(claims.len());
+        for (claims, value) in claims.chunks(each).zip(values) {
+            match value {
+                Value::Array(replies) if replies.len() == claims.len() => {
+                    renewals.extend(claims.iter().zip(replies).map(|(claim, reply)| renewal(claim, reply)));
+                }
+                // A right that is missing for one key refuses the call for all of them before it begins.
+                Value::ServerError(error) if claims.len() > 1 && refusal::is_denied(&error) => {
+                    renewals.extend(Box::pin(self.renew_in(claims, 1)).await);
+                }
+                value => renewals.extend(claims.iter().map(|claim| renewal(claim, value.clone()))),
+            }
+        }
+        renewals
+    }
+}
+
+/// Reads the reply of `claim.lua`.
+fn verdict(claim: &Claim, reply: i64) -> Result<Verdict> {
+    let number = reply.unsigned_abs();
+    match reply {
+        1.. => Ok(Verdict::Granted { fences: Fences::ending(Fence::new(number), claim.fences), valid_for: claim.ttl }),
+        0 => Err(refusal::nonsense(&Value::Int(reply))),
+        _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number) }),
+    }
+}
+
+/// Reads one reply of `renew.lua`.
+fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
+    match reply {
+        Value::Int(1) => Ok(Renewal::Extended { valid_for: claim.ttl }),
+        Value::Int(0) => Ok(Renewal::Gone),
+        Value::ServerError(error) => not_renewed(claim, refusal::refused(&error)),
+        reply => not_renewed(claim, refusal::nonsense(&reply)),
+    }
+}
+
+fn not_renewed(claim: &Claim, error: Error) -> Result<Renewal> {
+    Err(error.during("renew").at(&claim.key))
+}

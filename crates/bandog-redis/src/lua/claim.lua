@@ -1,0 +1,52 @@
+-- Takes a lock that is free, that this owner holds already, or that `from` passes on to it.
+--
+-- KEYS: lock, token
+-- ARGV: owner, ttl in ms, fences, from (an owner; empty for none)
+-- Reply: > 0: granted, the last fence of the reserved block
+--        < 0: busy, minus the milliseconds that somebody else's hold lasts
+--
+-- A command that is refused leaves nothing behind: see the order of the last lines.
+
+local lock, token = KEYS[1], KEYS[2]
+local owner, ttl, fences, from = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local left = redis.call('pttl', lock)
+local held, passed = false, false
+if left ~= -2 then
+  held = redis.call('hexists', lock, owner) == 1
+  passed = not held and from ~= '' and redis.call('hexists', lock, from) == 1
+  if not held and not passed then
+    -- A hold without an end is looked at again in a second.
+    if left == -1 then return -1000 end
+    return -math.max(left, 1)
+  end
+end
+
+-- Lua counts in doubles, so beyond 2^53 a fence could stop rising.
+local stored = redis.pcall('get', token)
+if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
+local number = stored and type(stored) == 'string' and string.find(stored, '^%-?%d+$') and tonumber(stored)
+if stored and (not number or number + fences > 2 ^ 53) then
+  return redis.error_reply('CORRUPT the fencing token at ' .. token .. ' is not a number that can be counted on')
+end
+
+if held and number then
+  redis.call('pexpire', lock, ttl)
+  return number
+end
+
+local now = redis.call('time')
+local last = math.max((number or 0) + 1, now[1] * 1000000 + now[2]) + fences - 1
+
+-- What is refused here is refused before anything has changed: HSET writes what stands there, DEL finds nothing.
+if passed then redis.call('hset', lock, from, 1) end
+redis.call('del', lock)
+redis.call('hset', lock, owner, 1)
+-- From here on DEL is known to be allowed, so it can undo what follows.
+local done = redis.pcall('pexpire', lock, ttl)
+if done == 1 then done = redis.pcall('set', token, string.format('%.0f', last)) end
+if done.err then
+  redis.call('del', lock)
+  return done
+end
+return last

@@ -1,0 +1,104 @@
+//! What every module needs: a backend, claims, and answers without ceremony.
+
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bandog_core::{
+    Answer, Claim, ClaimId, ClientId, Fence, Fences, Key, Kind, Leases, Released, Renewal, Result, Ringer, Step,
+    Verdict,
+};
+use bandog_redis::{Redis, RedisOptions};
+use bandog_testkit::RedisServer;
+
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+
+pub(crate) fn backend(server: &RedisServer) -> Redis {
+    at(&server.url())
+}
+
+pub(crate) fn at(url: &str) -> Redis {
+    Redis::new(RedisOptions::from_url(url).unwrap()).unwrap()
+}
+
+pub(crate) fn hasty(url: &str, timeout: Duration) -> Redis {
+    Redis::new(RedisOptions::from_url(url).unwrap().timeout(timeout)).unwrap()
+}
+
+/// A claim of a client of its own.
+pub(crate) fn claim(key: &str) -> Claim {
+    static NUMBER: AtomicU64 = AtomicU64::new(1);
+    Claim {
+        key: Key::new(key).unwrap(),
+        id: ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Ordering::Relaxed) },
+        kind: Kind::Mutex,
+        ttl: TTL,
+        fences: NonZeroU32::new(64).unwrap(),
+    }
+}
+
+pub(crate) async fn step(redis: &Redis, step: Step) -> Result<Answer> {
+    let mut answers = redis.apply(&[step]).await;
+    assert_eq!(answers.len(), 1);
+    answers.remove(0)
+}
+
+pub(crate) async fn take(redis: &Redis, claim: &Claim) -> Result<Verdict> {
+    match step(redis, Step::Claim(claim.clone())).await? {
+        Answer::Claimed(verdict) => Ok(verdict),
+        Answer::Released(_) => panic!("a claim was answered as a release"),
+    }
+}
+
+pub(crate) async fn pass(redis: &Redis, from: &Claim, to: &Claim) -> Result<Verdict> {
+    match step(redis, Step::Pass { from: from.clone(), to: to.clone() }).await? {
+        Answer::Claimed(verdict) => Ok(verdict),
+        Answer::Released(_) => panic!("a pass was answered as a release"),
+    }
+}
+
+pub(crate) async fn release(redis: &Redis, claim: &Claim) -> Result<Released> {
+    match step(redis, Step::Release(claim.clone())).await? {
+        Answer::Released(released) => Ok(released),
+        Answer::Claimed(_) => panic!("a release was answered as a claim"),
+    }
+}
+
+pub(crate) async fn renew(redis: &Redis, claim: &Claim) -> Result<Renewal> {
+    let mut renewals = redis.renew(std::slice::from_ref(claim)).await;
+    assert_eq!(renewals.len(), 1);
+    renewals.remove(0)
+}
+
+/// The fences of a claim that is granted.
+pub(crate) async fn fences(redis: &Redis, claim: &Claim) -> Fences {
+    granted(take(redis, claim).await.unwrap())
+}
+
+pub(crate) fn granted(verdict: Verdict) -> Fences {
+    match verdict {
+        Verdict::Granted { fences, valid_for } => {
+            assert_eq!(valid_for, TTL);
+            fences
+        }
+        Verdict::Busy { retry_after } => panic!("busy for {retry_after:?}"),
+    }
+}
+
+/// The first and the last fence of a block.
+pub(crate) fn ends(fences: &Fences) -> (Fence, Fence) {
+    (fences.clone().take().unwrap(), fences.last())
+}
+
+/// A ringer, and how often it was rung.
+pub(crate) fn ringer() -> (Ringer, impl Fn() -> usize + Clone + Send) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let rung = count.clone();
+    (Ringer::new(move || _ = rung.fetch_add(1, Ordering::SeqCst)), move || count.load(Ordering::SeqCst))
+}
