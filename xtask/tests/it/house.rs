@@ -1,0 +1,64 @@
+//! The house as files.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// A source file of ours, without its comments and its test modules.
+pub(crate) struct Source {
+    /// Relative to the root.
+    pub(crate) path: String,
+    pub(crate) code: String,
+}
+
+/// Every Rust source under `crates/*/src` of these crates.
+pub(crate) fn sources(crates: &[&str]) -> Vec<Source> {
+    let mut found = Vec::new();
+    for name in crates {
+        collect(&root().join("crates").join(name).join("src"), &mut found);
+    }
+    assert!(!found.is_empty(), "no sources of {crates:?}");
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<Source>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs")
+            && path.file_stem().is_none_or(|name| name != "tests")
+        {
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let path = path.strip_prefix(root()).unwrap().display().to_string();
+            found.push(Source { path, code: code.collect::<Vec<_>>().join("\n") });
+        }
+    }
+}
+
+/// The sources in which any of these words stands.
+pub(crate) fn that_say(sources: &[Source], words: &[&str]) -> Vec<String> {
+    let says = |source: &&Source| words.iter().any(|word| source.code.contains(word));
+    let mut paths: Vec<_> = sources.iter().filter(says).map(|source| source.path.clone()).collect();
+    paths.sort();
+    paths
+}
+
+/// The names in one table of a crate's manifest.
+pub(crate) fn table(name: &str, table: &str) -> Vec<String> {
+    let manifest = fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+    let lines = manifest.lines().skip_while(|line| *line != format!("[{table}]")).skip(1);
+    let entries = lines.take_while(|line| !line.starts_with('['));
+    let mut names: Vec<_> = entries
+        .filter_map(|line| Some(line.split(['.', '=', ' ']).next()?.to_owned()))
+        .filter(|n| !n.is_empty())
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,99 @@
+use crate::house::{root, sources, table, that_say};
+
+const FLOORS: [(&str, &[&str]); 7] = [
+    ("bandog-core", &[]),
+    ("bandog-sync", &["bandog-core"]),
+    ("bandog-redis", &["bandog-core"]),
+    ("bandog-sqlite", &["bandog-core"]),
+    ("bandog", &["bandog-core", "bandog-redis", "bandog-sqlite", "bandog-sync"]),
+    ("bandog-cli", &["bandog"]),
+    ("bandog-conformance", &["bandog-core", "bandog-sync", "bandog-testkit"]),
+];
+
+#[test]
+fn each_crate_imports_lower_floors_only() {
+    for (name, allowed) in FLOORS {
+        let ours = table(name, "dependencies").into_iter().filter(|name| name.starts_with("bandog"));
+        assert_eq!(ours.collect::<Vec<_>>(), allowed, "what {name} imports of ours");
+    }
+}
+
+#[test]
+fn core_opens_no_socket() {
+    let core = sources(&["bandog-core"]);
+    assert_eq!(that_say(&core, &["::net", "TcpStream", "UnixStream", "std::fs", "File::"]), [""; 0]);
+    for client in ["redis", "rusqlite"] {
+        assert!(!table("bandog-core", "dependencies").contains(&client.to_owned()));
+    }
+}
+
+#[test]
+fn only_the_engine_asks_a_backend() {
+    let above = sources(&["bandog-sync", "bandog", "bandog-cli"]);
+    let verbs = ["backend.apply(", "backend.renew(", "backend.listen(", "backend.ping("];
+    assert_eq!(that_say(&above, &verbs), ["crates/bandog-sync/src/engine/calls.rs"]);
+}
+
+#[test]
+fn only_the_engine_and_a_backends_link_writer_and_bell_start_threads_or_tasks() {
+    let libraries = sources(&["bandog-core", "bandog-sync", "bandog-redis", "bandog-sqlite", "bandog"]);
+    let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking", "JoinSet"];
+    let found = that_say(&libraries, &starts);
+    let allowed = [
+        "crates/bandog-redis/src/bell",
+        "crates/bandog-redis/src/dial",
+        "crates/bandog-redis/src/link",
+        "crates/bandog-sqlite/src/bell",
+        "crates/bandog-sqlite/src/watch.rs",
+        "crates/bandog-sqlite/src/writer",
+        "crates/bandog-sync/src/engine/home.rs",
+    ];
+    let elsewhere = found.iter().filter(|path| !allowed.iter().any(|allowed| path.starts_with(allowed)));
+    assert_eq!(elsewhere.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn no_backend_knows_of_queues_watchdogs_or_owners() {
+    for name in ["bandog-redis", "bandog-sqlite"] {
+        assert!(!table(name, "dependencies").contains(&"bandog-sync".to_owned()), "{name} stands below the engine");
+    }
+    // A backend that waits or renews on its own would keep claims from one call to the next.
+    let backends = sources(&["bandog-redis", "bandog-sqlite"]);
+    assert_eq!(that_say(&backends, &["HashMap<ClaimId", "HashMap<Claim,", "Interval", "ttl / 3"]), [""; 0]);
+}
+
+#[test]
+fn no_public_signature_names_a_client_crates_type() {
+    for (name, client) in [("bandog-redis", "redis::"), ("bandog-sqlite", "rusqlite::")] {
+        for source in sources(&[name]) {
+            let public = source.code.lines().filter(|line| line.trim_start().starts_with("pub "));
+            let named: Vec<_> = public.filter(|line| line.contains(client) && !line.contains("bandog_")).collect();
+            assert!(named.is_empty(), "{}: {named:?}", source.path);
+        }
+    }
+}
+
+#[test]
+fn time_comes_from_the_clock_that_is_handed_in() {
+    let deciding = sources(&["bandog-core", "bandog-sync", "bandog"]);
+    let reads = ["Instant::now", "SystemTime", "clock_gettime", ".elapsed()"];
+    assert_eq!(that_say(&deciding, &reads), ["crates/bandog-core/src/clock.rs"]);
+}
+
+#[test]
+fn feature_flags_are_few_and_written_down() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert_eq!(table("bandog", "features"), ["default", "redis", "sqlite"]);
+    for feature in ["redis", "sqlite"] {
+        assert!(readme.contains(&format!("`{feature}`")), "README.md says nothing of the feature {feature}");
+    }
+    for name in ["bandog-core", "bandog-sync", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
+        assert_eq!(table(name, "features"), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn scripts_and_statements_live_in_files() {
+    let all = sources(&["bandog-core", "bandog-sync", "bandog-redis", "bandog-sqlite", "bandog", "bandog-cli"]);
+    assert_eq!(that_say(&all, &["redis.call(", "insert into ", "INSERT INTO ", "update lease"]), [""; 0]);
+}

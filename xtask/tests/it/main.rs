@@ -1,0 +1,5 @@
+//! The invariants of ARCHITECTURE.md, checked by reading manifests and sources.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod house;
+mod invariants;
