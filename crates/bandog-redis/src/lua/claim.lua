@@ -26,7 +26,7 @@ end
 local stored = redis.pcall('get', token)
 if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
 local number = stored and type(stored) == 'string' and string.find(stored, '^%-?%d+$') and tonumber(stored)
-if stored and (not number or number + fences > 2 ^ 53) then
+if stored and (not number or number + fences >= 2 ^ 53) then
   return redis.error_reply('CORRUPT the fencing token at ' .. token .. ' is not a number that can be counted on')
 end
 

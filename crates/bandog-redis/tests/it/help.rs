@@ -102,3 +102,35 @@ pub(crate) fn ringer() -> (Ringer, impl Fn() -> usize + Clone + Send) {
     let rung = count.clone();
     (Ringer::new(move || _ = rung.fetch_add(1, Ordering::SeqCst)), move || count.load(Ordering::SeqCst))
 }
+
+/// A subscriber that counts warnings, and their number so far.
+pub(crate) fn warnings() -> (impl tracing::Subscriber + Send + Sync, impl Fn() -> usize) {
+    let count = Arc::new(AtomicUsize::new(0));
+    (Warnings(count.clone()), move || count.load(Ordering::SeqCst))
+}
+
+struct Warnings(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        if event.metadata().target().starts_with("bandog_redis") {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}

@@ -1,1 +1,94 @@
-//! To come.
+//! What an operator sees.
+
+use std::time::Duration;
+
+use bandog_core::{ErrorKind, Inspect, Key, Pattern, Row};
+use bandog_redis::Redis;
+use bandog_testkit::RedisServer;
+
+use crate::help::{at, backend, claim, fences};
+
+const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
+
+#[tokio::test]
+async fn show_tells_owner_fence_and_ttl_of_ours() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let key = Key::new("k").unwrap();
+    assert_eq!(redis.show(&key).await.unwrap(), Row::free(&key));
+    let held = claim("k");
+    let block = fences(&redis, &held).await;
+    let row = redis.show(&key).await.unwrap();
+    assert_eq!((row.name.as_str(), row.held), ("k", true));
+    assert_eq!((row.owner, row.fence), (Some(held.id.to_string()), Some(block.last())));
+    let ttl = row.ttl.unwrap();
+    assert!(ttl > Duration::from_secs(29) && ttl <= Duration::from_secs(30), "{ttl:?}");
+}
+
+#[tokio::test]
+async fn show_tells_javas_hold_without_a_fence() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let key = Key::new("k").unwrap();
+    server.cmd(&["HSET", "k", JAVA, "2"]);
+    server.cmd(&["SET", "redisson_lock_token:{k}", "41"]);
+    let row = redis.show(&key).await.unwrap();
+    assert_eq!(row, Row { name: "k".into(), held: true, owner: Some(JAVA.into()), fence: None, ttl: None });
+    server.cmd(&["PEXPIRE", "k", "5000"]);
+    assert!(redis.show(&key).await.unwrap().ttl.unwrap() <= Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn show_refuses_what_is_no_lock() {
+    let server = RedisServer::start();
+    server.cmd(&["SET", "k", "text"]);
+    let error = backend(&server).show(&Key::new("k").unwrap()).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("show")));
+    assert!(error.to_string().contains("\"k\"") && error.to_string().contains("not a lock"), "{error}");
+}
+
+#[tokio::test]
+async fn list_finds_every_lock_and_nothing_else() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let mut names = vec!["a*b".to_owned(), "a[b]".into(), "ab".into(), "中文 name".into(), "back\\slash".into()];
+    names.extend((0..1500).map(|number| format!("many:{number}")));
+    for name in &names {
+        fences(&redis, &claim(name)).await;
+    }
+    server.cmd(&["HSET", "java", JAVA, "1"]);
+    server.cmd(&["HSET", "no-lock", "field", "value"]);
+    server.cmd(&["RPUSH", "list", "x"]);
+    names.push("java".into());
+    names.sort();
+    assert_eq!(listed(&redis, "*").await, names);
+    assert_eq!(listed(&redis, "many:*").await.len(), 1500);
+    assert_eq!(listed(&redis, "many:?").await.len(), 10);
+    assert_eq!(listed(&redis, "a\\*b").await, ["a*b"]);
+    assert_eq!(listed(&redis, "a[b]").await, ["a[b]"]);
+    assert_eq!(listed(&redis, "a?b").await, ["a*b"]);
+    assert_eq!(listed(&redis, "??\\ name").await, ["中文 name"]);
+    assert_eq!(listed(&redis, "back\\\\slash").await, ["back\\slash"]);
+    assert_eq!(listed(&redis, "none").await, [""; 0]);
+    assert_eq!(server.calls("keys"), 0);
+}
+
+#[tokio::test]
+async fn list_leaves_out_what_this_user_may_not_see() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    for name in ["mine:a", "mine:b", "theirs"] {
+        fences(&redis, &claim(name)).await;
+    }
+    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~mine:*", "~redisson_lock_token:{mine:*", "+@all"]);
+    let url = format!("redis://u:p@{}", server.addr());
+    assert_eq!(listed(&at(&url), "*").await, ["mine:a", "mine:b"]);
+    server.cmd(&["ACL", "SETUSER", "u", "-hgetall"]);
+    let error = at(&url).list(&Pattern::all()).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("list")));
+}
+
+async fn listed(redis: &Redis, pattern: &str) -> Vec<String> {
+    let rows = redis.list(&Pattern::new(pattern)).await.unwrap();
+    rows.into_iter().map(|row| row.name).collect()
+}

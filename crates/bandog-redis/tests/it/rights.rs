@@ -1,1 +1,230 @@
-//! To come.
+//! A user with few rights: what is refused leaves nothing half-written and says which verb and key.
+
+use bandog_core::{Claim, Error, ErrorKind, Leases, Released, Renewal};
+use bandog_redis::Redis;
+use bandog_testkit::RedisServer;
+
+use crate::help::{at, claim, fences, granted, pass, release, renew, take};
+
+/// All that locks need, and what each verb needs of it.
+const NEEDED: [&str; 13] = [
+    "evalsha",
+    "script|load",
+    "ping",
+    "pttl",
+    "hexists",
+    "get",
+    "time",
+    "del",
+    "hset",
+    "pexpire",
+    "set",
+    "publish",
+    "subscribe",
+];
+const CLAIM: [&str; 8] = ["evalsha", "pttl", "get", "time", "del", "hset", "pexpire", "set"];
+const PASS: [&str; 9] = ["evalsha", "pttl", "hexists", "get", "time", "del", "hset", "pexpire", "set"];
+const RELEASE: [&str; 3] = ["evalsha", "hexists", "del"];
+const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
+const TOKEN: &str = "redisson_lock_token:{k}";
+
+#[tokio::test]
+async fn these_rights_are_enough() {
+    let (_server, redis) = limited();
+    redis.ping().await.unwrap();
+    let (first, second) = (claim("k"), claim("k"));
+    fences(&redis, &first).await;
+    assert_eq!(renew(&redis, &first).await.unwrap(), Renewal::Extended { valid_for: first.ttl });
+    granted(pass(&redis, &first, &second).await.unwrap());
+    assert!(!redis.listen(&second.key, crate::help::ringer().0).await.unwrap().is_silent());
+    assert!(matches!(release(&redis, &second).await.unwrap(), Released::Freed { others: Some(0) }));
+}
+
+#[tokio::test]
+async fn a_claim_that_lacks_one_right_leaves_nothing_behind() {
+    let (server, redis) = limited();
+    for right in CLAIM {
+        without(&server, right);
+        let wanted = claim("k");
+        refused(take(&redis, &wanted).await, "claim", &wanted, right);
+        assert_eq!(server.keys(), [""; 0], "without {right}");
+        with(&server, right);
+        fences(&redis, &wanted).await;
+        release(&redis, &wanted).await.unwrap();
+        server.cmd(&["DEL", TOKEN]);
+    }
+}
+
+#[tokio::test]
+async fn a_pass_that_lacks_one_right_leaves_no_successor() {
+    let (server, redis) = limited();
+    for right in PASS {
+        let (from, to) = (claim("k"), claim("k"));
+        fences(&redis, &from).await;
+        without(&server, right);
+        refused(pass(&redis, &from, &to).await, "pass", &to, right);
+        let left = server.hash("k");
+        // What is refused before DEL leaves the predecessor, what is refused after it nobody.
+        let is_late = ["pexpire", "set"].contains(&right);
+        assert_eq!(left.len(), usize::from(!is_late), "without {right}");
+        assert!(is_late || (left.contains_key(&from.id.to_string()) && server.pttl("k") > 29_000));
+        with(&server, right);
+        granted(pass(&redis, &from, &to).await.unwrap());
+        release(&redis, &to).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_release_or_renewal_that_lacks_one_right_changes_nothing() {
+    let (server, redis) = limited();
+    let held = claim("k");
+    fences(&redis, &held).await;
+    server.cmd(&["PEXPIRE", "k", "20000"]);
+    let before = server.hash("k");
+    for right in RELEASE {
+        without(&server, right);
+        refused(release(&redis, &held).await, "release", &held, right);
+        with(&server, right);
+    }
+    for right in RENEW {
+        without(&server, right);
+        refused(renew(&redis, &held).await, "renew", &held, right);
+        with(&server, right);
+    }
+    assert_eq!(server.hash("k"), before);
+    assert!(server.pttl("k") <= 20_000);
+}
+
+#[tokio::test]
+async fn a_release_frees_also_where_nobody_may_be_told() {
+    let (server, redis) = limited();
+    for rights in [&["-publish"][..], &["+publish", "resetchannels"]] {
+        server.cmd(&[&["ACL", "SETUSER", "u"], rights].concat());
+        let held = claim("k");
+        fences(&redis, &held).await;
+        assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: None });
+        assert_eq!(server.keys(), [TOKEN]);
+    }
+}
+
+#[tokio::test]
+async fn where_scripts_cannot_be_loaded_their_text_is_sent() {
+    let (server, redis) = limited();
+    server.cmd(&["ACL", "SETUSER", "u", "-script|load", "-evalsha", "+eval"]);
+    // The first call may still go by the hash, since nobody waits for the answer to the loading.
+    let held = claim("k");
+    bandog_testkit::eventually_async(crate::help::SOON, async || take(&redis, &held).await).await;
+    assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+    assert!(matches!(release(&redis, &held).await.unwrap(), Released::Freed { .. }));
+    assert!(server.calls("eval") >= 3);
+}
+
+#[tokio::test]
+async fn a_ping_that_is_refused_has_reached_the_store() {
+    let (server, redis) = limited();
+    without(&server, "ping");
+    redis.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_out_of_reach_is_refused_whole() {
+    let (server, redis) = limited();
+    for patterns in [&["~other"][..], &["~k"], &["~redisson_lock_token:*"], &["%R~k", "~redisson_lock_token:*"]] {
+        server.cmd(&[&["ACL", "SETUSER", "u", "resetkeys"], patterns].concat());
+        let wanted = claim("k");
+        refused(take(&redis, &wanted).await, "claim", &wanted, &patterns.join(" "));
+        assert_eq!(server.keys(), [""; 0], "{patterns:?}");
+    }
+    server.cmd(&["ACL", "SETUSER", "u", "resetkeys", "~k", "~redisson_lock_token:*"]);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    for patterns in [&["~other"][..], &["%R~k"]] {
+        server.cmd(&[&["ACL", "SETUSER", "u", "resetkeys"], patterns].concat());
+        refused(release(&redis, &held).await, "release", &held, &patterns.join(" "));
+        refused(renew(&redis, &held).await, "renew", &held, &patterns.join(" "));
+    }
+    assert_eq!(server.hash("k").len(), 1);
+    // Release and renewal need the lock's key alone.
+    server.cmd(&["ACL", "SETUSER", "u", "resetkeys", "~k"]);
+    renew(&redis, &held).await.unwrap();
+    assert!(matches!(release(&redis, &held).await.unwrap(), Released::Freed { .. }));
+}
+
+#[tokio::test]
+async fn one_key_out_of_reach_does_not_stop_the_renewal_of_others() {
+    let (server, redis) = limited();
+    let claims = ["a", "b", "c"].map(claim);
+    for claim in &claims {
+        fences(&redis, claim).await;
+        server.cmd(&["PEXPIRE", claim.key.as_str(), "5000"]);
+    }
+    server.cmd(&["ACL", "SETUSER", "u", "resetkeys", "~a", "~c"]);
+    let renewals = redis.renew(&claims).await;
+    assert_eq!(renewals.len(), 3);
+    for (renewal, claim) in renewals.into_iter().zip(&claims) {
+        match claim.key.as_str() {
+            "b" => refused(renewal, "renew", claim, "~b"),
+            key => {
+                assert_eq!(renewal.unwrap(), Renewal::Extended { valid_for: claim.ttl });
+                assert!(server.pttl(key) > 29_000);
+            }
+        }
+    }
+    assert!(server.pttl("b") <= 5000);
+}
+
+#[tokio::test]
+async fn who_may_not_subscribe_has_a_silent_bell_and_is_warned_once() {
+    let (server, redis) = limited();
+    let (warnings, counted) = crate::help::warnings();
+    let _here = tracing::subscriber::set_default(warnings);
+    for rights in
+        [&["-subscribe"][..], &["+subscribe", "resetchannels"], &["resetchannels", "&redisson_lock__channel:{k}"]]
+    {
+        server.cmd(&[&["ACL", "SETUSER", "u"], rights].concat());
+        for key in ["a", "b"] {
+            let bell = redis.listen(&claim(key).key, crate::help::ringer().0).await.unwrap();
+            assert!(bell.is_silent(), "{rights:?}");
+        }
+    }
+    assert_eq!(counted(), 1);
+    let bell = redis.listen(&claim("k").key, crate::help::ringer().0).await.unwrap();
+    assert!(!bell.is_silent(), "the right to this one channel is enough for it");
+}
+
+#[tokio::test]
+async fn a_user_without_a_password_is_that_user() {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "u", "on", "nopass", "~k", "~redisson_lock_token:*", "+@all"]);
+    let redis = at(&format!("redis://u@{}", server.addr()));
+    fences(&redis, &claim("k")).await;
+    let other = claim("other");
+    refused(take(&redis, &other).await, "claim", &other, "~other");
+}
+
+/// A server and a backend whose user has just the rights that locks need.
+fn limited() -> (RedisServer, Redis) {
+    let server = RedisServer::start();
+    let rights: Vec<String> = NEEDED.iter().map(|right| format!("+{right}")).collect();
+    let mut rule = vec!["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "-@all"];
+    rule.extend(rights.iter().map(String::as_str));
+    assert_eq!(server.cmd(&rule).text(), "OK");
+    let redis = at(&format!("redis://u:p@{}", server.addr()));
+    (server, redis)
+}
+
+fn without(server: &RedisServer, right: &str) {
+    assert_eq!(server.cmd(&["ACL", "SETUSER", "u", &format!("-{right}")]).text(), "OK");
+}
+
+fn with(server: &RedisServer, right: &str) {
+    assert_eq!(server.cmd(&["ACL", "SETUSER", "u", &format!("+{right}")]).text(), "OK");
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(answer: Result<T, Error>, verb: &str, claim: &Claim, lacking: &str) {
+    let error = answer.expect_err(lacking);
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some(verb)), "without {lacking}: {error}");
+    assert_eq!(error.key(), Some(&claim.key));
+    assert!(!error.maybe_applied() && !error.is_retryable(), "{error}");
+}
