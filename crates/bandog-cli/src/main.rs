@@ -1,2 +1,18 @@
-//! Under construction.
-fn main() {}
+//! The `bandog` command: run a program under a distributed lock, and look at who holds what.
+
+mod args;
+mod demo;
+mod exec;
+mod exit_code;
+mod fault;
+mod lock;
+mod ls;
+mod row;
+mod runtime;
+mod show;
+mod signals;
+mod store;
+
+fn main() -> std::process::ExitCode {
+    args::read().and_then(args::Command::run).unwrap_or_else(fault::Fault::tell).into()
+}

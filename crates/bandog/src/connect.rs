@@ -52,8 +52,12 @@ pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
 pub struct ConnectOptions {
     url: String,
     parts: Parts,
+    ttl: Duration,
     client: ClientOptions,
 }
+
+/// Redisson's `lockWatchdogTimeout`.
+const WATCHDOG: Duration = Duration::from_secs(30);
 
 impl ConnectOptions {
     /// Reads a URL. No I/O is done.
@@ -63,18 +67,21 @@ impl ConnectOptions {
     pub fn parse(url: impl AsRef<str>) -> Result<Self> {
         let url = url.as_ref();
         let parts = Parts::parse(url)?;
-        let mut client = Client::options();
-        if let Some(ttl) = parts.watchdog {
-            client = client.watchdog(ttl);
-        }
-        Ok(Self { url: url.to_owned(), parts, client })
+        let ttl = parts.watchdog.unwrap_or(WATCHDOG);
+        Ok(Self { url: url.to_owned(), parts, ttl, client: Client::options().watchdog(ttl) })
     }
 
     /// The ttl of locks without a lease. Default 30 s, or what the URL says; 100 ms to 365 days.
     #[must_use]
     pub fn watchdog(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
         self.client = self.client.watchdog(ttl);
         self
+    }
+
+    /// The ttl of locks without a lease, as [`ConnectOptions::watchdog`] or the URL have it.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
     }
 
     /// How long one request may take. Default 3 s, or what the URL says; 10 ms to 365 days.

@@ -1,0 +1,100 @@
+//! What may be written on the command line.
+
+use std::{process, time::Duration};
+
+use bandog::{MAX_TTL, MIN_TTL};
+use clap::{Parser, Subcommand, error::ErrorKind};
+
+use crate::{demo, exec, exit_code::ExitCode, fault::Fault, lock, ls, show};
+
+/// Runs programs under locks that hold across processes and machines.
+///
+/// The lock lives in the store that --url or BANDOG_URL names: a Redis that the team already runs
+/// (redis://[user:password@]host[:port][/db]) or one SQLite file (sqlite:PATH). Without either it is a file in the
+/// user's state directory, which only the programs of this user on this machine share.
+#[derive(Debug, Parser)]
+#[command(name = "bandog", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bandog lock deploy -- ./deploy.sh              one deployment at a time
+  bandog lock nightly --wait 0s -- ./report.sh   or not at all, if somebody else does it (exit code 75)
+  export BANDOG_URL=redis://cache.example        the same locks from every machine
+  bandog show deploy                             who holds it
+  bandog ls 'order-*'                            which locks are held
+  bandog demo                                    see what goes wrong without a lock, and right with one";
+
+/// One command and its arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Lock(lock::Args),
+    Show(show::Args),
+    Ls(ls::Args),
+    Demo(demo::Args),
+    #[command(name = exec::NAME, hide = true)]
+    Exec(exec::Args),
+    #[command(name = demo::REPLICA, hide = true)]
+    Replica,
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Result<ExitCode, Fault> {
+        match self {
+            Self::Lock(args) => lock::run(&args),
+            Self::Show(args) => show::run(&args),
+            Self::Ls(args) => ls::run(&args),
+            Self::Demo(args) => demo::run(&args),
+            Self::Exec(args) => Err(exec::run(&args)),
+            Self::Replica => demo::run_replica(),
+        }
+    }
+}
+
+/// Reads the command line. Help and version go to standard output and are no fault.
+pub(crate) fn read() -> Result<Command, Fault> {
+    let error = match Cli::try_parse() {
+        Ok(cli) => return Ok(cli.command),
+        Err(error) => error,
+    };
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A reader that has gone, as `head` does, has read enough.
+            let _ = error.print();
+            process::exit(0)
+        }
+        _ => Err(Fault::new(ExitCode::Usage, plain(&error))),
+    }
+}
+
+/// The error's words without colour, and without what a value could do to a terminal.
+fn plain(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+    let shown = |c: char| if c.is_control() && c != '\n' { c.escape_debug().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
+}
+
+/// Reads how long to wait: no time at all, or up to 365 days.
+pub(crate) fn wait(text: &str) -> Result<Duration, String> {
+    duration(text, Duration::ZERO, "0s to 365d are allowed")
+}
+
+/// Reads a lease: what a ttl may be.
+pub(crate) fn lease(text: &str) -> Result<Duration, String> {
+    duration(text, MIN_TTL, "100ms to 365d are allowed")
+}
+
+fn duration(text: &str, least: Duration, allowed: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(duration) if (least..=MAX_TTL).contains(&duration) => Ok(duration),
+        Ok(_) => Err(allowed.to_owned()),
+        Err(_) => Err(format!("write it like 500ms, 10s or 2m; {allowed}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! The hidden step between `bandog lock` and its child: ask to die with the parent, then become the child.
+
+use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
+
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+
+use crate::{exit_code::ExitCode, fault::Fault};
+
+/// The hidden subcommand's name.
+pub(crate) const NAME: &str = "__exec";
+
+/// Who the parent should be, and what to become.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    parent: i32,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// The command line that ends as `command`, for a child of this process.
+pub(crate) fn step(command: &[OsString]) -> Command {
+    // The link stays good when the program's file is replaced while it waits for its lock.
+    let mut step = Command::new("/proc/self/exe");
+    step.arg0("bandog").arg(NAME).arg(std::process::id().to_string()).arg("--").args(command);
+    step
+}
+
+/// Becomes the command. It returns only if that failed.
+pub(crate) fn run(args: &Args) -> Fault {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return Fault::system("cannot tie the command's life to bandog's", error);
+    }
+    // A parent that died before the request sends no signal.
+    if getppid() != Pid::from_raw(args.parent) {
+        return Fault::new(ExitCode::Lost, "bandog ended before its command had started");
+    }
+    let Some((program, rest)) = args.command.split_first() else {
+        return Fault::usage("no command was given");
+    };
+    let error = Command::new(program).args(rest).exec();
+    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    Fault::new(ExitCode::Child(code), format!("cannot run {}: {error}", program.display()))
+}

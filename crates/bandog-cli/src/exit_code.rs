@@ -1,0 +1,69 @@
+//! How the command ends: the child's own code, or one of sysexits.h that scripts can rely on.
+
+use std::process;
+
+use bandog::ErrorKind;
+use rustix::process::Signal;
+
+/// The command's exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExitCode {
+    /// 0: what was asked for was done.
+    Done,
+    /// The child's own code, or 126 and 127 where it could not be started.
+    Child(u8),
+    /// 128 + N: signal N ended the child, or bandog while it waited.
+    Signal(Signal),
+    /// 64 (`EX_USAGE`): a wrong command line, name, duration or URL.
+    Usage,
+    /// 69 (`EX_UNAVAILABLE`): the store does not answer.
+    Unavailable,
+    /// 70 (`EX_SOFTWARE`): bandog itself failed.
+    Internal,
+    /// 71 (`EX_OSERR`): the machine refused a process or a signal handler.
+    System,
+    /// 75 (`EX_TEMPFAIL`): somebody else holds the lock.
+    Busy,
+    /// 76 (`EX_PROTOCOL`): the lock was lost while the child ran, or the child was ended because it was about to be.
+    Lost,
+    /// 77 (`EX_NOPERM`): the store refuses a password, a right or the key.
+    Denied,
+}
+
+impl ExitCode {
+    /// The number that the shell sees.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Child(code) => code,
+            Self::Signal(signal) => 128u8.wrapping_add(signal.as_raw().to_le_bytes()[0]),
+            Self::Usage => 64,
+            Self::Unavailable => 69,
+            Self::Internal => 70,
+            Self::System => 71,
+            Self::Busy => 75,
+            Self::Lost => 76,
+            Self::Denied => 77,
+        }
+    }
+}
+
+impl From<ErrorKind> for ExitCode {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Misused | ErrorKind::Unsupported => Self::Usage,
+            ErrorKind::Unavailable | ErrorKind::NotReplicated => Self::Unavailable,
+            ErrorKind::Lost => Self::Lost,
+            // Something else lies where the lock should be; to try again does not help.
+            ErrorKind::Denied | ErrorKind::Corrupt => Self::Denied,
+            // `ErrorKind` may grow; what the command does not know yet is its own fault.
+            ErrorKind::Closed | _ => Self::Internal,
+        }
+    }
+}
+
+impl From<ExitCode> for process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        code.number().into()
+    }
+}

@@ -1,0 +1,60 @@
+//! Why the command could not do what it was asked to.
+
+use bandog::{Error, ErrorKind};
+
+use crate::exit_code::ExitCode;
+
+/// A message for people and a code for scripts.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    code: ExitCode,
+    message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(code: ExitCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The command line is wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(ExitCode::Usage, message)
+    }
+
+    /// The machine refused something.
+    pub(crate) fn system(what: &str, cause: impl std::fmt::Display) -> Self {
+        Self::new(ExitCode::System, format!("{what}: {cause}"))
+    }
+
+    /// What this store, or the library before it asked the store, says.
+    pub(crate) fn of(error: &Error, store: &str) -> Self {
+        let advice = advice(error.kind());
+        Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))
+    }
+
+    /// Prints the message and gives the code.
+    pub(crate) fn tell(self) -> ExitCode {
+        say(&self.message);
+        self.code
+    }
+}
+
+/// Prints a message on standard error; standard output is the child's.
+pub(crate) fn say(message: &str) {
+    use std::io::Write;
+    // A standard error that is closed can be told nothing, and the work goes on all the same.
+    let _ = writeln!(std::io::stderr().lock(), "bandog: {message}");
+}
+
+fn advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Unavailable => {
+            "\n  check that it runs and can be reached from here, and the address in --url or BANDOG_URL"
+        }
+        ErrorKind::Denied => {
+            "\n  check the user, the password and the rights in the store, and that the key is not another program's"
+        }
+        ErrorKind::Corrupt => "\n  name another place in --url or BANDOG_URL, or move away what lies there",
+        _ => "",
+    }
+}

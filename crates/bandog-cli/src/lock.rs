@@ -1,0 +1,207 @@
+//! `bandog lock`: run a program while a lock is held.
+
+mod acquire;
+mod family;
+mod grace;
+mod tree;
+mod watch;
+
+use std::{ffi::OsString, fs::File, num::NonZeroU32, time::Duration};
+
+use bandog::{Client, ErrorKind, Guard, Key, Mutex};
+use tokio::time::timeout;
+
+use self::{
+    acquire::{Acquired, acquire},
+    family::{Child, Family},
+    grace::Grace,
+    tree::Process,
+    watch::{Danger, Ended, watch},
+};
+use crate::{
+    args,
+    exit_code::ExitCode,
+    fault::{Fault, say},
+    runtime,
+    signals::Signals,
+    store::{self, Store},
+};
+
+/// Runs a program while a lock is held, and ends with its exit code.
+///
+/// Waits until nobody else holds the lock, runs CMD, and gives the lock back when CMD has ended. A watchdog renews the
+/// lock as long as bandog runs. If the store cannot be reached any more, CMD and all that it started are ended before
+/// anybody else can be granted the lock: TERM at first, KILL after --kill-after.
+///
+/// CMD finds the lock's name in BANDOG_NAME, the grant's fencing token in BANDOG_FENCE (it rises with every grant, so a
+/// store that keeps the highest can refuse a writer that was held up), and the URL without its password in BANDOG_URL.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The lock's name: 1 to 1024 bytes of text.
+    name: String,
+    #[command(flatten)]
+    store: store::Args,
+    /// How long to wait for the lock: 0s tries once. Without it bandog waits for as long as it takes.
+    #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
+    wait: Option<Duration>,
+    /// A fixed lease: nothing is renewed, and CMD is ended when the lease is about to.
+    #[arg(long, value_name = "DUR", value_parser = args::lease, allow_hyphen_values = true)]
+    lease: Option<Duration>,
+    /// How long CMD has between TERM and KILL when the lock is about to be lost [default: a sixth of the lease or of
+    /// the watchdog's ttl, 5s at most].
+    #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
+    kill_after: Option<Duration>,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+const HELP: &str = "\
+Exit codes:
+  CMD's own, 128 + N when signal N ended it, 126 when it cannot be run, 127 when it is not found
+  64  wrong name, duration, URL or command line     75  somebody else has held the lock for all of --wait
+  69  the store does not answer                     76  lost while CMD ran, or CMD ended because it was about to be
+  71  the machine refused a process                 77  the store refuses: password, right, key of another type
+
+Signals: TERM, INT, HUP and QUIT leave the queue while bandog waits (exit code 128 + N); later they and USR1, USR2, \
+WINCH, CONT go to CMD, which decides. Without a terminal CMD gets a process group of its own, and the group is \
+signalled.
+
+The lock ends with CMD itself, not with what CMD leaves running in the background. If bandog is killed outright, CMD \
+is killed with it, but not what CMD had started: let a script's last command be an `exec`.
+
+Examples:
+  bandog lock deploy -- ./deploy.sh --prod
+  bandog lock nightly --wait 0s -- ./report.sh       not at all, if somebody else does it
+  bandog lock migrate --wait 10m -- sh -c 'run-migrations --fence \"$BANDOG_FENCE\"'
+  bandog lock import --lease 1h -- ./import.sh       for at most one hour
+  BANDOG_URL=redis://app:secret@cache.example bandog lock orders -- ./sweep";
+
+/// Runs the command under the lock. What is wrong with the arguments is told before any I/O.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let store = Store::of(&args.store)?;
+    Key::new(&args.name).map_err(|error| store.fault(&error))?;
+    let options = store.options()?;
+    let ttl = args.lease.unwrap_or(options.ttl());
+    let grace = Grace::new(ttl, args.lease.is_none(), args.kill_after)?;
+    // Everything runs on the main thread: the child's life is tied to the thread that starts it.
+    runtime::block_on(async {
+        let on_terminal = File::open("/dev/tty").is_ok();
+        let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
+        let client = store.client(options.local_turns(NonZeroU32::MIN))?;
+        store.announce(&format!("locking {:?} in", args.name));
+        let mut mutex = client.mutex(&args.name);
+        if let Some(lease) = args.lease {
+            mutex = mutex.lease(lease);
+        }
+        let mut run = Run { args, store: &store, grace, on_terminal, signals };
+        let code = run.under(&mutex).await;
+        run.leave(&client).await;
+        code
+    })
+}
+
+/// How long the end waits for what the store still owes us an answer to; later its ttl does the rest.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// One run of the command.
+struct Run<'a> {
+    args: &'a Args,
+    store: &'a Store,
+    grace: Grace,
+    on_terminal: bool,
+    signals: Signals,
+}
+
+impl Run<'_> {
+    async fn under(&mut self, mutex: &Mutex) -> Result<ExitCode, Fault> {
+        let guard = match acquire(mutex, self.args.wait, &mut self.signals).await {
+            Ok(Acquired::Guard(guard)) => guard,
+            Ok(Acquired::Busy) => return Err(self.busy()),
+            Ok(Acquired::Interrupted(signal)) => return Ok(ExitCode::Signal(signal)),
+            Err(error) => return Err(self.store.fault(&error)),
+        };
+        let mut family = Family::start(self.child(&guard))?;
+        match watch(&guard, &mut family, &mut self.signals, self.grace).await {
+            Ended::ByItself(code) => self.give_back(guard, code).await,
+            Ended::ForTheLock { danger, survivors } => {
+                // It is lost or will be at once; a store that does answer may give it to the next.
+                drop(guard);
+                Err(self.lost(danger, &survivors))
+            }
+        }
+    }
+
+    fn child(&self, guard: &Guard) -> Child<'_> {
+        let mut variables =
+            vec![("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", guard.fence().get().to_string())];
+        variables.extend(self.store.for_child().map(|url| (store::VARIABLE, url)));
+        Child { command: &self.args.command, variables, own_group: !self.on_terminal }
+    }
+
+    async fn give_back(&mut self, guard: Guard, code: ExitCode) -> Result<ExitCode, Fault> {
+        let released = tokio::select! { biased;
+            released = guard.release() => released,
+            _ = self.signals.ending() => Ok(()), // It goes on until the farewell is over.
+        };
+        match released {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Lost => {
+                let Self { args: Args { name, .. }, store, .. } = self;
+                return Err(Fault::new(
+                    ExitCode::Lost,
+                    format!(
+                        "the lock {name:?} in {} was lost while the command ran, so somebody else may have held it too; \
+                         the command itself ended with {}",
+                        store.shown(),
+                        code.number()
+                    ),
+                ));
+            }
+            Err(error) => say(&format!("{error}\n  {:?} is free after its ttl at the latest", self.args.name)),
+        }
+        Ok(code)
+    }
+
+    fn busy(&self) -> Fault {
+        let Self { args: Args { name, .. }, store, .. } = self;
+        let store = store.shown();
+        Fault::new(
+            ExitCode::Busy,
+            format!("somebody else holds {name:?} in {store}\n  `bandog show` tells who; a longer --wait may help"),
+        )
+    }
+
+    fn lost(&self, danger: Danger, survivors: &[Process]) -> Fault {
+        let Self { args: Args { name, lease, .. }, store, .. } = self;
+        let store = store.shown();
+        let mut message = match danger {
+            Danger::Expiring if lease.is_some() => {
+                format!("the lease of {name:?} in {store} was about to end, so the command was ended")
+            }
+            Danger::Expiring => format!(
+                "the lock {name:?} could not be renewed in {store}, so the command was ended before somebody else could \
+                 hold it"
+            ),
+            Danger::Expired => format!(
+                "the lock {name:?} in {store} had run out while bandog stood still, so the command was killed; somebody \
+                 else may have held it meanwhile"
+            ),
+            Danger::Gone => format!(
+                "the lock {name:?} was taken away in {store} (forced, or forgotten by the store), so the command was \
+                 ended; somebody else may have held it meanwhile"
+            ),
+        };
+        for survivor in survivors {
+            message += &format!("\n  process {} cannot be killed and still runs", survivor.pid);
+        }
+        Fault::new(ExitCode::Lost, message)
+    }
+
+    /// Leaves nothing behind in the store, if it answers.
+    async fn leave(self, client: &Client) {
+        // Who gives no answer in this time keeps its rows until their ttl.
+        let _ = timeout(FAREWELL, client.close()).await;
+    }
+}

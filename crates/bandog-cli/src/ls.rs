@@ -1,0 +1,41 @@
+//! `bandog ls`: which locks are held.
+
+use bandog::Pattern;
+
+use crate::{
+    exit_code::ExitCode,
+    fault::Fault,
+    row::{self, Format},
+    runtime,
+    store::{self, Store},
+};
+
+/// Lists the locks that are held now, sorted by name.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Fields of --json, one object a line: name, held, owner, fence (the last one that the holder reserved; null when the \
+holder is no bandog client), ttl_ms (null when the lock never ends by itself), store.
+
+Examples:
+  bandog ls
+  bandog ls 'order-*' --json | jq -r .name")]
+pub(crate) struct Args {
+    /// Which names: * stands for any text, ? for one character, and \ takes away the meaning of the next one.
+    #[arg(default_value = "*", hide_default_value = true)]
+    pattern: String,
+    #[command(flatten)]
+    store: store::Args,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Looks, and changes nothing.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let store = Store::of(&args.store)?;
+    let rows = runtime::block_on(async {
+        let client = store.connect().await?;
+        client.list(Pattern::new(&args.pattern)).await.map_err(|error| store.fault(&error))
+    })?;
+    store.announce("looking at");
+    row::print(&rows, args.format, &store.shown())
+}

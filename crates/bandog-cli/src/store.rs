@@ -1,0 +1,115 @@
+//! Which store the command uses.
+
+use std::{
+    env,
+    io::{IsTerminal, stderr},
+    path::PathBuf,
+};
+
+use bandog::{Client, ConnectOptions, Error};
+
+use crate::fault::{Fault, say};
+
+/// The variable that names the store.
+pub(crate) const VARIABLE: &str = "BANDOG_URL";
+
+/// The option that names the store.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// The store: redis://[user:password@]host[:port][/db] or sqlite:PATH, with ?watchdog=DUR and ?timeout=DUR.
+    ///
+    /// Without it the variable BANDOG_URL names the store, and without both it is a SQLite file in the user's state
+    /// directory. Everybody on the machine can see a password on a command line; the variable keeps it to the user.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+}
+
+/// The store's URL and where it came from.
+#[derive(Debug)]
+pub(crate) struct Store {
+    url: String,
+    from: From,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum From {
+    Option,
+    Environment,
+    Default,
+}
+
+impl Store {
+    /// The store of the option, else of the environment, else the file in the user's state directory.
+    pub(crate) fn of(args: &Args) -> Result<Self, Fault> {
+        if let Some(url) = &args.url {
+            return Ok(Self { url: url.clone(), from: From::Option });
+        }
+        match env::var(VARIABLE) {
+            // A variable that was to name a server and is empty must not end in a lock file of its own per machine.
+            Ok(url) if url.is_empty() => Err(Fault::usage(format!(
+                "{VARIABLE} is empty: unset it to use the file in the state directory, or let it name a store"
+            ))),
+            Ok(url) => Ok(Self { url, from: From::Environment }),
+            Err(env::VarError::NotUnicode(_)) => Err(Fault::usage(format!("{VARIABLE} is not UTF-8"))),
+            Err(env::VarError::NotPresent) => Ok(Self { url: default_url()?, from: From::Default }),
+        }
+    }
+
+    /// The URL taken apart and checked; no I/O is done.
+    pub(crate) fn options(&self) -> Result<ConnectOptions, Fault> {
+        ConnectOptions::parse(&self.url).map_err(|error| self.fault(&error))
+    }
+
+    /// A client that has not asked the store yet.
+    pub(crate) fn client(&self, options: ConnectOptions) -> Result<Client, Fault> {
+        options.connect_lazy().map_err(|error| self.fault(&error))
+    }
+
+    /// A client whose store has answered, for `show` and `ls`.
+    pub(crate) async fn connect(&self) -> Result<Client, Fault> {
+        self.options()?.connect().await.map_err(|error| self.fault(&error))
+    }
+
+    /// The URL as people and logs may see it.
+    pub(crate) fn shown(&self) -> String {
+        bandog::redact(&self.url)
+    }
+
+    /// The URL as the child gets it, if one was given.
+    pub(crate) fn for_child(&self) -> Option<String> {
+        (self.from != From::Default).then(|| bandog::without_secrets(&self.url))
+    }
+
+    pub(crate) fn fault(&self, error: &Error) -> Fault {
+        let origin = match self.from {
+            From::Option => "from --url",
+            From::Environment => "from BANDOG_URL",
+            From::Default => "the default without --url and BANDOG_URL",
+        };
+        Fault::of(error, &format!("{} ({origin})", self.shown()))
+    }
+
+    /// Says which store is used, where somebody sits and reads.
+    pub(crate) fn announce(&self, what: &str) {
+        if stderr().is_terminal() {
+            say(&format!("{what} {}", self.shown()));
+        }
+    }
+}
+
+fn default_url() -> Result<String, Fault> {
+    let directory = state_directory()
+        .ok_or_else(|| Fault::usage("there is no HOME to keep the locks in: give --url, or set BANDOG_URL"))?;
+    let path = directory.join("bandog").join("locks.db");
+    match path.to_str() {
+        Some(path) if !path.contains('?') => Ok(format!("sqlite:{path}")),
+        _ => Err(Fault::usage(format!("{path:?} cannot be written as a URL: give --url, or set BANDOG_URL"))),
+    }
+}
+
+/// `$XDG_STATE_HOME`, unless it is relative, which its specification forbids; else `~/.local/state`.
+fn state_directory() -> Option<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local").join("state")))
+}
