@@ -37,8 +37,12 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Hold and wait for the same locks from Rust and from Java's Redisson.
-    Interop,
+    /// Hold, await and hand over the same locks from Rust and from Java's Redisson; needs a JDK and Maven.
+    Interop {
+        /// Handed to the tests, such as a part of the names of those to run.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 const EXAMPLES: &str = "Examples:

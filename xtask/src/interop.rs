@@ -1,11 +1,59 @@
 //! The same locks from Rust and from Java.
 
-use crate::fault::Fault;
-use crate::tools::{self, JAVA, MAVEN, REDIS};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
 
-/// Fetches what Java needs, then runs both sides against one Redis.
-pub(crate) fn run() -> Result<(), Fault> {
-    tools::ensure(&[REDIS, JAVA, MAVEN])?;
-    // The Java side is still to be written. Failing says so; a success would be a lie.
-    Err(Fault::unavailable("the interop run is not there yet"))
+use crate::fault::Fault;
+use crate::step;
+use crate::tally::Tally;
+use crate::tools::{self, JDK, MAVEN, REDIS};
+
+const RUST: &str = "interop/Cargo.toml";
+const JAVA: &str = "interop/java/pom.xml";
+
+/// What Maven says interests nobody unless it fails.
+const LOG: &str = "target/xtask/maven.log";
+
+/// Builds the Java side, then runs both sides against one Redis.
+pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
+    tools::require(&[REDIS, JDK, MAVEN])?;
+    build_java()?;
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    // The times that tests print are those of a machine that does nothing else, so they run one after the other.
+    let tests = ["test", "--manifest-path", RUST, "--no-fail-fast", "--", "--test-threads=1", "--show-output"];
+    let mut tests = step::cargo(&tests);
+    let tests = tests.env("CARGO_TARGET_DIR", "interop/target").args(args);
+    let succeeded = step::watch("Redisson and bandog on one Redis", tests, |line| tally.see(line))?;
+    for name in &tally.failures {
+        eprintln!("failed: {name}");
+    }
+    let words = format!("{} in {:.1} s", tally.words(), start.elapsed().as_secs_f64());
+    if succeeded {
+        eprintln!("==> Java and Rust agree: {words}; the times are above");
+        return Ok(());
+    }
+    Err(Fault::failed(format!("Java and Rust disagree, or a side did not build: {words}")))
+}
+
+/// What was fetched once is enough, so the network is asked only when Maven cannot do without.
+fn build_java() -> Result<(), Fault> {
+    step::announce("building the Java side (the first time, Maven fetches Redisson)");
+    if maven(&["--offline"])? || maven(&[])? {
+        return Ok(());
+    }
+    eprintln!("{}", fs::read_to_string(LOG).unwrap_or_default());
+    Err(Fault::unavailable("Maven could not build the Java side; its log is above"))
+}
+
+fn maven(args: &[&str]) -> Result<bool, Fault> {
+    let failed = |error| Fault::failed(format!("cannot run Maven or write {LOG}: {error}"));
+    Path::new(LOG).parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    let log = File::create(LOG).map_err(failed)?;
+    let mut command = Command::new("mvn");
+    command.args(["--batch-mode", "--no-transfer-progress", "--file", JAVA]).args(args).arg("compile");
+    let status = command.stdout(log.try_clone().map_err(failed)?).stderr(log).status().map_err(failed)?;
+    Ok(status.success())
 }

@@ -32,6 +32,6 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Ci => ci::run(),
         Task::Bench { args } => measure::bench(&args),
         Task::Peers { args } => measure::peers(&args),
-        Task::Interop => interop::run(),
+        Task::Interop { args } => interop::run(&args),
     }
 }

@@ -17,7 +17,8 @@ pub(crate) struct Tool {
 }
 
 pub(crate) const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
-pub(crate) const JAVA: Tool = Tool { program: "java", package: "default-jdk-headless" };
+/// `javac`, because many machines have a `java` and no compiler.
+pub(crate) const JDK: Tool = Tool { program: "javac", package: "default-jdk-headless" };
 pub(crate) const MAVEN: Tool = Tool { program: "mvn", package: "maven" };
 
 /// What apt says interests nobody unless it fails.
@@ -30,13 +31,19 @@ pub(crate) fn ensure(tools: &[Tool]) -> Result<(), Fault> {
         return Ok(());
     }
     let Some(how) = permission(&missing) else {
-        return Err(Fault::unavailable(format!("missing; please install: apt-get install {}", missing.join(" "))));
+        return Err(please_install(&missing));
     };
     install(how, &missing)?;
     match packages_of(tools) {
         still if still.is_empty() => Ok(()),
         still => Err(Fault::unavailable(format!("still missing after the installation: {}", still.join(" ")))),
     }
+}
+
+/// Makes sure that the tools are there, and installs nothing: for what few machines need.
+pub(crate) fn require(tools: &[Tool]) -> Result<(), Fault> {
+    let missing = packages_of(tools);
+    if missing.is_empty() { Ok(()) } else { Err(please_install(&missing)) }
 }
 
 /// Makes sure of a part of the toolchain, such as `rustfmt`, which a minimal one lacks.
@@ -50,6 +57,10 @@ pub(crate) fn ensure_component(subcommand: &str, component: &str) -> Result<(), 
         &format!("adding {component} to the toolchain"),
         Command::new("rustup").args(["component", "add", component]),
     )
+}
+
+fn please_install(packages: &[&str]) -> Fault {
+    Fault::unavailable(format!("missing; please install: apt-get install {}", packages.join(" ")))
 }
 
 fn packages_of(tools: &[Tool]) -> Vec<&'static str> {

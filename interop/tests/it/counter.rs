@@ -1,0 +1,174 @@
+//! Threads of Java and tasks of ours add to one counter that nothing but the lock protects.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use bandog::Client;
+use tempfile::TempDir;
+
+use crate::rig::{Rig, TTL, connect};
+
+/// Of each side; they add as often each.
+const TASKS: usize = 4;
+const TIMES: u64 = 1000;
+const ALL: u64 = 2 * TASKS as u64 * TIMES;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plain_locks_lose_nothing() {
+    let counter = count_together("plain").await;
+    assert_eq!(counter.read().0, ALL);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fenced_locks_lose_nothing_and_every_fence_is_higher_than_the_last() {
+    let counter = count_together("fenced").await;
+    assert_eq!(counter.read().0, ALL);
+}
+
+/// The counter has to be able to lose, or it proves nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_lock_it_loses() {
+    let counter = count_together("none").await;
+    let counted = counter.read().0;
+    println!("without a lock {} of {ALL} were lost", ALL - counted);
+    assert!(counted < ALL);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn neither_side_starves_the_other() {
+    let rig = Rig::start(TTL).await;
+    let span = Duration::from_secs(3);
+    let millis = span.as_millis().to_string();
+    let theirs: Vec<_> = ["a", "b", "c", "d"].map(|thread| rig.java.tell(thread, &["turns", "orders", &millis])).into();
+    let mut ours = Vec::new();
+    for _ in 0..16 {
+        let mutex = rig.ours.mutex("orders");
+        ours.push(tokio::spawn(async move {
+            let (start, mut turns, mut longest) = (Instant::now(), 0_u32, Duration::ZERO);
+            while start.elapsed() < span {
+                let asked = Instant::now();
+                let guard = mutex.lock().await.expect("granted");
+                longest = longest.max(asked.elapsed());
+                guard.release().await.expect("released");
+                turns += 1;
+            }
+            (turns, longest)
+        }));
+    }
+    let (mut turns, mut longest) = (Vec::new(), Duration::ZERO);
+    for task in ours {
+        let (served, wait) = task.await.expect("no panic");
+        turns.push(served);
+        longest = longest.max(wait);
+    }
+    let ms = longest.as_secs_f64() * 1e3;
+    println!(
+        "16 tasks of ours for 3 s: {} turns, the least served {}, longest wait {ms:.0} ms",
+        turns.iter().sum::<u32>(),
+        turns.iter().min().expect("tasks")
+    );
+    assert!(turns.iter().all(|served| *served > 0), "{turns:?}");
+
+    let answers: Vec<String> = theirs.into_iter().map(|asked| asked.answer(TTL)).collect();
+    let parts = answers.iter().map(|answer| answer.split_once(' ').expect("two numbers"));
+    let (turns, waits): (Vec<u64>, Vec<u64>) =
+        parts.map(|(turns, wait)| (turns.parse::<u64>().expect("turns"), wait.parse::<u64>().expect("µs"))).unzip();
+    let ms = *waits.iter().max().expect("threads") as f64 / 1e3;
+    println!(
+        "4 threads of Java's meanwhile: {} turns, the least served {}, longest wait {ms:.0} ms",
+        turns.iter().sum::<u64>(),
+        turns.iter().min().expect("threads")
+    );
+    assert!(turns.iter().all(|served| *served > 0), "{turns:?}");
+}
+
+async fn count_together(kind: &'static str) -> Counter {
+    let rig = Rig::start(TTL).await;
+    let counter = Counter::new();
+    let other = connect(&rig.server, TTL).await;
+    let path = counter.path.to_str().expect("a path in UTF-8").to_owned();
+    let times = TIMES.to_string();
+    let start = Instant::now();
+    let theirs: Vec<_> = (0..TASKS)
+        .map(|thread| rig.java.tell(&thread.to_string(), &["count", "orders", kind, &path, &times]))
+        .collect();
+    // Two clients, so that our side too has to ask the server for what the other holds.
+    let ours: Vec<_> = (0..TASKS)
+        .map(|task| {
+            tokio::spawn(count(
+                if task % 2 == 0 { rig.ours.clone() } else { other.clone() },
+                kind,
+                counter.path.clone(),
+            ))
+        })
+        .collect();
+    for task in ours {
+        task.await.expect("no panic");
+    }
+    let done = start.elapsed();
+    for asked in theirs {
+        assert_eq!(asked.answer(Duration::from_secs(120)), times);
+    }
+    println!("{ALL} additions in {:.1} s, ours done after {:.1} s", start.elapsed().as_secs_f64(), done.as_secs_f64());
+    counter
+}
+
+async fn count(client: Client, kind: &str, path: PathBuf) {
+    let counter = Open::at(&path);
+    let mutex = client.mutex("orders");
+    for _ in 0..TIMES {
+        if kind == "none" {
+            counter.add(0);
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let guard = mutex.lock().await.expect("granted");
+        counter.add(if kind == "fenced" { guard.fence().get() } else { 0 });
+        guard.release().await.expect("released");
+    }
+}
+
+/// Two big-endian numbers in a file: the count, and the fence of the last who counted; 0 stands for none.
+struct Counter {
+    path: PathBuf,
+    _dir: TempDir,
+}
+
+impl Counter {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("counter");
+        fs::write(&path, [0; 16]).expect("a file");
+        Self { path, _dir: dir }
+    }
+
+    fn read(&self) -> (u64, u64) {
+        Open::at(&self.path).read()
+    }
+}
+
+struct Open(File);
+
+impl Open {
+    fn at(path: &Path) -> Self {
+        Self(File::options().read(true).write(true).open(path).expect("the counter's file"))
+    }
+
+    fn read(&self) -> (u64, u64) {
+        let mut halves = [[0; 8]; 2];
+        self.0.read_exact_at(halves.as_flattened_mut(), 0).expect("read the counter");
+        let [count, last] = halves.map(u64::from_be_bytes);
+        (count, last)
+    }
+
+    fn add(&self, fence: u64) {
+        let (count, last) = self.read();
+        assert!(fence == 0 || fence > last, "fence {fence} came after {last}");
+        let halves = [count + 1, fence].map(u64::to_be_bytes);
+        self.0.write_all_at(halves.as_flattened(), 0).expect("write the counter");
+    }
+}

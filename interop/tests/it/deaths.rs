@@ -1,0 +1,53 @@
+//! A holder that dies frees its lock when its ttl ends.
+
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use bandog_testkit::{Process, eventually};
+
+use crate::{
+    java::SOON,
+    rig::{Rig, TTL},
+};
+
+const SHORT: Duration = Duration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn java_gets_the_lock_of_our_killed_process() {
+    let rig = Rig::start(SHORT).await;
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_bandog-interop"));
+    holder.args([&format!("{}?watchdog=3s", rig.server.url()), "orders"]);
+    let holder = Process::spawn(&holder);
+    holder.stdout_line("held", SOON);
+    let asked = rig.java.tell("a", &["lock", "orders"]);
+    eventually(SOON, || rig.listeners("orders") == 1);
+    holder.kill();
+    let start = Instant::now();
+    let left = rig.server.pttl("orders");
+    assert_eq!(asked.answer(TTL), "held");
+    check("our process", start.elapsed(), left);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn we_get_the_lock_of_a_killed_jvm() {
+    let rig = Rig::start(SHORT).await;
+    assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");
+    let waiting = rig.ours_waits("orders");
+    rig.java.kill();
+    let start = Instant::now();
+    let left = rig.server.pttl("orders");
+    let (guard, granted) = tokio::time::timeout(TTL, waiting).await.expect("granted in time").expect("no panic");
+    check("the JVM", granted - start, left);
+    guard.release().await.expect("released");
+}
+
+/// Not before the ttl that was left has passed, and at most a ttl and a second after the death.
+#[track_caller]
+fn check(who: &str, time: Duration, left: i64) {
+    println!("{who} was killed with {left} ms left; the other had the lock after {:.0} ms", time.as_secs_f64() * 1e3);
+    let left = Duration::from_millis(left.try_into().expect("the lock was still held"));
+    assert!(time + Duration::from_millis(50) >= left, "granted after {time:?} although {left:?} were left");
+    assert!(time < SHORT + Duration::from_secs(1), "granted after {time:?}");
+}

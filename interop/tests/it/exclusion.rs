@@ -1,0 +1,58 @@
+//! While one side holds the lock, the other does not get it.
+
+use crate::rig::{Rig, TTL};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_java_holds_is_busy_for_us() {
+    let rig = Rig::start(TTL).await;
+    assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");
+    assert!(rig.ours.mutex("orders").try_lock().await.expect("answered").is_none());
+
+    let row = rig.ours.show("orders").await.expect("answered");
+    assert!(row.held);
+    assert_eq!(row.owner, rig.owner("orders"));
+    assert_eq!(row.fence, None, "a plain lock of Java's has no fence");
+
+    assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
+    let guard = rig.ours.mutex("orders").try_lock().await.expect("answered").expect("free");
+    guard.release().await.expect("released");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_we_hold_is_busy_for_java() {
+    let rig = Rig::start(TTL).await;
+    let guard = rig.ours.mutex("orders").lock().await.expect("granted");
+    assert_eq!(rig.java.ask("a", &["try", "orders"]), "busy");
+    assert_eq!(rig.java.ask("a", &["try-for", "orders", "300"]), "busy");
+    let refused = rig.java.ask("a", &["unlock", "orders"]);
+    assert!(refused.starts_with("error IllegalMonitorStateException"), "{refused}");
+    assert!(!guard.is_lost());
+
+    guard.release().await.expect("released");
+    assert_eq!(rig.java.ask("a", &["try", "orders"]), "held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn java_that_entered_twice_keeps_us_out_until_it_has_left_twice() {
+    let rig = Rig::start(TTL).await;
+    assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");
+    assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");
+    let waiting = rig.ours_waits("orders");
+
+    assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
+    assert!(rig.ours.mutex("orders").try_lock().await.expect("answered").is_none());
+    assert!(!waiting.is_finished());
+
+    assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
+    waiting.await.expect("no panic").0.release().await.expect("released");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_thread_of_java_is_another_owner() {
+    let rig = Rig::start(TTL).await;
+    assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");
+    assert_eq!(rig.java.ask("b", &["try", "orders"]), "busy");
+    let refused = rig.java.ask("b", &["unlock", "orders"]);
+    assert!(refused.starts_with("error IllegalMonitorStateException"), "{refused}");
+    assert!(rig.ours.mutex("orders").try_lock().await.expect("answered").is_none());
+}

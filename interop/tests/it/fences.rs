@@ -1,0 +1,39 @@
+//! `RFencedLock`: Java's tokens and our fences rise together.
+
+use crate::rig::{Rig, TTL, token};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fences_rise_over_grants_of_both_sides() {
+    let rig = Rig::start(TTL).await;
+    let mut fences: Vec<u64> = Vec::new();
+    for _ in 0..50 {
+        fences.push(rig.java.ask("a", &["fence", "orders"]).parse().expect("a fence"));
+        // Java counts a re-entry as a grant.
+        fences.push(rig.java.ask("a", &["fence", "orders"]).parse().expect("a fence"));
+        assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
+        assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
+
+        let guard = rig.ours.mutex("orders").lock().await.expect("granted");
+        fences.push(guard.fence().get());
+        let last: u64 = rig.java.ask("a", &["token", "orders"]).parse().expect("a token");
+        let row = rig.ours.show("orders").await.expect("answered");
+        assert_eq!(row.fence.map(|fence| fence.get()), Some(last), "Java and we read the same token");
+        assert!(guard.fence().get() <= last);
+        guard.release().await.expect("released");
+    }
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    println!("{} grants, fences {} to {}", fences.len(), fences[0], fences[fences.len() - 1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_java_began_at_one_is_counted_on() {
+    let rig = Rig::start(TTL).await;
+    assert_eq!(rig.java.ask("a", &["fence", "orders"]), "1");
+    assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
+    let guard = rig.ours.mutex("orders").lock().await.expect("granted");
+    let (ours, last) = (guard.fence().get(), rig.server.cmd(&["GET", &token("orders")]).text().to_owned());
+    guard.release().await.expect("released");
+    let next: u64 = rig.java.ask("a", &["fence", "orders"]).parse().expect("a fence");
+    assert!(ours > 1 && next > ours);
+    assert_eq!(last.parse(), Ok(next - 1), "Java goes on where our reserved block ends");
+}

@@ -1,0 +1,106 @@
+//! A release of one side wakes the other, at once and without a look at the clock.
+
+use std::time::{Duration, Instant};
+
+use bandog_testkit::eventually;
+
+use crate::{
+    java::SOON,
+    rig::{PROMPT, Rig, TTL, median, show},
+};
+
+const TURNS: usize = 40;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn java_frees_and_we_get_it() {
+    let rig = Rig::start(TTL).await;
+    let mut times = Vec::new();
+    for _ in 0..TURNS {
+        assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");
+        let waiting = rig.ours_waits("orders");
+        let start = Instant::now();
+        assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
+        let (guard, granted) = waiting.await.expect("no panic");
+        times.push(granted - start);
+        guard.release().await.expect("released");
+        settle(&rig);
+    }
+    prompt("Java's unlock to our guard", &mut times);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn we_release_and_java_gets_it() {
+    let rig = Rig::start(TTL).await;
+    let mut times = Vec::new();
+    for _ in 0..TURNS {
+        times.push(to_java(&rig, async |guard| guard.release().await.expect("released")).await);
+    }
+    prompt("our release to Java's lock", &mut times);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn we_drop_and_java_gets_it() {
+    let rig = Rig::start(TTL).await;
+    let mut times = Vec::new();
+    for _ in 0..TURNS {
+        times.push(to_java(&rig, async |guard| drop(guard)).await);
+    }
+    prompt("our drop to Java's lock", &mut times);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_of_both_sides_are_all_served() {
+    let rig = Rig::start(TTL).await;
+    let guard = rig.ours.mutex("orders").lock().await.expect("granted");
+    let theirs: Vec<_> = ["a", "b", "c"].map(|thread| (thread, rig.java.tell(thread, &["lock", "orders"]))).into();
+    let ours: Vec<_> = (0..3).map(|_| rig.ours.mutex("orders")).collect();
+    let ours = ours.into_iter().map(|mutex| {
+        tokio::spawn(async move { mutex.lock().await.expect("granted").release().await.expect("released") })
+    });
+    let ours: Vec<_> = ours.collect();
+    eventually(SOON, || rig.listeners("orders") == 1);
+
+    let start = Instant::now();
+    guard.release().await.expect("released");
+    let mut left = theirs;
+    while !left.is_empty() {
+        // Whoever of Java's threads holds it now gives it back; which that is nobody promises.
+        eventually(SOON, || left.iter().any(|(_, asked)| asked.answered().is_some()));
+        for (thread, _) in left.extract_if(.., |(_, asked)| asked.answered().is_some()) {
+            assert_eq!(rig.java.ask(thread, &["unlock", "orders"]), "freed");
+        }
+    }
+    for waiting in ours {
+        waiting.await.expect("no panic");
+    }
+    println!("three waiters of each side served in {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+    assert!(start.elapsed() < SOON, "nobody slept out a ttl");
+}
+
+/// How long after our guard's end Java's waiting call returns.
+async fn to_java(rig: &Rig, end: impl AsyncFnOnce(bandog::Guard)) -> Duration {
+    let guard = rig.ours.mutex("orders").lock().await.expect("granted");
+    let before = rig.listeners("orders");
+    let asked = rig.java.tell("a", &["lock", "orders"]);
+    eventually(SOON, || rig.listeners("orders") > before);
+    let start = Instant::now();
+    end(guard).await;
+    assert_eq!(asked.answer(TTL), "held");
+    let time = start.elapsed();
+    assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
+    settle(rig);
+    time
+}
+
+/// The next turn is to see its own waiter listen, not the last one's.
+fn settle(rig: &Rig) {
+    eventually(SOON, || rig.listeners("orders") == 0);
+}
+
+#[track_caller]
+fn prompt(what: &str, times: &mut [Duration]) {
+    show(what, times);
+    // One turn may meet a busy machine; a waiter that polled would be late most of the time.
+    assert!(median(times) < PROMPT, "{what} took {times:?}");
+    assert!(times.iter().all(|time| *time < TTL / 10), "{what} took {times:?}");
+}

@@ -1,0 +1,13 @@
+//! One lock, held from Rust and from Java: the real Redisson and bandog on one Redis.
+//!
+//! `cargo xtask interop` builds the Java side and runs this. Tests print the times that they saw.
+
+mod counter;
+mod deaths;
+mod exclusion;
+mod fences;
+mod hand_over;
+mod java;
+mod names;
+mod rig;
+mod watchdogs;
