@@ -1,0 +1,110 @@
+//! `bandog demo`: an order service whose replicas give stock back twice, and what a lock does about it.
+#![expect(
+    clippy::future_not_send,
+    reason = "the demo and its replicas have one thread each, and so have their connections"
+)]
+
+mod books;
+mod fault;
+mod half;
+mod locks;
+mod paint;
+mod plan;
+mod replica;
+mod report;
+mod shop;
+mod staff;
+mod sweep;
+mod view;
+
+use std::{
+    io::{IsTerminal, stdin},
+    path::Path,
+    time::Instant,
+};
+
+use tokio::runtime::Builder;
+
+use self::{fault::Fault, half::Half, locks::Locks, plan::Plan, report::Report, view::View};
+use crate::{exit_code::ExitCode, signals::Signals};
+
+pub(crate) use self::{replica::run as run_replica, staff::SUBCOMMAND as REPLICA};
+
+/// See what goes wrong without a lock, and that it does not with one
+///
+/// Starts replicas of an order service, each a process of its own. Twice a second each of them looks for orders that
+/// were not paid in time, closes them and gives their stock back. Without a lock several replicas find the same
+/// orders, and stock is given back more than once; with bandog it never is.
+///
+/// The result is counted from the shop's database, which is deleted at the end. The exit code is 0 only when the
+/// story came out as told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many replicas run the service
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=64))]
+    replicas: u16,
+    /// How many unpaid orders each half begins with
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    orders: u32,
+    /// The most that the whole demo may take, in seconds: each half has an equal share, in whose first two fifths its
+    /// orders fall overdue one after another; a half ends as soon as all are closed
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(5..=600))]
+    seconds: u16,
+    /// Play one half only
+    #[arg(long, value_name = "HALF")]
+    only: Option<Only>,
+    /// Where the lock lives, such as redis://localhost [default: an SQLite file that is deleted at the end]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Print one JSON object per half, one per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// The half to play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    WithLock,
+    WithoutLock,
+}
+
+/// Plays the demo.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, crate::fault::Fault> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Fault::System("cannot start a runtime", error))?;
+    Ok(runtime.block_on(play_unless_interrupted(args))?)
+}
+
+async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, Fault> {
+    let plan = Plan::new(args.replicas, args.orders, args.seconds)?;
+    let url = args.url.as_deref().map(locks::checked).transpose()?;
+    let signals = Signals::catch(stdin().is_terminal());
+    let mut signals = signals.map_err(|error| Fault::System("cannot listen for signals", error))?;
+    // It outlives the play, so that replicas and clients have ended when it is removed.
+    let place = tempfile::Builder::new().prefix(locks::PLACE).tempdir();
+    let place = place.map_err(|error| Fault::System("cannot make a directory for the shop", error))?;
+    tokio::select! { biased;
+        signal = signals.ending() => Ok(ExitCode::Signal(signal)),
+        played = play(args, &plan, url, place.path()) => played.map(|()| ExitCode::Done),
+    }
+}
+
+async fn play(args: &Args, plan: &Plan, url: Option<String>, place: &Path) -> Result<(), Fault> {
+    let started = Instant::now();
+    let mut view = View::on_stderr();
+    let mut report = Report::new(plan, args.json);
+    let locks = match args.only {
+        Some(Only::WithoutLock) => None,
+        Some(Only::WithLock) | None => Some(Locks::open(url, place).await?),
+    };
+    view.open(plan);
+    if args.only != Some(Only::WithLock) {
+        let share = if args.only.is_some() { plan.seconds() } else { plan.seconds() / 2 };
+        report.add(Half::without_lock(plan, place, started + share).play(&mut view).await?);
+    }
+    if let Some(locks) = locks {
+        report.add(Half::with_lock(plan, place, started + plan.seconds(), &locks).play(&mut view).await?);
+        locks.close().await;
+    }
+    report.finish()
+}

@@ -1,0 +1,12 @@
+-- Everything that the demo says of a shop.
+-- Parameters: none.
+-- Result: one row: orders, closed, restored, restored_more_than_once, phantom_units, sweeps, skipped.
+with times as (select count(*) as times from restoration group by order_id)
+select
+    (select count(*) from orders),
+    (select count(*) from orders where state = 'closed'),
+    (select count(*) from times),
+    (select count(*) from times where times > 1),
+    (select coalesce(sum(max(units - owned, 0)), 0) from stock),
+    (select count(*) from sweep where state <> 'skipped'),
+    (select count(*) from sweep where state = 'skipped')

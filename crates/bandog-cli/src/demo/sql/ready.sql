@@ -1,0 +1,4 @@
+-- How many replicas are ready.
+-- Parameters: none.
+-- Result: one row: the number.
+select count(*) from replica

@@ -1,0 +1,52 @@
+-- Makes the tables of an empty shop.
+-- Parameters: none.
+-- Result: none.
+
+-- What the shop sells. `units` is on offer; what unpaid orders have reserved is not. `owned` is in the warehouse, so when
+-- every reservation was given back, exactly once, the two are equal.
+create table stock (
+    item    text    not null primary key,
+    units   integer not null,
+    owned   integer not null
+) strict, without rowid;
+
+create table orders (
+    id      integer not null primary key,
+    item    text    not null references stock (item),
+    units   integer not null,
+    overdue integer not null,                   -- from when on it counts as not paid in time, in ms of the Unix epoch
+    state   text    not null default 'unpaid' check (state in ('unpaid', 'closed'))
+) strict;
+
+-- One row each time that the stock of an order was given back.
+create table restoration (
+    order_id integer not null references orders (id),
+    replica integer not null,
+    fence   integer                             -- of the lock under which it was done; null without a lock
+) strict;
+create index restoration_of on restoration (order_id);
+
+-- The greatest fence with which anybody wrote here: one row.
+create table fence (
+    greatest integer not null
+) strict;
+insert into fence (greatest) values (0);
+
+-- One row for each replica that is ready to work.
+create table replica (
+    number  integer not null primary key,
+    client  text    not null                    -- its name among the owners of locks; empty without a lock
+) strict;
+
+-- What went wrong for replicas.
+create table trouble (
+    replica integer not null,
+    trouble text    not null
+) strict;
+
+-- One row for each tick of each replica.
+create table sweep (
+    id      integer not null primary key,
+    replica integer not null,
+    state   text    not null check (state in ('sweeping', 'swept', 'skipped'))
+) strict;

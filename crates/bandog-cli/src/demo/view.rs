@@ -1,0 +1,186 @@
+//! What a person sees while a half is played: a picture that changes in place, or a line now and then.
+
+use std::{
+    io::{self, Write},
+    time::{Duration, Instant},
+};
+
+use super::{
+    books::Counts,
+    locks::Holder,
+    paint::{Paint, can_move, columns},
+    plan::Plan,
+};
+
+/// How often a plain line is printed.
+const LINE: Duration = Duration::from_secs(1);
+
+/// A picture needs this many columns; where there are fewer, plain lines do.
+const WIDTH: u16 = 80;
+
+const BAR: usize = 40;
+
+/// More replicas than this stand side by side without a space.
+const SPACED: u16 = 16;
+
+/// A moment of a half.
+#[derive(Debug)]
+pub(super) struct Scene {
+    pub(super) lock: bool,
+    pub(super) replicas: u16,
+    pub(super) counts: Counts,
+    pub(super) sweeping: Vec<u16>,
+    pub(super) holder: Option<Holder>,
+}
+
+/// Draws on standard error, since results go to standard output.
+pub(super) struct View {
+    live: bool,
+    paint: Paint,
+    /// The picture that stands on the terminal now.
+    drawn: Vec<String>,
+    printed: Option<Instant>,
+    /// The last one that was seen with the lock.
+    last: Option<Holder>,
+}
+
+impl View {
+    pub(super) fn on_stderr() -> Self {
+        let live = can_move(&io::stderr()) && columns(&io::stderr()) >= WIDTH;
+        Self { live, paint: Paint::on(&io::stderr()), drawn: Vec::new(), printed: None, last: None }
+    }
+
+    /// Says what is going to be played.
+    pub(super) fn open(&self, plan: &Plan) {
+        let Plan { replicas, orders, .. } = plan;
+        say(&format!(
+            "An order service runs as {replicas} processes over one database. Twice a second each of\n\
+             them looks for overdue orders, closes them, and gives their stock back.\n\
+             {orders} unpaid orders are about to fall overdue.\n"
+        ));
+    }
+
+    /// A half begins; `store` is where its lock lives.
+    pub(super) fn begin(&mut self, store: Option<&str>, plan: &Plan) {
+        let title = match store {
+            Some(store) => format!("{} {}", self.paint.bold("With bandog"), self.paint.faint(&format!("on {store}"))),
+            None => self.paint.bold("Without a lock"),
+        };
+        say(&title);
+        self.drawn.clear();
+        self.printed = None;
+        if self.live {
+            self.put(vec![format!("  {} processes are starting ...", plan.replicas)]);
+        }
+    }
+
+    pub(super) fn draw(&mut self, scene: &Scene) {
+        self.last = scene.holder.or(self.last);
+        if self.live {
+            return self.put(self.picture(scene));
+        }
+        if self.printed.is_none_or(|at| at.elapsed() >= LINE) {
+            self.printed = Some(Instant::now());
+            say(&line(scene));
+        }
+    }
+
+    /// The last look at a half.
+    pub(super) fn end(&mut self, scene: &Scene) {
+        if !self.live {
+            return say(&format!("{}\n", line(scene)));
+        }
+        let Counts { sweeps, skipped, .. } = scene.counts;
+        let mut picture = self.picture(scene);
+        picture.truncate(2);
+        if scene.lock {
+            picture.push(self.row("sweeps", &format!("{sweeps:>4}    {skipped} ticks left to the lock's holder")));
+            let fence = self.last.map(|last| last.fence.to_string()).unwrap_or_default();
+            picture.push(self.row("last fence", &format!("{fence}, and the shop refuses any smaller one")));
+        } else {
+            picture.push(self.row("sweeps", &format!("{sweeps:>4}    by {} replicas", scene.replicas)));
+        }
+        picture.push(String::new());
+        self.put(picture);
+    }
+
+    fn picture(&self, scene: &Scene) -> Vec<String> {
+        let Counts { orders, closed, restored, restored_more_than_once: twice, .. } = scene.counts;
+        let done = if orders == 0 { 0 } else { BAR * closed as usize / orders as usize };
+        let (full, empty) = ("━".repeat(done), "─".repeat(BAR - done));
+        let once = restored.saturating_sub(twice);
+        let twice = format!("more than once {twice:>4}");
+        let twice = if twice.ends_with("   0") { self.paint.faint(&twice) } else { self.paint.red(&twice) };
+        let mut rows = vec![
+            self.row("closed", &format!("{}{}  {closed:>4} of {orders}", full, self.paint.faint(&empty))),
+            self.row("given back", &format!("once {once:>4}    {twice}")),
+            self.row("replicas", &self.dots(scene)),
+        ];
+        if scene.lock {
+            rows.push(self.row("lock", &self.lock(scene.holder)));
+        }
+        rows
+    }
+
+    fn row(&self, name: &str, text: &str) -> String {
+        format!("  {} {text}", self.paint.faint(&format!("{name:<11}")))
+    }
+
+    fn dots(&self, scene: &Scene) -> String {
+        let dot =
+            |number| if scene.sweeping.contains(&number) { self.paint.yellow("●") } else { self.paint.faint("·") };
+        let dots: Vec<_> = (1..=scene.replicas).map(dot).collect();
+        if scene.replicas > SPACED {
+            return dots.concat();
+        }
+        let doing = match scene.sweeping.len() {
+            0 => "all wait for their timers".to_owned(),
+            1 => "one sweeps".to_owned(),
+            many => format!("{many} sweep at once"),
+        };
+        format!("{}   {}", dots.join(" "), self.paint.faint(&doing))
+    }
+
+    fn lock(&self, holder: Option<Holder>) -> String {
+        let told = |Holder { replica, fence }| format!("held by replica {replica}, fence {fence}");
+        match (holder, self.last) {
+            (Some(holder), _) => told(holder),
+            (None, Some(last)) => self.paint.faint(&format!("free, last {}", told(last))),
+            (None, None) => self.paint.faint("free"),
+        }
+    }
+
+    /// Replaces the picture, in one write and only if it has changed, so that nothing flickers.
+    fn put(&mut self, picture: Vec<String>) {
+        if picture == self.drawn || columns(&io::stderr()) < WIDTH {
+            return;
+        }
+        let up = if self.drawn.is_empty() { String::new() } else { format!("\x1b[{}A", self.drawn.len()) };
+        let mut text = format!("{up}\r");
+        for row in &picture {
+            text.push_str(row);
+            text.push_str("\x1b[K\n");
+        }
+        text.push_str("\x1b[J"); // What a longer picture has left below.
+        print(&text);
+        self.drawn = picture;
+    }
+}
+
+fn line(scene: &Scene) -> String {
+    let Counts { orders, closed, restored_more_than_once: twice, .. } = scene.counts;
+    let mut line = format!("  {closed} of {orders} closed, stock given back more than once for {twice}");
+    if let Some(Holder { replica, fence }) = scene.holder {
+        line.push_str(&format!("; replica {replica} holds the lock, fence {fence}"));
+    }
+    line
+}
+
+fn say(text: &str) {
+    print(&format!("{text}\n"));
+}
+
+/// A standard error that is closed has nobody who looks at it.
+fn print(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
