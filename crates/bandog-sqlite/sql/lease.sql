@@ -1,4 +1,5 @@
 -- Reads one lease.
 -- ?1 name
--- Result: no row, or owner, fence, expires, ttl, stamp, boot, wanted.
-select owner, fence, expires, ttl, stamp, boot, wanted from lease where name = ?1;
+-- ?2 this boot
+-- Result: no row, or owner, fence, expires, ttl, stamp, whether this boot counted it, wanted.
+select owner, fence, expires, ttl, stamp, boot = ?2, wanted from lease where name = ?1;

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bandog_core::{ClientId, Clock};
 
-use crate::rules::{Now, nanos};
+use crate::rules::nanos;
 
 /// The machine, as far as leases depend on it.
 #[derive(Debug, Clone)]
@@ -30,10 +30,14 @@ impl Host {
         Self { boot: boot.into(), clock: Clock::system(), shift, wall }
     }
 
-    /// The present moment of the boot's clock.
-    pub(crate) fn now(&self) -> Now<'_> {
-        let nanos = i64::try_from(self.clock.now().as_nanos()).unwrap_or(i64::MAX);
-        Now { boot: &self.boot, nanos: nanos.saturating_add(self.shift) }
+    /// The boot's name.
+    pub(crate) fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    /// The present moment, in nanoseconds of the boot's clock.
+    pub(crate) fn now(&self) -> i64 {
+        i64::try_from(self.clock.now().as_nanos()).unwrap_or(i64::MAX).saturating_add(self.shift)
     }
 
     /// Microseconds of the wall clock, for fences only.

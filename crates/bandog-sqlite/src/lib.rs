@@ -38,6 +38,7 @@ mod options;
 mod patience;
 mod queue;
 mod rules;
+mod sql;
 mod table;
 #[cfg_attr(not(target_os = "linux"), path = "no_watch.rs")]
 mod watch;

@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use bandog_core::{Error, ErrorKind};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::{fault::Fault, patience};
+use crate::{fault::Fault, patience, sql};
 
 /// `bdog`, which `file` and others can see in the header.
 const APPLICATION: i64 = 0x6264_6f67;
@@ -63,7 +63,7 @@ fn flags() -> OpenFlags {
 /// Whether the tables are yet to be made; or why the database is not for us.
 fn is_new(conn: &Connection, path: &Path) -> Result<bool, Fault> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    match conn.query_row(include_str!("../sql/identity.sql"), [], read)? {
+    match conn.query_row(sql::IDENTITY, [], read)? {
         (0, 0, 0) => Ok(true),
         (APPLICATION, VERSION, _) => Ok(false),
         (APPLICATION, version, _) => Err(Fault::Told(Error::new(
@@ -96,7 +96,7 @@ fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     if !is_new(&transaction, path)? {
         return Ok(()); // Somebody else was faster.
     }
-    transaction.execute_batch(include_str!("../sql/schema.sql"))?;
+    transaction.execute_batch(sql::SCHEMA)?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit().map_err(Fault::Commit)

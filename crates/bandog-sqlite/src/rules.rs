@@ -1,15 +1,8 @@
 //! Who holds a row at a moment, and which fence comes next: no SQL, no clock.
+//!
+//! Moments are nanoseconds of the boot's clock.
 
 use std::{num::NonZeroU32, time::Duration};
-
-/// A moment as this machine counts it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Now<'h> {
-    /// The boot that counts.
-    pub(crate) boot: &'h str,
-    /// Nanoseconds of its clock.
-    pub(crate) nanos: i64,
-}
 
 /// One row of `lease`.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +12,8 @@ pub(crate) struct Lease {
     pub(crate) expires: i64,
     pub(crate) ttl: i64,
     pub(crate) stamp: i64,
-    pub(crate) boot: String,
+    /// Whether this boot's clock counted.
+    pub(crate) ours: bool,
     pub(crate) wanted: bool,
 }
 
@@ -48,20 +42,20 @@ pub(crate) enum State<'r> {
 impl Lease {
     /// Whether the hold's times mean nothing here: another boot id, or the same one and a time that has not come yet
     /// (a machine that was put back to an earlier state).
-    pub(crate) fn is_foreign(&self, now: &Now<'_>) -> bool {
-        self.boot != now.boot || self.expires.saturating_sub(self.ttl) > now.nanos
+    pub(crate) fn is_foreign(&self, now: i64) -> bool {
+        !self.ours || self.expires.saturating_sub(self.ttl) > now
     }
 
     /// Who holds it now. `sighting` is needed for foreign holds only.
-    pub(crate) fn state(&self, now: &Now<'_>, sighting: Option<Sighting>) -> State<'_> {
+    pub(crate) fn state(&self, now: i64, sighting: Option<Sighting>) -> State<'_> {
         let Some(owner) = self.owner.as_deref() else {
             return State::Free;
         };
         let (left, unseen) = match sighting {
-            _ if !self.is_foreign(now) => (self.expires.saturating_sub(now.nanos), false),
+            _ if !self.is_foreign(now) => (self.expires.saturating_sub(now), false),
             // Another boot's hold ends when its ttl has passed here without a renewal since it was first seen.
-            Some(seen) if seen.stamp == self.stamp && seen.since <= now.nanos => {
-                (self.ttl.saturating_sub(now.nanos - seen.since), false)
+            Some(seen) if seen.stamp == self.stamp && seen.since <= now => {
+                (self.ttl.saturating_sub(now - seen.since), false)
             }
             Some(_) | None => (self.ttl, true),
         };
@@ -75,7 +69,7 @@ impl Lease {
 /// The end of the next block of fences: above the last one, and not below the wall clock, so that it rises although
 /// the file was lost.
 pub(crate) fn next_fence(last: i64, wall_micros: i64, count: NonZeroU32) -> i64 {
-    (last + 1).max(wall_micros) + i64::from(count.get()) - 1
+    last.saturating_add(1).max(wall_micros) + i64::from(count.get()) - 1
 }
 
 /// A duration in the unit of the table. Leases are never longer than a year.

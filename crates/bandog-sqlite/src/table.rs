@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 use crate::{
     fault::Fault,
     handle::Shared,
-    rules::{Lease, Now, Sighting, State, nanos, next_fence},
+    rules::{Lease, Sighting, State, nanos, next_fence},
+    sql,
 };
 
 /// The tables, as one transaction sees them.
@@ -54,7 +55,7 @@ impl<'t> Table<'t> {
 
     /// Reads something.
     pub(crate) fn ping(&self) -> Result<(), Fault> {
-        Ok(self.conn.query_row(include_str!("../sql/identity.sql"), [], |_| Ok(()))?)
+        Ok(self.conn.query_row(sql::IDENTITY, [], |_| Ok(()))?)
     }
 
     /// Applies one step.
@@ -70,12 +71,12 @@ impl<'t> Table<'t> {
     pub(crate) fn renew(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
         let lease = self.lease(&claim.key)?;
         let now = self.shared.host.now();
-        match self.state(&claim.key, &lease, &now)? {
+        match self.state(&claim.key, &lease, now)? {
             State::Held { owner, .. } if owner == claim.id.to_string() => {}
             State::Held { .. } | State::Free => return Ok(Renewal::Gone),
         }
-        let until = now.nanos.saturating_add(nanos(claim.ttl));
-        self.write(include_str!("../sql/renew.sql"), params![claim.key.as_str(), until, nanos(claim.ttl), now.boot])?;
+        let until = now.saturating_add(nanos(claim.ttl));
+        self.write(sql::RENEW, params![claim.key.as_str(), until, nanos(claim.ttl), self.boot()])?;
         Ok(Renewal::Extended { valid_for: claim.ttl })
     }
 
@@ -85,7 +86,7 @@ impl<'t> Table<'t> {
             return Ok(()); // Nobody listens any more.
         }
         let lease = self.lease(key)?;
-        if self.state(key, &lease, &self.shared.host.now())? == State::Free {
+        if self.state(key, &lease, self.shared.host.now())? == State::Free {
             self.shared.ears.ring(|wanted| wanted == key);
         }
         self.mark(key, &lease)
@@ -99,8 +100,8 @@ impl<'t> Table<'t> {
 
     /// All locks that are held and whose names match.
     pub(crate) fn list(&self, pattern: &Pattern) -> Result<Vec<Row>, Fault> {
-        let mut statement = self.conn.prepare_cached(include_str!("../sql/held.sql"))?;
-        let mut rows = statement.query([])?;
+        let mut statement = self.conn.prepare_cached(sql::HELD)?;
+        let mut rows = statement.query([self.boot()])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             let name: String = row.get(7)?;
@@ -116,38 +117,32 @@ impl<'t> Table<'t> {
         let lease = self.lease(&claim.key)?;
         let now = self.shared.host.now();
         let fresh = || next_fence(lease.fence, self.shared.host.wall_micros(), claim.fences);
-        let fence = match self.state(&claim.key, &lease, &now)? {
+        let fence = match self.state(&claim.key, &lease, now)? {
             State::Free => fresh(),
             State::Held { owner, .. } if owner == claim.id.to_string() => lease.fence,
             State::Held { owner, .. } if from.is_some_and(|from| owner == from.id.to_string()) => fresh(),
             State::Held { left, unseen, .. } => return self.busy(claim, &lease, left, unseen.then_some(now)),
         };
-        self.grant(claim, &lease, fence, &now)
+        self.grant(claim, &lease, fence, now)
     }
 
-    fn grant(&mut self, claim: &Claim, lease: &Lease, fence: i64, now: &Now<'_>) -> Result<Verdict, Fault> {
+    fn grant(&mut self, claim: &Claim, lease: &Lease, fence: i64, now: i64) -> Result<Verdict, Fault> {
         if lease.is_foreign(now) {
-            self.write(include_str!("../sql/forget.sql"), [claim.key.as_str()])?;
+            self.write(sql::FORGET, [claim.key.as_str()])?;
         }
-        let until = now.nanos.saturating_add(nanos(claim.ttl));
+        let until = now.saturating_add(nanos(claim.ttl));
         let owner = claim.id.to_string();
-        let row = params![claim.key.as_str(), owner, fence, until, nanos(claim.ttl), now.boot];
-        self.write(include_str!("../sql/grant.sql"), row)?;
+        let row = params![claim.key.as_str(), owner, fence, until, nanos(claim.ttl), self.boot()];
+        self.write(sql::GRANT, row)?;
         let fences = Fences::ending(Fence::new(fence.unsigned_abs()), claim.fences);
         Ok(Verdict::Granted { fences, valid_for: claim.ttl })
     }
 
     /// Writes only what is not written yet: our mark if we listen, and that this boot has seen the hold.
-    fn busy(
-        &mut self,
-        claim: &Claim,
-        lease: &Lease,
-        left: Duration,
-        unseen: Option<Now<'_>>,
-    ) -> Result<Verdict, Fault> {
+    fn busy(&mut self, claim: &Claim, lease: &Lease, left: Duration, unseen: Option<i64>) -> Result<Verdict, Fault> {
         if let Some(now) = unseen {
-            let sighting = params![claim.key.as_str(), now.boot, now.nanos, lease.stamp];
-            self.write(include_str!("../sql/see.sql"), sighting)?;
+            let sighting = params![claim.key.as_str(), self.boot(), now, lease.stamp];
+            self.write(sql::SEE, sighting)?;
         }
         if self.shared.ears.hear(&claim.key) {
             self.mark(&claim.key, lease)?;
@@ -157,11 +152,11 @@ impl<'t> Table<'t> {
 
     fn release(&mut self, claim: &Claim) -> Result<Released, Fault> {
         let lease = self.lease(&claim.key)?;
-        match self.state(&claim.key, &lease, &self.shared.host.now())? {
+        match self.state(&claim.key, &lease, self.shared.host.now())? {
             State::Held { owner, .. } if owner == claim.id.to_string() => {}
             State::Held { .. } | State::Free => return Ok(Released::NotHeld),
         }
-        self.write(include_str!("../sql/release.sql"), [claim.key.as_str()])?;
+        self.write(sql::RELEASE, [claim.key.as_str()])?;
         if !lease.wanted {
             return Ok(Released::Freed { others: Some(0) });
         }
@@ -169,29 +164,33 @@ impl<'t> Table<'t> {
         Ok(Released::Freed { others: None })
     }
 
+    fn boot(&self) -> &'t str {
+        self.shared.host.boot()
+    }
+
     fn mark(&mut self, key: &Key, lease: &Lease) -> Result<(), Fault> {
         if lease.wanted {
             return Ok(());
         }
-        self.write(include_str!("../sql/want.sql"), [key.as_str()])
+        self.write(sql::WANT, [key.as_str()])
     }
 
     fn lease(&self, key: &Key) -> Result<Lease, Fault> {
-        let mut statement = self.conn.prepare_cached(include_str!("../sql/lease.sql"))?;
-        Ok(statement.query_row([key.as_str()], read_lease).optional()?.unwrap_or_default())
+        let mut statement = self.conn.prepare_cached(sql::LEASE)?;
+        Ok(statement.query_row([key.as_str(), self.boot()], read_lease).optional()?.unwrap_or_default())
     }
 
-    fn state<'l>(&self, key: &Key, lease: &'l Lease, now: &Now<'_>) -> Result<State<'l>, Fault> {
+    fn state<'l>(&self, key: &Key, lease: &'l Lease, now: i64) -> Result<State<'l>, Fault> {
         if lease.owner.is_none() || !lease.is_foreign(now) {
             return Ok(lease.state(now, None));
         }
-        let mut statement = self.conn.prepare_cached(include_str!("../sql/sighting.sql"))?;
+        let mut statement = self.conn.prepare_cached(sql::SIGHTING)?;
         let read = |row: &rusqlite::Row<'_>| Ok(Sighting { since: row.get(0)?, stamp: row.get(1)? });
-        Ok(lease.state(now, statement.query_row(params![key.as_str(), now.boot], read).optional()?))
+        Ok(lease.state(now, statement.query_row(params![key.as_str(), self.boot()], read).optional()?))
     }
 
     fn row(&self, key: &Key, lease: &Lease) -> Result<Option<Row>, Fault> {
-        let State::Held { owner, left, .. } = self.state(key, lease, &self.shared.host.now())? else {
+        let State::Held { owner, left, .. } = self.state(key, lease, self.shared.host.now())? else {
             return Ok(None);
         };
         Ok(Some(Row {
@@ -219,7 +218,7 @@ fn read_lease(row: &rusqlite::Row<'_>) -> rusqlite::Result<Lease> {
         expires: row.get(2)?,
         ttl: row.get(3)?,
         stamp: row.get(4)?,
-        boot: row.get(5)?,
+        ours: row.get(5)?,
         wanted: row.get(6)?,
     })
 }

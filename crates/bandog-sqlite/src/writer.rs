@@ -30,7 +30,7 @@ const STEPS: usize = 512;
 pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
     let (sender, queue) = mpsc::channel(QUEUE);
     let ourselves = sender.downgrade();
-    let writer = Writer { shared, queue, ourselves, next: None, store: None, watch: None };
+    let writer = Writer { shared, queue, ourselves, next: None, store: None, in_the_way: None, watch: None };
     let thread = thread::Builder::new().name("bandog-sqlite".into()).spawn(|| writer.run());
     thread.map_err(|cause| Error::unavailable("no thread for SQLite can be started").caused_by(cause))?;
     Ok(sender)
@@ -44,6 +44,8 @@ struct Writer {
     /// Taken from the queue, and to be done by itself.
     next: Option<Order>,
     store: Option<Store>,
+    /// What kept the last requests waiting until their time was over.
+    in_the_way: Option<Error>,
     watch: Option<Watch>,
 }
 
@@ -77,13 +79,15 @@ impl Writer {
 
     /// Does all of it in one transaction, or tells each why not. Tries again while other processes are in the way.
     fn serve(&mut self, mut orders: Vec<Order>) {
-        let mut why = None;
-        while let Some(deadline) = refuse_overdue(&mut orders, why.as_ref()) {
+        while let Some(deadline) = refuse_overdue(&mut orders, self.in_the_way.as_ref()) {
             patience::wait_until(deadline);
             match self.attempt(&mut orders) {
-                Ok(()) => return orders.into_iter().for_each(|order| order.answer(Ok(()))),
+                Ok(()) => {
+                    self.in_the_way = None;
+                    return orders.into_iter().for_each(|order| order.answer(Ok(())));
+                }
                 Err(fault) if fault.is_busy() => {
-                    why = Some(fault.error(&self.shared.options.path));
+                    self.in_the_way = Some(fault.error(&self.shared.options.path));
                     patience::busy(0); // SQLite does not always wait by itself.
                 }
                 Err(fault) => {
@@ -172,7 +176,7 @@ impl Writer {
         if freed.is_empty() {
             return;
         }
-        if let Err(error) = self.shared.bell.ring(freed, self.shared.host.now().nanos) {
+        if let Err(error) = self.shared.bell.ring(freed, self.shared.host.now()) {
             tracing::warn!(%error, bell = ?self.shared.bell.path(), "the bell file cannot be rung; waiters poll");
         }
     }

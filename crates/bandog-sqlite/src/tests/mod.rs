@@ -1,1 +1,5 @@
+//! Tests of what users cannot reach: rules, texts of the system, other machines.
 
+mod boots;
+mod rules;
+mod texts;

@@ -1,0 +1,232 @@
+//! Measures the backend by itself: `cargo run --release -p bandog-sqlite --example measure -- floor|callers|processes|bell|idle`.
+#![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing better to do than to end")]
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write},
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bandog_core::{Answer, Claim, ClaimId, ClientId, Key, Kind, Leases, Ringer, Step, Verdict};
+use bandog_sqlite::{Sqlite, SqliteOptions};
+use rusqlite::{Connection, params};
+use tokio::sync::Notify;
+
+const SECONDS: Duration = Duration::from_secs(3);
+
+fn main() {
+    let mut builder = match env::var("MEASURE_ON").as_deref() {
+        Ok("one thread") => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder.enable_all().build().unwrap().block_on(run());
+}
+
+async fn run() {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let place = tempfile::tempdir_in(env::var("MEASURE_IN").unwrap_or("/tmp".into())).unwrap();
+    let path = place.path().join("locks.db");
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["floor"] => floor(&path).await,
+        ["callers", n] => println!("{n} callers: {:.0} cycles/s", callers(&path, n.parse().unwrap()).await),
+        ["processes", n] => processes(&path, n.parse().unwrap()),
+        ["cycles", path, name] => cycles(Path::new(path), name).await,
+        ["bell"] => bell(&path),
+        ["holder", path, n] => hold(Path::new(path), n.parse().unwrap()).await,
+        ["waiter", path, name] => wait(Path::new(path), name).await,
+        ["idle", n] => idle(&path, n.parse().unwrap()).await,
+        _ => panic!("floor | callers N | processes N | bell | idle N"),
+    }
+}
+
+/// The same statements, one by one on one connection.
+async fn floor(path: &Path) {
+    Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap();
+    let conn = Connection::open(path).unwrap();
+    conn.pragma_update(None, "synchronous", "normal").unwrap();
+    let run = |sql, params: &[&dyn rusqlite::ToSql]| conn.prepare_cached(sql).unwrap().execute(params).unwrap();
+    let read = || {
+        let mut lease = conn.prepare_cached(include_str!("../sql/lease.sql")).unwrap();
+        let _ = lease.query_row(["k"], |row| row.get::<_, Option<String>>(0));
+    };
+    let (start, mut cycles) = (Instant::now(), 0);
+    while start.elapsed() < SECONDS {
+        run("begin immediate", &[]);
+        read();
+        let owner = format!("{}:{cycles}", "0".repeat(36));
+        run(include_str!("../sql/grant.sql"), params![&"k", &owner, &cycles, &1, &1, &"boot"]);
+        run("commit", &[]);
+        run("begin immediate", &[]);
+        read();
+        run(include_str!("../sql/release.sql"), params![&"k"]);
+        run("commit", &[]);
+        cycles += 1;
+    }
+    println!("floor: {:.0} cycles/s", f64::from(cycles) / start.elapsed().as_secs_f64());
+}
+
+async fn callers(path: &Path, count: usize) -> f64 {
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    store.ping().await.unwrap();
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..count)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let (claim, mut cycles) = (claim(&format!("k{n}")), 0u32);
+                while start.elapsed() < SECONDS {
+                    assert!(take(&store, &claim).await);
+                    release(&store, &claim).await;
+                    cycles += 1;
+                }
+                cycles
+            })
+        })
+        .collect();
+    let mut cycles = 0;
+    for task in tasks {
+        cycles += task.await.unwrap();
+    }
+    f64::from(cycles) / start.elapsed().as_secs_f64()
+}
+
+/// Many processes that do nothing but take and release names of their own.
+fn processes(path: &Path, count: usize) {
+    let children: Vec<_> = (0..count).map(|n| start(&["cycles", path.to_str().unwrap(), &format!("k{n}")])).collect();
+    let mut micros = Vec::new();
+    for child in children {
+        micros.extend(lines(child).map(|line| line.parse::<u64>().unwrap()));
+    }
+    println!("{count} processes: {:.0} cycles/s", micros.len() as f64 / SECONDS.as_secs_f64());
+    print_shares("one take", micros);
+}
+
+async fn cycles(path: &Path, name: &str) {
+    let store = Sqlite::new(SqliteOptions::at(path).timeout(Duration::from_secs(10))).unwrap();
+    let (claim, mut taken, start) = (claim(name), Vec::new(), Instant::now());
+    while start.elapsed() < SECONDS {
+        let asked = Instant::now();
+        assert!(take(&store, &claim).await);
+        taken.push(asked.elapsed().as_micros());
+        release(&store, &claim).await;
+    }
+    let mut out = std::io::stdout().lock();
+    taken.iter().for_each(|micros| writeln!(out, "{micros}").unwrap());
+}
+
+/// How long after a release a waiter in another process has the lock.
+fn bell(path: &Path) {
+    let waiter = start(&["waiter", path.to_str().unwrap(), "k"]);
+    let holder = start(&["holder", path.to_str().unwrap(), "300"]);
+    let released: Vec<u64> = lines(holder).map(|line| line.parse().unwrap()).collect();
+    let taken: Vec<u64> = lines(waiter).map(|line| line.parse().unwrap()).collect();
+    let late = released.iter().filter_map(|at| taken.iter().find(|taken| *taken > at).map(|taken| (taken - at) / 1000));
+    print_shares("release to grant", late.collect());
+}
+
+/// Takes the lock, waits until somebody else waits, releases; prints when.
+async fn hold(path: &Path, turns: usize) {
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    for _ in 0..turns {
+        let ours = claim("k");
+        while !take(&store, &ours).await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let before = now();
+        release(&store, &ours).await;
+        println!("{before}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let last = claim("done");
+    take(&store, &last).await;
+}
+
+/// Waits for the lock as the engine does; prints when it was granted.
+async fn wait(path: &Path, name: &str) {
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    let rung = Arc::new(Notify::new());
+    let ringer = {
+        let rung = rung.clone();
+        Ringer::new(move || rung.notify_one())
+    };
+    let done = Key::new("done").unwrap();
+    let _bell = store.listen(&Key::new(name).unwrap(), ringer).await.unwrap();
+    loop {
+        let ours = claim(name);
+        while !take(&store, &ours).await {
+            let _ = tokio::time::timeout(Duration::from_secs(1), rung.notified()).await;
+            if bandog_core::Inspect::show(&store, &done).await.unwrap().held {
+                return;
+            }
+        }
+        println!("{}", now());
+        release(&store, &ours).await;
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+/// What processes cost that wait for a lock that nobody releases, each for its own.
+async fn idle(path: &Path, count: usize) {
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    let names: Vec<String> = (0..count).map(|n| format!("idle{n}")).collect();
+    for name in &names {
+        assert!(take(&store, &claim(name)).await);
+    }
+    let mut children: Vec<Child> = names.iter().map(|name| start(&["waiter", path.to_str().unwrap(), name])).collect();
+    std::thread::sleep(Duration::from_secs(1));
+    let (before, from) = (children.iter().map(ticks).sum::<u64>(), Instant::now());
+    std::thread::sleep(Duration::from_secs(10));
+    let used = children.iter().map(ticks).sum::<u64>() - before;
+    println!("{count} idle waiters: {:.2} % of a core", used as f64 / from.elapsed().as_secs_f64());
+    children.iter_mut().for_each(|child| child.kill().unwrap());
+    children.iter_mut().for_each(|child| drop(child.wait()));
+}
+
+/// The processor time of a process, in hundredths of a second.
+fn ticks(child: &Child) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+fn claim(name: &str) -> Claim {
+    let id = ClaimId { client: ClientId::random(), number: 1 };
+    let fences = NonZeroU32::new(64).unwrap();
+    Claim { key: Key::new(name).unwrap(), id, kind: Kind::Mutex, ttl: Duration::from_secs(30), fences }
+}
+
+async fn take(store: &Sqlite, claim: &Claim) -> bool {
+    let answer = store.apply(&[Step::Claim(claim.clone())]).await.remove(0).unwrap();
+    matches!(answer, Answer::Claimed(Verdict::Granted { .. }))
+}
+
+async fn release(store: &Sqlite, claim: &Claim) {
+    store.apply(&[Step::Release(claim.clone())]).await.remove(0).unwrap();
+}
+
+fn start(args: &[&str]) -> Child {
+    let ourselves: PathBuf = env::current_exe().unwrap();
+    Command::new(ourselves).args(args).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn lines(mut child: Child) -> impl Iterator<Item = String> {
+    let lines: Vec<String> = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
+    child.wait().unwrap();
+    lines.into_iter()
+}
+
+fn now() -> u64 {
+    bandog_core::Clock::system().now().as_nanos()
+}
+
+fn print_shares(what: &str, mut micros: Vec<u64>) {
+    micros.sort_unstable();
+    let at = |share: f64| micros[((micros.len() - 1) as f64 * share) as usize];
+    let (p50, p99, p999, worst) = (at(0.5), at(0.99), at(0.999), at(1.0));
+    println!("{what}: {} times, p50 {p50} us, p99 {p99} us, p99.9 {p999} us, worst {worst} us", micros.len());
+}

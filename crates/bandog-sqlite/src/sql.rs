@@ -1,0 +1,26 @@
+//! The statements, without the headers of their files: a statement is found again by its text.
+
+pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
+pub(crate) const IDENTITY: &str = body(include_str!("../sql/identity.sql"));
+pub(crate) const LEASE: &str = body(include_str!("../sql/lease.sql"));
+pub(crate) const HELD: &str = body(include_str!("../sql/held.sql"));
+pub(crate) const SIGHTING: &str = body(include_str!("../sql/sighting.sql"));
+pub(crate) const GRANT: &str = body(include_str!("../sql/grant.sql"));
+pub(crate) const RENEW: &str = body(include_str!("../sql/renew.sql"));
+pub(crate) const RELEASE: &str = body(include_str!("../sql/release.sql"));
+pub(crate) const WANT: &str = body(include_str!("../sql/want.sql"));
+pub(crate) const SEE: &str = body(include_str!("../sql/see.sql"));
+pub(crate) const FORGET: &str = body(include_str!("../sql/forget.sql"));
+
+/// The text after the leading lines of comment.
+const fn body(file: &str) -> &str {
+    let (mut rest, mut at) = (file, 0);
+    while rest.as_bytes()[0] == b'-' {
+        while rest.as_bytes()[at] != b'\n' {
+            at += 1;
+        }
+        (_, rest) = rest.split_at(at + 1);
+        at = 0;
+    }
+    rest
+}

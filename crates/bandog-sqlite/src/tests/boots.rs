@@ -1,0 +1,162 @@
+//! Holds that were written under another boot, or while another wall clock was set.
+
+use std::{
+    num::NonZeroU32,
+    path::Path,
+    time::{Duration, Instant, SystemTime},
+};
+
+use bandog_core::{
+    Answer, Claim, ClaimId, ClientId, Fences, Inspect, Key, Kind, Leases, Released, Renewal, Step, Verdict,
+};
+
+use crate::{Sqlite, SqliteOptions, host::Host};
+
+const HOUR: i64 = 3_600_000_000_000;
+const TTL: Duration = Duration::from_millis(300);
+
+fn machine(path: &Path, boot: &str, shift: i64) -> Sqlite {
+    Sqlite::on(Host::other(boot, shift, SystemTime::now), SqliteOptions::at(path)).unwrap()
+}
+
+fn claim() -> Claim {
+    let id = ClaimId { client: ClientId::random(), number: 1 };
+    Claim { key: Key::new("k").unwrap(), id, kind: Kind::Mutex, ttl: TTL, fences: NonZeroU32::MIN }
+}
+
+async fn ask(store: &Sqlite, claim: &Claim) -> Verdict {
+    match store.apply(&[Step::Claim(claim.clone())]).await.remove(0).unwrap() {
+        Answer::Claimed(verdict) => verdict,
+        Answer::Released(_) => panic!("a release was answered"),
+    }
+}
+
+async fn take(store: &Sqlite, claim: &Claim) -> Option<Fences> {
+    match ask(store, claim).await {
+        Verdict::Granted { fences, .. } => Some(fences),
+        Verdict::Busy { .. } => None,
+    }
+}
+
+/// Claims until it is granted.
+async fn take_at_last(store: &Sqlite, claim: &Claim) -> Fences {
+    let start = Instant::now();
+    loop {
+        if let Some(fences) = take(store, claim).await {
+            return fences;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "never granted");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hold_of_another_boot_is_held_for_one_ttl_from_when_it_was_first_seen() {
+    for shift in [-HOUR, 0, HOUR] {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("locks.db");
+        let old = take(&machine(&path, "before", shift), &claim()).await.unwrap().last();
+        let after = machine(&path, "after", 0);
+        let seen = Instant::now();
+        assert_eq!(ask(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
+        let new = take_at_last(&after, &claim()).await.last();
+        assert!(seen.elapsed() >= TTL, "granted after {:?} with the clock moved by {shift}", seen.elapsed());
+        assert!(new > old);
+    }
+}
+
+#[tokio::test]
+async fn any_process_of_a_boot_finishes_the_watch_that_another_began() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("locks.db");
+    take(&machine(&path, "before", HOUR), &claim()).await.unwrap();
+    let start = Instant::now();
+    // Each try is by a handle of its own, as when a command is run again and again without waiting.
+    while take(&machine(&path, "after", 0), &claim()).await.is_none() {
+        assert!(start.elapsed() < Duration::from_secs(20), "never granted");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(start.elapsed() >= TTL);
+}
+
+#[tokio::test]
+async fn boots_that_watch_side_by_side_do_not_disturb_each_other() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("locks.db");
+    take(&machine(&path, "before", HOUR), &claim()).await.unwrap();
+    let (one, two, start) = (machine(&path, "one", 0), machine(&path, "two", -HOUR), Instant::now());
+    let (a, b) = (claim(), claim());
+    while take(&one, &a).await.is_none() && take(&two, &b).await.is_none() {
+        assert!(start.elapsed() < Duration::from_secs(20), "never granted");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(start.elapsed() >= TTL);
+}
+
+#[tokio::test]
+async fn a_renewal_by_another_boot_begins_the_watch_anew() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("locks.db");
+    let (before, after, ours) = (machine(&path, "container", HOUR), machine(&path, "host", 0), claim());
+    take(&before, &ours).await.unwrap();
+    let start = Instant::now();
+    while start.elapsed() < TTL * 3 {
+        assert_eq!(
+            before.renew(std::slice::from_ref(&ours)).await.remove(0).unwrap(),
+            Renewal::Extended { valid_for: TTL }
+        );
+        assert!(take(&after, &claim()).await.is_none(), "granted although it is renewed");
+        tokio::time::sleep(TTL / 10).await;
+    }
+    let renewed = Instant::now();
+    before.renew(std::slice::from_ref(&ours)).await.remove(0).unwrap();
+    take_at_last(&after, &claim()).await;
+    assert!(renewed.elapsed() >= TTL);
+    assert_eq!(before.renew(&[ours]).await.remove(0).unwrap(), Renewal::Gone);
+}
+
+#[tokio::test]
+async fn a_release_by_another_boot_frees_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("locks.db");
+    let (container, host, ours) = (machine(&path, "container", HOUR), machine(&path, "host", 0), claim());
+    take(&container, &ours).await.unwrap();
+    assert!(take(&host, &claim()).await.is_none());
+    let freed = container.apply(&[Step::Release(ours)]).await.remove(0).unwrap();
+    assert_eq!(freed, Answer::Released(Released::Freed { others: Some(0) }));
+    assert!(take(&host, &claim()).await.is_some());
+}
+
+#[tokio::test]
+async fn operators_see_holds_of_another_boot_and_leave_no_trace() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("locks.db");
+    let ours = claim();
+    take(&machine(&path, "before", -HOUR), &ours).await.unwrap();
+    let after = machine(&path, "after", 0);
+    for _ in 0..2 {
+        let row = after.show(&ours.key).await.unwrap();
+        assert_eq!((row.owner, row.ttl), (Some(ours.id.to_string()), Some(TTL)));
+    }
+    assert_eq!(ask(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
+}
+
+#[tokio::test]
+async fn a_wall_clock_that_jumps_neither_frees_nor_lowers_a_fence() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("locks.db");
+    let at = |wall| Sqlite::on(Host::other("same", 0, wall), SqliteOptions::at(&path)).unwrap();
+    let future = at(|| SystemTime::now() + Duration::from_secs(1_000_000));
+    let (now, past, ours) = (at(SystemTime::now), at(|| SystemTime::UNIX_EPOCH), claim());
+    let mut last = take(&future, &ours).await.unwrap().last();
+    for store in [&now, &past, &future] {
+        assert!(take(store, &claim()).await.is_none(), "a wall clock freed a lease");
+    }
+    future.apply(&[Step::Release(ours)]).await;
+    for store in [&now, &past, &future, &past] {
+        let (ours, before) = (claim(), last);
+        last = take(store, &ours).await.unwrap().last();
+        assert!(last > before, "{last} after {before}");
+        store.apply(&[Step::Release(ours)]).await;
+    }
+}
