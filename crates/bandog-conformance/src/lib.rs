@@ -1,1 +1,24 @@
-//! Under construction.
+//! The laws that every bandog backend must keep: one law, one public function, one named test.
+//!
+//! A backend's tests implement [`World`] (a store, ways to it, and the harm that can be done to it) and write
+//! `bandog_conformance::conformance!(MyWorld)`: that becomes one test for each law. A law that a store cannot have is
+//! printed with the reason, never skipped in silence. The numbers are those of the project's list of laws.
+//!
+//! The laws speak through the engine of `bandog-sync`, as users do, and sometimes to the backend itself. Worlds of
+//! paused time write `conformance!(paused MyWorld)`.
+//!
+//! [`wrap`] has backends that count, delay, lose and hold calls, and [`Census`] counts from outside who believes to
+//! hold a lock; other tests may use both.
+
+mod census;
+mod child;
+mod kit;
+pub mod laws;
+mod run;
+mod world;
+pub mod wrap;
+
+pub use census::{Census, Stay};
+pub use child::serve as serve_as_child;
+pub use run::{CHILD, keep};
+pub use world::{Can, Law, Unkept, World};

@@ -1,0 +1,143 @@
+//! Small words that the laws are written in.
+
+use std::{
+    num::NonZeroU32,
+    pin::Pin,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bandog_core::{
+    Answer, Backend, Claim, ClaimId, ClientId, Error, ErrorKind, Fences, Key, Kind, Released, Renewal, Step, Verdict,
+};
+use bandog_sync::{Client, Guard};
+use bandog_testkit::eventually_async;
+use tokio::{task::JoinHandle, time};
+
+use crate::World;
+
+/// The name that most laws lock.
+pub(crate) const NAME: &str = "law";
+
+/// Longer than any fact takes that comes at all.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits for a fact.
+pub(crate) async fn until(fact: impl Fn() -> bool) {
+    eventually_async(PATIENCE, async || fact()).await;
+}
+
+/// The value of a future that must not take longer than this.
+pub(crate) async fn within<T>(limit: Duration, what: &str, future: impl Future<Output = T>) -> T {
+    time::timeout(limit, future).await.unwrap_or_else(|_| panic!("{what} took longer than {limit:?}"))
+}
+
+/// Asserts that nothing is in the store once these clients are idle.
+pub(crate) async fn nothing_left<W: World>(world: &W, clients: &[&Client]) {
+    for client in clients {
+        within(PATIENCE, "idling", client.idle()).await;
+    }
+    // Who stops listening tells nobody when it is done.
+    let empty = async || match world.left().await {
+        left if left.is_empty() => Ok(()),
+        left => Err(left),
+    };
+    eventually_async(world.slack(), empty).await;
+}
+
+/// The guard of a lock that must be free.
+pub(crate) async fn take(client: &Client, name: &str) -> Result<Guard, Error> {
+    Ok(client.mutex(name).try_lock().await?.expect("the lock is free"))
+}
+
+/// Whether a client finds the lock free; if so it is released again.
+pub(crate) async fn is_free(client: &Client, name: &str) -> Result<bool, Error> {
+    match client.mutex(name).try_lock().await? {
+        Some(guard) => guard.release().await.map(|()| true),
+        None => Ok(false),
+    }
+}
+
+pub(crate) fn kind<T>(result: Result<T, Error>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+/// A claim of a client that has no engine.
+pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
+    static NUMBER: AtomicU64 = AtomicU64::new(1);
+    let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
+    let key = Key::new(name).expect("a good name");
+    Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN }
+}
+
+/// One claim, without an engine.
+pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Option<Fences>, Error> {
+    match one(backend.apply(&[Step::Claim(claim.clone())]).await)? {
+        Answer::Claimed(Verdict::Granted { fences, .. }) => Ok(Some(fences)),
+        Answer::Claimed(Verdict::Busy { .. }) => Ok(None),
+        Answer::Released(_) => panic!("a claim was answered as a release"),
+    }
+}
+
+/// One release, without an engine. False: it was not held.
+pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
+    match one(backend.apply(&[Step::Release(claim.clone())]).await)? {
+        Answer::Released(Released::Freed { .. }) => Ok(true),
+        Answer::Released(Released::NotHeld) => Ok(false),
+        Answer::Claimed(_) => panic!("a release was answered as a claim"),
+    }
+}
+
+/// One renewal, without an engine. False: it was not held.
+pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
+    match one(backend.renew(std::slice::from_ref(claim)).await)? {
+        Renewal::Extended { .. } => Ok(true),
+        Renewal::Gone => Ok(false),
+    }
+}
+
+fn one<T>(answers: Vec<T>) -> T {
+    let [answer] = <[T; 1]>::try_from(answers).unwrap_or_else(|all| panic!("{} answers to one question", all.len()));
+    answer
+}
+
+/// Polls a future so many times, then drops it: `None` if it had not ended by then.
+pub(crate) async fn polled_at_most<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
+    struct Limited<F> {
+        future: Pin<Box<F>>,
+        left: usize,
+    }
+    impl<F: Future> Future for Limited<F> {
+        type Output = Option<F::Output>;
+
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+            if self.left == 0 {
+                return Poll::Ready(None);
+            }
+            self.left -= 1;
+            match self.future.as_mut().poll(context) {
+                Poll::Ready(value) => Poll::Ready(Some(value)),
+                Poll::Pending if self.left == 0 => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        }
+    }
+    Limited { future: Box::pin(future), left: times }.await
+}
+
+/// A call of this client that waits for [`NAME`], which somebody else holds. It has been told so, and it listens.
+pub(crate) async fn waiter(client: &Client) -> JoinHandle<Result<Guard, Error>> {
+    let mutex = client.mutex(NAME);
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    // Tests have a runtime of one thread, so the task has sent its message when it is our turn again; whatever the
+    // engine makes of it is in flight until the waiter hears its bell.
+    tokio::task::yield_now().await;
+    within(PATIENCE, "a waiter's first claim", client.idle()).await;
+    waiting
+}
+
+/// The guard that a waiter has got by now, or soon.
+pub(crate) async fn served(waiter: JoinHandle<Result<Guard, Error>>, limit: Duration) -> Result<Guard, Error> {
+    within(limit, "the waiter", waiter).await.expect("the waiter's task goes on")
+}

@@ -1,0 +1,109 @@
+//! Taking a lock and giving it back.
+
+use bandog_core::ErrorKind;
+
+use crate::{
+    Law, World,
+    kit::{NAME, bare_claim, claim, is_free, kind, nothing_left, release, take, until, within},
+    wrap::{Fate, Lossy},
+};
+
+/// Law 1: a free lock can be taken, is then seen as held by a second client, and is free again when it is released.
+pub async fn acquire_release<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let guard = take(&a, NAME).await?;
+    assert!(b.show(NAME).await?.held);
+    assert!(!is_free(&b, NAME).await?);
+    guard.release().await?;
+    assert!(!b.show(NAME).await?.held);
+    assert!(is_free(&b, NAME).await?);
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 2: a try on a held lock gives `None` at once, to its own client as to another.
+pub async fn second_try_fails<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let guard = take(&a, NAME).await?;
+    for client in [&a, &b] {
+        let second = within(world.slack(), "a try", client.mutex(NAME).try_lock()).await?;
+        assert!(second.is_none());
+    }
+    guard.release().await?;
+    Ok(())
+}
+
+/// Law 3: two names do not stand in each other's way.
+pub async fn independent_names<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let one = take(&a, "one").await?;
+    let two = take(&b, "two").await?;
+    one.release().await?;
+    assert!(!is_free(&a, "two").await?);
+    two.release().await?;
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 4: a lock can be taken again and again, and each time a second try is refused.
+pub async fn relock_after_unlock<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    for turn in 0..10 {
+        let (taker, other) = if turn % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        let guard = take(taker, NAME).await?;
+        assert!(other.mutex(NAME).try_lock().await?.is_none());
+        guard.release().await?;
+    }
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 5: a second release is harmless and never frees a later holder; a repeated claim is granted again, with the
+/// same fences.
+pub async fn release_idempotent<W: World>(world: &W) -> Law {
+    let backend = world.backend();
+    let [first, later, third] = [(); 3].map(|()| bare_claim(NAME, world.slack() * 10));
+    let fences = claim(&backend, &first).await?;
+    assert!(fences.is_some());
+    assert_eq!(claim(&backend, &first).await?, fences, "the same claim, the same fences");
+    assert!(release(&backend, &first).await?);
+    assert!(!release(&backend, &first).await?);
+    assert!(claim(&backend, &later).await?.is_some());
+    assert!(!release(&backend, &first).await?);
+    assert!(claim(&backend, &third).await?.is_none(), "the later holder still holds");
+    assert!(release(&backend, &later).await?);
+    assert!(!release(&backend, &third).await?);
+    assert_eq!(world.left().await, [""; 0]);
+    Ok(())
+}
+
+/// Law 6: a dropped guard gives its lock back, inside a runtime and outside of one.
+pub async fn drop_releases<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    drop(take(&a, NAME).await?);
+    let guard = within(world.slack(), "the lock of a dropped guard", b.mutex(NAME).lock()).await?;
+    let outside = std::thread::spawn(move || drop(guard));
+    until(|| outside.is_finished()).await;
+    let guard = within(world.slack(), "the lock of a guard dropped outside", a.mutex(NAME).lock()).await?;
+    drop(guard);
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 7: a release reports that the lock was given back, or that it had been lost, or that nobody knows.
+pub async fn explicit_release_reports<W: World>(world: &W) -> Law {
+    let wire = Lossy::new(world.backend());
+    let client = world.over(wire.clone());
+    take(&client, NAME).await?.release().await?;
+
+    let guard = client.mutex(NAME).lease(world.ttl()).lock().await?;
+    guard.lost().await;
+    assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
+
+    let guard = take(&client, NAME).await?;
+    wire.always(Fate::Refused);
+    assert_eq!(kind(guard.release().await), Some(ErrorKind::Unavailable));
+    wire.heal();
+    nothing_left(world, &[&client]).await; // It went on in the background.
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Futures that are dropped wherever they stand.
+
+use std::time::Duration;
+
+use bandog_sync::{Client, Mutex};
+use tokio::time;
+
+use crate::{
+    Census, Law, World,
+    kit::{PATIENCE, is_free, nothing_left, polled_at_most, within},
+    wrap::Delayed,
+};
+
+/// Law 20: a call may be dropped at every await: nothing stays held, nothing stays behind, and nobody is let in twice.
+pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
+    const TASKS: u64 = 6;
+    const ROUNDS: usize = 60;
+    let wire = |seed| Delayed::new(world.backend(), seed, Duration::from_millis(1), Duration::from_millis(3));
+    let clients = [world.over(wire(1)), world.over(wire(2))];
+    let census = Census::default();
+    let task = |seed: u64| {
+        let (client, census) = (clients[usize::from(seed % 2 == 0)].clone(), census.clone());
+        tokio::spawn(async move { some_calls(&client, &census, seed, ROUNDS).await })
+    };
+    let tasks: Vec<_> = (0..TASKS).map(task).collect();
+    for task in tasks {
+        within(PATIENCE, "a task that drops its calls", task).await.expect("no task panics")?;
+    }
+    assert!(census.entered() > 0);
+    let [a, b] = &clients;
+    nothing_left(world, &[a, b]).await;
+    assert!(is_free(a, "one").await? && is_free(b, "two").await?);
+    Ok(())
+}
+
+async fn some_calls(client: &Client, census: &Census, seed: u64, rounds: usize) -> bandog_core::Result<()> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..rounds {
+        let mutex = client.mutex(if random.bool() { "one" } else { "two" });
+        let (polls, patience) = (random.usize(1..5), Duration::from_micros(random.u64(..8000)));
+        let call = one_call(&mutex, census, random.fork());
+        if let Ok(Some(done)) = time::timeout(patience, polled_at_most(polls, call)).await {
+            done?;
+        }
+    }
+    Ok(())
+}
+
+async fn one_call(mutex: &Mutex, census: &Census, mut random: fastrand::Rng) -> bandog_core::Result<()> {
+    let guard = match random.u8(..4) {
+        0 => Some(mutex.lock().await?),
+        1 => mutex.try_lock().await?,
+        2 => mutex.try_lock_for(Duration::from_secs(1)).await?,
+        _ => return mutex.run(async |guard| drop(census.enter(guard))).await,
+    };
+    let Some(guard) = guard else { return Ok(()) };
+    let stay = census.enter(&guard);
+    tokio::task::yield_now().await;
+    drop(stay);
+    if random.bool() { guard.release().await } else { Ok(()) }
+}

@@ -1,0 +1,150 @@
+//! Many waiters, many names, many tasks.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog_sync::Client;
+use tokio::task::JoinHandle;
+
+use crate::{
+    Census, Law, Unkept, World,
+    kit::{NAME, PATIENCE, nothing_left, served, take, until, waiter, within},
+    wrap::Counting,
+};
+
+/// Law 26: one release wakes one of a client's waiters, however many wait: one or two claims, not one for each.
+pub async fn no_herd<W: World>(world: &W) -> Law {
+    const WAITERS: usize = 100;
+    let counts = Counting::new(world.backend());
+    let (a, b) = (world.client(), world.over(counts.clone()));
+    let guard = take(&a, NAME).await?;
+    let first = waiter(&b).await;
+    let others: Vec<_> = (1..WAITERS).map(|_| wait_for(&b)).collect();
+    tokio::task::yield_now().await;
+    b.idle().await;
+    assert_eq!(counts.listens(), 1);
+    let before = counts.claims();
+    guard.release().await?;
+    let guard = served(first, world.slack()).await?;
+    b.idle().await;
+    let woken = counts.claims() - before;
+    assert!(woken <= 3, "one release made {woken} claims"); // Who looks again by chance at this moment makes one more.
+    guard.release().await?;
+    for other in others {
+        within(PATIENCE, "a waiter", other).await.expect("it goes on")?;
+    }
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+fn wait_for(client: &Client) -> JoinHandle<Result<(), Unkept>> {
+    let mutex = client.mutex(NAME);
+    tokio::spawn(async move { Ok(mutex.lock().await?.release().await?) })
+}
+
+/// Law 29: many waiters for many names need no more connections than one waiter for one name.
+pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
+    const NAMES: usize = 1000;
+    const WAITERS: usize = 10;
+    let (a, b) = (world.client(), world.client());
+    let guard = take(&a, NAME).await?;
+    let one = waiter(&b).await;
+    let before = world.connections().await;
+    let mut guards = Vec::new();
+    for name in 0..NAMES {
+        guards.push(take(&a, &name.to_string()).await?);
+    }
+    let census = Census::default();
+    let waiting: Vec<_> = (0..NAMES * WAITERS)
+        .map(|number| {
+            let (mutex, census) = (b.mutex((number % NAMES).to_string()), census.clone());
+            tokio::spawn(async move {
+                let guard = mutex.lock().await?;
+                drop(census.enter(&guard));
+                guard.release().await
+            })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    b.idle().await;
+    if let (Ok(before), Ok(after)) = (before, world.connections().await) {
+        assert!(after <= before, "{before} connections became {after}");
+    }
+    drop((guard, guards));
+    for waiter in waiting {
+        within(PATIENCE * 3, "a waiter", waiter).await.expect("it goes on")?;
+    }
+    served(one, PATIENCE).await?.release().await?;
+    assert_eq!(census.entered(), (NAMES * WAITERS) as u64);
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 92: eight tasks of two clients, two locks, counters that only the locks protect: no addition is lost.
+pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
+    const TASKS: usize = 8;
+    const ROUNDS: u64 = 40;
+    let clients = [world.client(), world.client()];
+    let counters: Arc<[AtomicU64; 2]> = Arc::default();
+    let census = Census::default();
+    let task = |number: usize| {
+        let (client, counters, census) = (clients[number % 2].clone(), Arc::clone(&counters), census.clone());
+        tokio::spawn(async move {
+            for round in 0..ROUNDS {
+                let which = (number + usize::try_from(round % 3).unwrap_or(0)) % 2;
+                let guard = client.mutex(["one", "two"][which]).lock().await?;
+                let stay = census.enter(&guard);
+                let read = counters[which].load(Relaxed);
+                tokio::time::sleep(Duration::from_micros(100)).await;
+                counters[which].store(read + 1, Relaxed);
+                drop(stay);
+                guard.release().await?;
+            }
+            Ok::<_, bandog_core::Error>(())
+        })
+    };
+    let tasks: Vec<_> = (0..TASKS).map(task).collect();
+    for task in tasks {
+        within(PATIENCE * 2, "a task", task).await.expect("it goes on")?;
+    }
+    let sum: u64 = counters.iter().map(|counter| counter.load(Relaxed)).sum();
+    assert_eq!(sum, TASKS as u64 * ROUNDS);
+    nothing_left(world, &[&clients[0], &clients[1]]).await;
+    Ok(())
+}
+
+/// Law 93: of a hundred tasks at one lock, never two are in, and all have been in within half a minute.
+pub async fn parallel_100<W: World>(world: &W) -> Law {
+    const TASKS: usize = 100;
+    let clients = [world.client(), world.client(), world.client()];
+    let (census, inside) = (Census::default(), Arc::new(AtomicU64::new(0)));
+    let task = |number: usize| {
+        let (mutex, census, inside) = (clients[number % 3].mutex(NAME), census.clone(), Arc::clone(&inside));
+        tokio::spawn(async move {
+            let guard = mutex.lock().await?;
+            let stay = census.enter(&guard);
+            assert_eq!(inside.fetch_add(1, Relaxed), 0);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            inside.fetch_sub(1, Relaxed);
+            drop(stay);
+            guard.release().await
+        })
+    };
+    let tasks: Vec<_> = (0..TASKS).map(task).collect();
+    until(|| census.entered() > 0).await;
+    let all = async {
+        for task in tasks {
+            task.await.expect("it goes on")?;
+        }
+        Ok::<_, bandog_core::Error>(())
+    };
+    within(Duration::from_secs(30), "a hundred turns", all).await?;
+    assert_eq!(census.entered(), TASKS as u64);
+    nothing_left(world, &[&clients[0], &clients[1], &clients[2]]).await;
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Stores that die, wires that break, answers that get lost.
+
+use bandog_core::ErrorKind;
+
+use crate::{
+    Law, World,
+    kit::{NAME, PATIENCE, is_free, kind, nothing_left, served, take, waiter, within},
+    wrap::{Fate, Lossy},
+};
+
+/// Law 82: when the store is restarted and has forgotten a hold, its holder is told, a waiter goes on by itself, and
+/// fences rise.
+pub async fn server_restart<W: World>(world: &W) -> Law {
+    let (a, b) = (world.brisk(), world.client());
+    let guard = take(&a, NAME).await?;
+    let waiting = waiter(&b).await;
+    world.restart_empty().await?;
+    let next = served(waiting, PATIENCE).await?;
+    within(world.ttl() + world.slack(), "being told", guard.lost()).await;
+    assert!(next.fence() > guard.fence());
+    assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
+    next.release().await?;
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 83: a claim whose answer is lost is asked again and granted once; dropped meanwhile, it leaves nothing, however
+/// late the store applied it.
+pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
+    let wire = Lossy::new(world.backend());
+    let (a, b) = (world.over(wire.clone()), world.client());
+    take(&a, NAME).await?.release().await?; // The store has answered: from here on faults are ridden out.
+    let timeout = bandog_core::Leases::profile(&wire).timeout;
+    for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Late(timeout / 20), Fate::Late(timeout / 2)] {
+        wire.next([fate]);
+        let guard = within(PATIENCE, "a claim whose answer was lost", a.mutex(NAME).lock()).await?;
+        assert!(!is_free(&b, NAME).await?);
+        guard.release().await?;
+        nothing_left(world, &[&a]).await;
+
+        wire.next([fate, Fate::Refused]);
+        let asking = tokio::spawn({
+            let mutex = a.mutex(NAME);
+            async move { mutex.lock().await.map(drop) }
+        });
+        crate::kit::until(|| wire.pending() == 0).await;
+        asking.abort();
+        nothing_left(world, &[&a]).await;
+        assert!(is_free(&b, NAME).await?, "{fate:?} left a hold");
+    }
+    Ok(())
+}
+
+/// Law 83 on the store's own wire: it grants, and its answers are lost.
+pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    take(&a, NAME).await?.release().await?;
+    world.lose_answers(true).await?;
+    let asking = tokio::spawn({
+        let mutex = a.mutex(NAME);
+        async move { mutex.lock().await }
+    });
+    bandog_testkit::eventually_async(PATIENCE, async || !world.left().await.is_empty()).await;
+    world.lose_answers(false).await?;
+    let guard = served(asking, PATIENCE).await?;
+    assert!(!is_free(&b, NAME).await?);
+
+    world.lose_answers(true).await?;
+    let dropped = tokio::spawn({
+        let mutex = a.mutex("dropped");
+        async move { mutex.lock().await.map(drop) }
+    });
+    bandog_testkit::eventually_async(PATIENCE, async || world.left().await.len() > 1).await;
+    dropped.abort();
+    world.lose_answers(false).await?;
+    guard.release().await?;
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 84: a release whose answer is lost is asked again, and reports what it did: the lock is free.
+pub async fn ambiguous_release<W: World>(world: &W) -> Law {
+    let wire = Lossy::new(world.backend());
+    let (a, b) = (world.over(wire.clone()), world.client());
+    let timeout = bandog_core::Leases::profile(&wire).timeout;
+    for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused, Fate::Late(timeout / 20)] {
+        let guard = take(&a, NAME).await?;
+        wire.next([fate]);
+        within(PATIENCE, "a release whose answer was lost", guard.release()).await?;
+        assert!(is_free(&b, NAME).await?, "{fate:?}");
+        nothing_left(world, &[&a]).await;
+    }
+    Ok(())
+}
+
+/// Law 85: a broken connection spoils nothing that comes after it.
+pub async fn broken_connection<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let kept = take(&a, "kept").await?;
+    for _ in 0..5 {
+        world.cut().await?;
+        let guard = within(PATIENCE, "a lock after a cut", a.mutex(NAME).lock()).await?;
+        world.cut().await?;
+        let waiting = waiter(&b).await;
+        world.cut().await?;
+        within(PATIENCE, "a release after a cut", guard.release()).await?;
+        served(waiting, PATIENCE).await?.release().await?;
+    }
+    assert!(!kept.is_lost());
+    kept.release().await?;
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 86: a thousand locks taken, waited for and given back need no more connections than the first.
+pub async fn no_connection_leak<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let cycle = async |number: u32| {
+        let guard = take(&a, NAME).await?;
+        let waiting = if number % 10 == 0 { Some(waiter(&b).await) } else { None };
+        guard.release().await?;
+        match waiting {
+            Some(waiting) => served(waiting, PATIENCE).await?.release().await,
+            None => Ok(()),
+        }
+    };
+    cycle(0).await?;
+    let before = world.connections().await?;
+    for number in 0..1000 {
+        cycle(number).await?;
+    }
+    let after = world.connections().await?;
+    assert!(after <= before, "{before} connections became {after}");
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Fences: numbers that let a store refuse a holder that does not know of its loss.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bandog_core::Fence;
+use bandog_sync::Client;
+use tokio::time;
+
+use crate::{
+    Law, World,
+    kit::{NAME, PATIENCE, nothing_left, take, within},
+};
+
+/// Law 49: a fence is greater than every earlier one of its key: across turns and clients, expiry, and holds that
+/// were removed in the store.
+pub async fn token_monotonic<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let mut last = Fence::new(0);
+    let mut rises = |fence: Fence| {
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+    };
+    for client in [&a, &b, &a, &a, &b] {
+        let guard = take(client, NAME).await?;
+        rises(guard.fence());
+        guard.release().await?;
+
+        let expired = client.mutex(NAME).lease(world.ttl() / 2).lock().await?;
+        rises(expired.fence());
+        let next = within(PATIENCE, "an expired lease", world.client().mutex(NAME).lock()).await?;
+        rises(next.fence());
+        next.release().await?;
+
+        let turns = (0..70).map(|_| client.mutex(NAME)).map(|mutex| async move {
+            let guard = mutex.lock().await?;
+            let fence = guard.fence();
+            guard.release().await.map(|()| fence)
+        });
+        for fence in futures_util::future::try_join_all(turns).await? {
+            rises(fence);
+        }
+    }
+    let guard = take(&a, NAME).await?;
+    rises(guard.fence());
+    world.forget(NAME).await?;
+    let next = take(&b, NAME).await?;
+    rises(next.fence());
+    Ok(())
+}
+
+/// Law 50: guards of one re-entry have one fence.
+pub async fn token_same_on_reentry<W: World>(world: &W) -> Law {
+    let client = world.client();
+    let owner = client.owner();
+    let mutex = client.mutex(NAME).by(&owner);
+    let first = mutex.lock().await?;
+    let second = mutex.lock().await?;
+    let third = mutex.try_lock().await?.expect("its own lock");
+    assert_eq!(first.fence(), second.fence());
+    assert_eq!(first.fence(), third.fence());
+    drop(first);
+    assert_eq!(mutex.lock().await?.fence(), third.fence());
+    let fence = third.fence();
+    drop((second, third));
+    client.idle().await;
+    assert!(mutex.lock().await?.fence() > fence);
+    nothing_left(world, &[&client]).await;
+    Ok(())
+}
+
+/// Law 51: a store that has forgotten everything gives no smaller fence than before.
+pub async fn token_after_backend_restart<W: World>(world: &W) -> Law {
+    let client = world.client();
+    let guard = take(&client, NAME).await?;
+    let before = guard.fence();
+    guard.release().await?;
+    world.restart_empty().await?;
+    let guard = within(PATIENCE, "a lock after a restart", client.mutex(NAME).lock()).await?;
+    assert!(guard.fence() > before, "{} after {before}", guard.fence());
+    guard.release().await?;
+    Ok(())
+}
+
+/// Law 52: a store that refuses old fences loses no update, however long its writers are away from their locks.
+pub async fn fenced_counter<W: World>(world: &W) -> Law {
+    const TASKS: u64 = 4;
+    const ADDITIONS: u64 = 5;
+    let (a, b) = (world.client(), world.client());
+    let store = Fenced::default();
+
+    // One is away for longer than its lease, and does not look before it writes.
+    let late = a.mutex(NAME).lease(world.ttl()).lock().await?;
+    let read = store.read(late.fence()).expect("it is the first");
+    let next = within(PATIENCE, "an expired lease", b.mutex(NAME).lock()).await?;
+    let newer = store.read(next.fence()).expect("its fence is greater");
+    assert!(!store.write(late.fence(), read + 1), "a stale write was let in");
+    assert!(store.write(next.fence(), newer + 1));
+    drop((late, next));
+
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|seed| {
+            let (client, store, away) = (if seed % 2 == 0 { a.clone() } else { b.clone() }, store.clone(), world.ttl());
+            tokio::spawn(add(client, store, seed, ADDITIONS, away / 3))
+        })
+        .collect();
+    for task in tasks {
+        within(PATIENCE * 3, "a writer", task).await.expect("it goes on")?;
+    }
+    assert_eq!(store.value(), TASKS * ADDITIONS + 1);
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Adds one so many times; each time it is away for up to twice its lease between reading and writing.
+async fn add(client: Client, store: Fenced, seed: u64, times: u64, lease: time::Duration) -> bandog_core::Result<()> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut done = 0;
+    while done < times {
+        let guard = client.mutex(NAME).lease(lease.max(time::Duration::from_millis(100))).lock().await?;
+        let Some(read) = store.read(guard.fence()) else { continue };
+        time::sleep(lease.mul_f64(random.f64() * 2.0)).await;
+        done += u64::from(store.write(guard.fence(), read + 1));
+    }
+    Ok(())
+}
+
+/// A store that remembers the greatest fence that it has seen, be it that of a reader.
+#[derive(Clone, Default)]
+struct Fenced(Arc<Mutex<(Option<Fence>, u64)>>);
+
+impl Fenced {
+    fn read(&self, fence: Fence) -> Option<u64> {
+        self.with(fence, |value| *value)
+    }
+
+    fn write(&self, fence: Fence, new: u64) -> bool {
+        self.with(fence, |value| *value = new).is_some()
+    }
+
+    fn value(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    fn with<T>(&self, fence: Fence, act: impl FnOnce(&mut u64) -> T) -> Option<T> {
+        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if inside.0.is_some_and(|last| fence < last) {
+            return None;
+        }
+        inside.0 = Some(fence);
+        Some(act(&mut inside.1))
+    }
+}

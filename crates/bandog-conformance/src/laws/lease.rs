@@ -1,0 +1,164 @@
+//! Holds that end by themselves, and those that are renewed.
+
+use std::time::Duration;
+
+use bandog_core::{ClaimId, ClientId, ErrorKind};
+use tokio::time;
+
+use crate::{
+    Law, World,
+    kit::{
+        NAME, PATIENCE, bare_claim, claim, is_free, kind, nothing_left, polled_at_most, release, renew, take, until,
+        within,
+    },
+    wrap::{Counting, Fate, Lossy},
+};
+
+/// Law 30: a hold that nobody renews can be had after its ttl, and not before.
+pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let before = world.clock().now();
+    let guard = a.mutex(NAME).lease(world.ttl()).lock().await?;
+    let granted = world.clock().now();
+    let next = within(world.ttl() + world.slack(), "an expired lease", b.mutex(NAME).lock()).await?;
+    let had = world.clock().now();
+    assert!(had.since(before) >= world.ttl(), "the lease ended after {:?}", had.since(before));
+    assert!(had.since(granted) <= world.ttl() + world.slack());
+    assert!(guard.is_lost());
+    next.release().await?;
+    drop(guard);
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 31: a hold that is renewed lasts for many ttls, and nobody else gets in.
+pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
+    let counts = Counting::new(world.backend());
+    let ttl = world.ttl() * 2;
+    let (a, b) = (world.brisk_over(ttl, counts.clone()), world.client());
+    let guard = take(&a, NAME).await?;
+    let since = world.clock().now();
+    while world.clock().now().since(since) < ttl * 3 {
+        assert!(!is_free(&b, NAME).await?);
+        assert!(!guard.is_lost());
+        assert!(guard.remaining() <= ttl);
+        time::sleep(ttl / 20).await;
+    }
+    assert!(counts.renewed() >= 6, "{} renewals", counts.renewed());
+    guard.release().await?;
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 36: the release of a holder whose lease has ended does not free the next one.
+pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let stale = a.mutex(NAME).lease(world.ttl()).lock().await?;
+    let guard = b.mutex(NAME).lock().await?;
+    assert_eq!(kind(stale.release().await), Some(ErrorKind::Lost));
+    a.idle().await;
+    assert!(!is_free(&a, NAME).await?);
+    let owner = world.client().show(NAME).await?.owner.expect("it is held");
+    assert!(owner.starts_with(&b.id().to_string()), "{owner}");
+    guard.release().await?;
+
+    let backend = world.backend();
+    let (stale, next, third) = (bare_claim(NAME, world.ttl()), bare_claim(NAME, PATIENCE), bare_claim(NAME, PATIENCE));
+    assert!(claim(&backend, &stale).await?.is_some());
+    bandog_testkit::eventually_async(PATIENCE, async || matches!(claim(&backend, &next).await, Ok(Some(_)))).await;
+    assert!(!release(&backend, &stale).await?);
+    assert!(!renew(&backend, &stale).await?);
+    assert!(claim(&backend, &third).await?.is_none());
+    assert!(release(&backend, &next).await?);
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 37: who holds is told apart by its claim, not by its client: the same client's earlier claim can do nothing to
+/// a later one.
+pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
+    let client = world.client();
+    let mut owners = Vec::new();
+    for _ in 0..3 {
+        let guard = take(&client, NAME).await?;
+        owners.extend(client.show(NAME).await?.owner);
+        guard.release().await?;
+    }
+    owners.dedup();
+    assert_eq!(owners.len(), 3, "{owners:?}");
+
+    let backend = world.backend();
+    let (mut earlier, mut later) = (bare_claim(NAME, PATIENCE), bare_claim(NAME, PATIENCE));
+    let me = ClientId::random();
+    (earlier.id, later.id) = (ClaimId { client: me, number: 1 }, ClaimId { client: me, number: 2 });
+    assert!(claim(&backend, &earlier).await?.is_some());
+    assert!(claim(&backend, &later).await?.is_none());
+    assert!(release(&backend, &earlier).await?);
+    assert!(claim(&backend, &later).await?.is_some());
+    assert!(!release(&backend, &earlier).await?);
+    assert!(!renew(&backend, &earlier).await?);
+    assert!(renew(&backend, &later).await?);
+    assert!(release(&backend, &later).await?);
+    nothing_left(world, &[&client]).await;
+    Ok(())
+}
+
+/// Law 43: renewals that fail for less than a ttl cost nothing.
+pub async fn renew_transient_error<W: World>(world: &W) -> Law {
+    let wire = Lossy::new(world.backend());
+    let counts = Counting::new(wire.clone());
+    let ttl = world.ttl() * 2;
+    let client = world.brisk_over(ttl, counts.clone());
+    let guard = take(&client, NAME).await?;
+    let since = world.clock().now();
+    for fate in [Fate::Refused, Fate::RequestLost, Fate::ReplyLost] {
+        let (lost, renewed) = (wire.lost(), counts.renewed());
+        wire.always(fate);
+        until(|| wire.lost() > lost).await;
+        wire.heal();
+        until(|| counts.renewed() > renewed).await;
+    }
+    while world.clock().now().since(since) < ttl * 2 {
+        time::sleep(ttl / 20).await;
+        assert!(!guard.is_lost());
+    }
+    guard.release().await?;
+    nothing_left(world, &[&client]).await;
+    Ok(())
+}
+
+/// Law 44: what has been released or cancelled is renewed no more, and a thousand cancelled calls leave no key.
+pub async fn renew_after_unlock_never<W: World>(world: &W) -> Law {
+    let counts = Counting::new(world.backend());
+    let client = world.brisk_over(world.ttl(), counts.clone());
+    let guard = take(&client, NAME).await?;
+    until(|| counts.renewed() >= 1).await;
+    guard.release().await?;
+    for polls in 0..1000 {
+        if let Some(guard) = polled_at_most(polls % 3, client.mutex(NAME).lock()).await {
+            drop(guard?);
+        }
+    }
+    nothing_left(world, &[&client]).await;
+    let renewals = counts.renewals();
+    time::sleep(world.ttl() * 2).await;
+    assert_eq!(counts.renewals(), renewals);
+    nothing_left(world, &[&client]).await;
+    Ok(())
+}
+
+/// Law 47: a jump of the wall clock changes nothing: neither who holds, nor for how long, nor that fences rise.
+pub async fn clock_jump<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let guard = take(&a, NAME).await?;
+    let lease = a.mutex("lease").lease(world.ttl()).lock().await?;
+    world.jump().await?;
+    assert!(!is_free(&b, NAME).await? && !guard.is_lost());
+    let next = within(world.ttl() + world.slack(), "an expired lease", b.mutex("lease").lock()).await?;
+    assert!(lease.is_lost() && next.fence() > lease.fence());
+    guard.release().await?;
+    let limit = Duration::from_secs(60);
+    let guard = within(limit, "a released lock", b.mutex(NAME).lock()).await?;
+    guard.release().await?;
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! The laws, each with its number in the project's list.
+
+pub mod admin;
+pub mod basics;
+pub mod cancel;
+pub mod crowd;
+pub mod faults;
+pub mod fencing;
+pub mod lease;
+pub mod loss;
+pub mod names;
+pub mod processes;
+pub mod reentry;
+pub mod waiting;

@@ -1,0 +1,113 @@
+//! Names and other values.
+
+use std::time::Duration;
+
+use bandog_core::{ErrorKind, MAX_KEY_LEN, MAX_TTL, Pattern};
+
+use crate::{
+    Law, World,
+    kit::{NAME, is_free, kind, nothing_left, take},
+    wrap::Counting,
+};
+
+/// Law 8: a value that cannot be is told as an error that names it, before any I/O and without any effect.
+pub async fn bad_arguments<W: World>(world: &W) -> Law {
+    let counts = Counting::new(world.backend());
+    let client = world.over(counts.clone());
+    for ttl in [Duration::ZERO, Duration::from_millis(99), MAX_TTL + Duration::from_nanos(1), Duration::MAX] {
+        let made = world.options().watchdog(ttl).over(counts.clone());
+        assert_eq!(kind(made), Some(ErrorKind::Misused), "a watchdog of {ttl:?}");
+        let error = client.mutex(NAME).lease(ttl).lock().await.expect_err("no such lease");
+        assert_eq!(error.kind(), ErrorKind::Misused);
+        assert!(error.to_string().contains(&format!("{ttl:?}")), "{error}");
+    }
+    for wait in [MAX_TTL + Duration::from_nanos(1), Duration::MAX] {
+        let error = client.mutex(NAME).try_lock_for(wait).await.expect_err("no such wait");
+        assert_eq!(error.kind(), ErrorKind::Misused);
+        assert!(error.to_string().contains(&format!("{wait:?}")), "{error}");
+    }
+    for name in ["", "tab\t", "line\n", "nul\0", "delete\u{7f}", "next line\u{85}", &"x".repeat(MAX_KEY_LEN + 1)] {
+        assert_eq!(kind(client.mutex(name).lock().await), Some(ErrorKind::Misused), "{name:?}");
+        assert_eq!(kind(client.mutex(name).try_lock().await), Some(ErrorKind::Misused), "{name:?}");
+        assert_eq!(kind(client.show(name).await), Some(ErrorKind::Misused), "{name:?}");
+    }
+    client.idle().await;
+    assert_eq!(counts.calls(), 0);
+    nothing_left(world, &[&client]).await;
+    Ok(())
+}
+
+/// Law 9: a name is usable and comes back as it was, or it is refused; no two names are one lock.
+pub async fn name_roundtrip<W: World>(world: &W) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let long = ["x".repeat(MAX_KEY_LEN), "🐕".repeat(MAX_KEY_LEN / 4), "y".repeat(1000)];
+    let odd = [
+        "a", "b", " a", "a ", "a  b", "a b", "/", "//", "/a", "a/", "a/b", ".", "..", "a.b", "\\", "a\\", "\\a", "{}",
+        "{a}", "a{b}", "{a", "%", "a%", "_", "*", "a*", "?", "a?", "[a]", "[^a]", "'", "a'b", "\"", "`", "--", ";",
+        "null", "NULL", "0", "-1", "a:b", "uuid:1", "ß", "ss", "é", "e\u{301}", "ﬁ", "fi", "ı", "i", "İ", "🐕", "犬",
+        "\u{200b}", "\u{feff}", "a\u{a0}b",
+    ];
+    let names: Vec<&str> = odd.into_iter().chain(long.iter().map(String::as_str)).collect();
+    let mut guards = Vec::new();
+    for name in &names {
+        let guard = a.mutex(name).try_lock().await?.unwrap_or_else(|| panic!("{name:?} is another name's lock"));
+        assert_eq!(guard.key().as_str(), *name);
+        guards.push(guard);
+    }
+    for name in &names {
+        assert!(!is_free(&b, name).await?, "{name:?}");
+        assert_eq!(b.show(name).await?.name, *name);
+    }
+    let mut all: Vec<_> = names.iter().map(ToString::to_string).collect();
+    all.sort();
+    let mut listed: Vec<_> = b.list(Pattern::all()).await?.into_iter().map(|row| row.name).collect();
+    listed.sort();
+    assert_eq!(listed, all);
+    drop(guards);
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 10: `a` and `A` are two locks.
+pub async fn name_case_sensitive<W: World>(world: &W) -> Law {
+    distinct(world, ["order", "Order", "ORDER", "ORDEr"]).await
+}
+
+/// Law 11: names that are equal in their first bytes, however many, are still two locks.
+pub async fn long_names_no_truncation<W: World>(world: &W) -> Law {
+    for same in [63, 64, 127, 128, 191, 255, 256, 512, 767, MAX_KEY_LEN - 1] {
+        let name = "n".repeat(same);
+        distinct(world, [&format!("{name}1"), &format!("{name}2"), &name]).await?;
+    }
+    Ok(())
+}
+
+async fn distinct<W: World, const N: usize>(world: &W, names: [&str; N]) -> Law {
+    let (a, b) = (world.client(), world.client());
+    let mut guards = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        for later in &names[at..] {
+            assert!(is_free(&b, later).await?, "{later:?} is the lock of an earlier name");
+        }
+        guards.push(take(&a, name).await?);
+    }
+    drop(guards);
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 14: records that others have put under a lock's name are respected: nobody gets the lock, and nothing of them
+/// is changed.
+pub async fn existing_record<W: World>(world: &W) -> Law {
+    let client = world.client();
+    for name in world.plant().await? {
+        let before = world.raw(&name).await?;
+        match client.mutex(&name).try_lock().await {
+            Ok(guard) => assert!(guard.is_none(), "{name:?} was granted over {before}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Denied, "{error}"),
+        }
+        client.idle().await;
+        assert_eq!(world.raw(&name).await?, before);
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! One owner, several guards.
+
+use bandog_core::ErrorKind;
+
+use crate::{
+    Law, World,
+    kit::{NAME, PATIENCE, is_free, kind, nothing_left, within},
+    wrap::Counting,
+};
+
+/// Law 55: an owner's lock is given back with the last of its guards, and only the first of them asks the store.
+pub async fn reentrant_count<W: World>(world: &W) -> Law {
+    let counts = Counting::new(world.backend());
+    let (a, b) = (world.over(counts.clone()), world.client());
+    let owner = a.owner();
+    let mutex = a.mutex(NAME).by(&owner);
+    let (first, second) = tokio::try_join!(mutex.lock(), mutex.lock())?; // Two first asks share one claim.
+    let third = mutex.try_lock_for(PATIENCE).await?.expect("its own lock");
+    assert_eq!(counts.claims(), 1);
+    second.release().await?;
+    assert!(!is_free(&b, NAME).await?);
+    drop(first);
+    a.idle().await;
+    assert!(!is_free(&b, NAME).await?);
+    assert_eq!(counts.calls(), 1);
+    third.release().await?;
+    assert!(is_free(&b, NAME).await?);
+    nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 56: another owner waits like anybody else, and so does a call without an owner.
+pub async fn reentrant_other_owner_blocks<W: World>(world: &W) -> Law {
+    let client = world.client();
+    let (one, two) = (client.owner(), client.owner());
+    let guard = client.mutex(NAME).by(&one).lock().await?;
+    assert!(client.mutex(NAME).by(&two).try_lock().await?.is_none());
+    assert!(client.mutex(NAME).try_lock().await?.is_none());
+    let other = client.mutex(NAME).by(&two);
+    let waiting = tokio::spawn(async move { other.lock().await });
+    tokio::task::yield_now().await;
+    client.idle().await;
+    assert!(!waiting.is_finished());
+    guard.release().await?;
+    let guard = within(PATIENCE, "the other owner", waiting).await.expect("it goes on")?;
+    assert!(client.mutex(NAME).by(&one).try_lock().await?.is_none());
+    guard.release().await?;
+    nothing_left(world, &[&client]).await;
+    Ok(())
+}
+
+/// Law 59: an owner that has lost its lock is told so when it asks again, until its old guards are gone.
+pub async fn reentry_after_loss_errors<W: World>(world: &W) -> Law {
+    let client = world.client();
+    let owner = client.owner();
+    let mutex = client.mutex(NAME).lease(world.ttl()).by(&owner);
+    let (first, second) = (mutex.lock().await?, mutex.lock().await?);
+    first.lost().await;
+    assert_eq!(kind(mutex.lock().await), Some(ErrorKind::Lost));
+    assert_eq!(kind(mutex.try_lock().await), Some(ErrorKind::Lost));
+    drop(first);
+    assert_eq!(kind(mutex.lock().await), Some(ErrorKind::Lost));
+    let fence = second.fence();
+    assert_eq!(kind(second.release().await), Some(ErrorKind::Lost));
+    let third = within(PATIENCE, "a lock after its loss", mutex.lock()).await?;
+    assert!(third.fence() > fence);
+    third.release().await?;
+    nothing_left(world, &[&client]).await;
+    Ok(())
+}
+
+/// Law 60: an owner is what the program says it is: it goes with its handle over tasks and threads, and two owners in
+/// one task are two.
+pub async fn owner_is_explicit<W: World>(world: &W) -> Law {
+    let client = world.client();
+    let owner = client.owner();
+    let guard = client.mutex(NAME).by(&owner).lock().await?;
+    let (mutex, fence) = (client.mutex(NAME).by(&owner.clone()), guard.fence());
+    let elsewhere = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async { mutex.lock().await.map(|guard| guard.fence()) })
+    });
+    // Re-entry asks nobody, so it needs nothing of this thread.
+    let same = elsewhere.join().expect("the other thread goes on")?;
+    assert_eq!(same, fence);
+    assert!(client.mutex(NAME).by(&client.owner()).try_lock().await?.is_none());
+    let stranger = world.client();
+    let error = kind(stranger.mutex(NAME).by(&owner).try_lock().await);
+    assert_eq!(error, Some(ErrorKind::Misused), "an owner of another client");
+    drop(within(world.slack(), "re-entry", client.mutex(NAME).by(&owner).lock()).await?);
+    guard.release().await?;
+    nothing_left(world, &[&client]).await;
+    Ok(())
+}

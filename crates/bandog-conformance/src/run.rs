@@ -1,0 +1,121 @@
+//! How a law is tried, and the macro that makes a test of each.
+
+use std::time::Duration;
+
+use tokio::time;
+
+use crate::{Law, Unkept, World};
+
+/// The name of the test that plays a child process.
+pub const CHILD: &str = "child_of_the_laws";
+
+/// Longer than any law takes.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Tries one law on a fresh world. A law that this world cannot have is printed.
+///
+/// # Panics
+/// When the law is broken.
+pub async fn keep<W: World>(number: u32, name: &str, law: impl AsyncFnOnce(&W) -> Law) {
+    let world = W::start().await;
+    let tried = time::timeout(LIMIT, law(&world)).await;
+    match tried.unwrap_or_else(|_| panic!("law {number} ({name}) has no end on {}", W::NAME)) {
+        Ok(()) => {}
+        Err(Unkept::Cannot(why)) => println!("law {number} ({name}) is not had by {}: {why}", W::NAME),
+        Err(Unkept::Failed(error)) => panic!("law {number} ({name}) is broken by {}: {error}", W::NAME),
+    }
+}
+
+/// One named test for each law: `conformance!(MyWorld)`, or `conformance!(paused MyWorld)` under a paused clock.
+#[macro_export]
+macro_rules! conformance {
+    (paused $world:ty) => {
+        $crate::each_law! { (#[tokio::test(start_paused = true)]) $world }
+    };
+    ($world:ty) => {
+        $crate::each_law! { (#[tokio::test]) $world }
+
+        /// Not a test by itself: the laws about processes start this binary again with its name.
+        #[test]
+        #[ignore = "played by children of the laws"]
+        fn child_of_the_laws() {
+            $crate::serve_as_child::<$world>();
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! one_law {
+    (($(#[$test:meta])+) $world:ty, $number:literal, $group:ident, $law:ident) => {
+        $(#[$test])+
+        async fn $law() {
+            $crate::keep::<$world>($number, stringify!($law), $crate::laws::$group::$law::<$world>).await;
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! each_law {
+    ($test:tt $world:ty) => {
+        $crate::one_law! { $test $world, 1, basics, acquire_release }
+        $crate::one_law! { $test $world, 2, basics, second_try_fails }
+        $crate::one_law! { $test $world, 3, basics, independent_names }
+        $crate::one_law! { $test $world, 4, basics, relock_after_unlock }
+        $crate::one_law! { $test $world, 5, basics, release_idempotent }
+        $crate::one_law! { $test $world, 6, basics, drop_releases }
+        $crate::one_law! { $test $world, 7, basics, explicit_release_reports }
+        $crate::one_law! { $test $world, 8, names, bad_arguments }
+        $crate::one_law! { $test $world, 9, names, name_roundtrip }
+        $crate::one_law! { $test $world, 10, names, name_case_sensitive }
+        $crate::one_law! { $test $world, 11, names, long_names_no_truncation }
+        $crate::one_law! { $test $world, 14, names, existing_record }
+        $crate::one_law! { $test $world, 15, waiting, wait_then_get }
+        $crate::one_law! { $test $world, 16, waiting, wait_timeout }
+        $crate::one_law! { $test $world, 17, waiting, zero_timeout_equals_try }
+        $crate::one_law! { $test $world, 18, waiting, infinite_wait }
+        $crate::one_law! { $test $world, 19, waiting, cancel_waiter }
+        $crate::one_law! { $test $world, 20, cancel, cancel_at_every_await }
+        $crate::one_law! { $test $world, 22, waiting, cancel_race_with_grant }
+        $crate::one_law! { $test $world, 26, crowd, no_herd }
+        $crate::one_law! { $test $world, 27, waiting, missed_wakeup }
+        $crate::one_law! { $test $world, 29, crowd, many_waiters_many_names }
+        $crate::one_law! { $test $world, 30, lease, expires_after_ttl }
+        $crate::one_law! { $test $world, 31, lease, auto_renew_holds }
+        $crate::one_law! { $test $world, 36, lease, unlock_after_regrant_is_noop }
+        $crate::one_law! { $test $world, 37, lease, same_host_same_thread_regrant }
+        $crate::one_law! { $test $world, 39, loss, lost_signal_on_kill }
+        $crate::one_law! { $test $world, 40, loss, lost_signal_already_lost }
+        $crate::one_law! { $test $world, 41, loss, lost_signal_not_on_release }
+        $crate::one_law! { $test $world, 42, loss, lost_before_server_expiry }
+        $crate::one_law! { $test $world, 43, lease, renew_transient_error }
+        $crate::one_law! { $test $world, 44, lease, renew_after_unlock_never }
+        $crate::one_law! { $test $world, 45, loss, lost_never_resurrects }
+        $crate::one_law! { $test $world, 46, processes, paused_process }
+        $crate::one_law! { $test $world, 47, lease, clock_jump }
+        $crate::one_law! { $test $world, 48, loss, release_after_loss }
+        $crate::one_law! { $test $world, 49, fencing, token_monotonic }
+        $crate::one_law! { $test $world, 50, fencing, token_same_on_reentry }
+        $crate::one_law! { $test $world, 51, fencing, token_after_backend_restart }
+        $crate::one_law! { $test $world, 52, fencing, fenced_counter }
+        $crate::one_law! { $test $world, 55, reentry, reentrant_count }
+        $crate::one_law! { $test $world, 56, reentry, reentrant_other_owner_blocks }
+        $crate::one_law! { $test $world, 59, reentry, reentry_after_loss_errors }
+        $crate::one_law! { $test $world, 60, reentry, owner_is_explicit }
+        $crate::one_law! { $test $world, 79, processes, cross_process_exclusion }
+        $crate::one_law! { $test $world, 80, processes, kill_holder }
+        $crate::one_law! { $test $world, 81, processes, holder_exits }
+        $crate::one_law! { $test $world, 82, faults, server_restart }
+        $crate::one_law! { $test $world, 83, faults, ambiguous_acquire }
+        $crate::one_law! { $test $world, 83, faults, ambiguous_acquire_on_the_wire }
+        $crate::one_law! { $test $world, 84, faults, ambiguous_release }
+        $crate::one_law! { $test $world, 85, faults, broken_connection }
+        $crate::one_law! { $test $world, 86, faults, no_connection_leak }
+        $crate::one_law! { $test $world, 92, crowd, fuzz_lost_update }
+        $crate::one_law! { $test $world, 93, crowd, parallel_100 }
+        $crate::one_law! { $test $world, 95, admin, inspect }
+        $crate::one_law! { $test $world, 96, loss, force_unlock }
+        $crate::one_law! { $test $world, 99, admin, golden_layout }
+    };
+}

@@ -1,0 +1,91 @@
+//! A backend behind a slow wire.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bandog_core::{Answer, Backend, Bell, Claim, Key, Leases, Profile, Renewal, Result, Ringer, Step};
+use tokio::time;
+
+/// A backend whose calls are delayed at random, before their effect and after it.
+///
+/// Calls take effect in the order in which they were first polled, as the trait demands; their answers come in any
+/// order. The same seed gives the same delays.
+#[derive(Debug)]
+pub struct Delayed<B>(Arc<Wire<B>>);
+
+#[derive(Debug)]
+struct Wire<B> {
+    backend: B,
+    before: Duration,
+    after: Duration,
+    random: Mutex<fastrand::Rng>,
+    /// Who holds it is on the way to the store. Waiting for it is fair, so calls keep their order.
+    way: tokio::sync::Mutex<()>,
+}
+
+impl<B: Backend> Delayed<B> {
+    /// Delays each call by up to `before`, one after the other, and each answer by up to `after`.
+    pub fn new(backend: B, seed: u64, before: Duration, after: Duration) -> Self {
+        let random = Mutex::new(fastrand::Rng::with_seed(seed));
+        Self(Arc::new(Wire { backend, before, after, random, way: tokio::sync::Mutex::default() }))
+    }
+
+    pub(super) fn inner(&self) -> &B {
+        &self.0.backend
+    }
+
+    async fn slowly<T>(&self, call: impl Future<Output = T>) -> T {
+        let (before, after) = self.delays();
+        let way = self.0.way.lock().await;
+        pause(before).await;
+        let answer = call.await;
+        drop(way);
+        pause(after).await;
+        answer
+    }
+
+    fn delays(&self) -> (Duration, Duration) {
+        let mut random = self.0.random.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.0.before.mul_f64(random.f64()), self.0.after.mul_f64(random.f64()))
+    }
+}
+
+async fn pause(delay: Duration) {
+    if !delay.is_zero() {
+        time::sleep(delay).await;
+    }
+}
+
+impl<B> Clone for Delayed<B> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Leases for Delayed<B> {
+    async fn ping(&self) -> Result<()> {
+        self.slowly(self.inner().ping()).await
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        self.slowly(self.inner().apply(steps)).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.slowly(self.inner().renew(claims)).await
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.slowly(self.inner().listen(key, ringer)).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.inner().profile()
+    }
+}
+
+super::looks_through!(Delayed);

@@ -1,0 +1,33 @@
+//! Backends around a backend: they count, delay, lose or hold what passes through them.
+//!
+//! Clones are the same wrapper, so a test keeps one and gives the other to a client.
+
+mod counting;
+mod delayed;
+mod forgetful;
+mod lossy;
+mod stopped;
+
+pub use counting::Counting;
+pub use delayed::Delayed;
+pub use forgetful::Forgetful;
+pub use lossy::{Fate, Lossy};
+pub use stopped::{Stopped, Which};
+
+/// A look at the store is not what these wrappers are about: it passes through.
+macro_rules! looks_through {
+    ($wrapper:ident) => {
+        #[async_trait::async_trait]
+        impl<B: bandog_core::Backend> bandog_core::Inspect for $wrapper<B> {
+            async fn list(&self, pattern: &bandog_core::Pattern) -> bandog_core::Result<Vec<bandog_core::Row>> {
+                self.inner().list(pattern).await
+            }
+
+            async fn show(&self, key: &bandog_core::Key) -> bandog_core::Result<bandog_core::Row> {
+                self.inner().show(key).await
+            }
+        }
+    };
+}
+
+use looks_through;

@@ -1,0 +1,109 @@
+//! A backend that can be made to stand still.
+
+use std::{fmt::Debug, sync::Arc};
+
+use async_trait::async_trait;
+use bandog_core::{Answer, Backend, Bell, Claim, Key, Leases, Profile, Renewal, Result, Ringer, Step};
+use tokio::sync::watch;
+
+/// What stands still while a [`Stopped`] is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Requests: they are applied when it goes on, as by a server that was stopped.
+    Requests,
+    /// Answers: requests are applied at once, and nobody hears of it until it goes on.
+    Answers,
+    /// Requests to listen; all else goes its way.
+    Listening,
+}
+
+/// A backend that can be stopped and let go. A call that is held does not end by itself, not even at the timeout.
+#[derive(Debug)]
+pub struct Stopped<B>(Arc<Inner<B>>);
+
+#[derive(Debug)]
+struct Inner<B> {
+    backend: B,
+    still: watch::Sender<Option<Which>>,
+    held: watch::Sender<usize>,
+}
+
+impl<B: Backend> Stopped<B> {
+    /// A backend that runs until it is stopped.
+    pub fn new(backend: B) -> Self {
+        Self(Arc::new(Inner { backend, still: watch::Sender::new(None), held: watch::Sender::new(0) }))
+    }
+
+    /// Makes this stand still from now on.
+    pub fn stop(&self, which: Which) {
+        self.0.still.send_replace(Some(which));
+    }
+
+    /// Lets everything go on.
+    pub fn go_on(&self) {
+        self.0.still.send_replace(None);
+    }
+
+    /// How many calls have been held so far.
+    pub fn held(&self) -> usize {
+        *self.0.held.borrow()
+    }
+
+    /// Waits until so many calls have been held.
+    pub async fn until_held(&self, calls: usize) {
+        // The sender lives as long as this.
+        let _ = self.0.held.subscribe().wait_for(|held| *held >= calls).await;
+    }
+
+    pub(super) fn inner(&self) -> &B {
+        &self.0.backend
+    }
+
+    async fn gate(&self, which: Which) {
+        let is_still = |still: &Option<Which>| *still == Some(which);
+        if is_still(&self.0.still.borrow()) {
+            self.0.held.send_modify(|held| *held += 1);
+            // The sender lives as long as this.
+            let _ = self.0.still.subscribe().wait_for(|still| !is_still(still)).await;
+        }
+    }
+
+    async fn through<T>(&self, call: impl Future<Output = T>) -> T {
+        self.gate(Which::Requests).await;
+        let answer = call.await;
+        self.gate(Which::Answers).await;
+        answer
+    }
+}
+
+impl<B> Clone for Stopped<B> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Leases for Stopped<B> {
+    async fn ping(&self) -> Result<()> {
+        self.through(self.inner().ping()).await
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        self.through(self.inner().apply(steps)).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.through(self.inner().renew(claims)).await
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.gate(Which::Listening).await;
+        self.through(self.inner().listen(key, ringer)).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.inner().profile()
+    }
+}
+
+super::looks_through!(Stopped);
