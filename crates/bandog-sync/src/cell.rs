@@ -13,11 +13,12 @@ use tokio::sync::{Notify, futures::OwnedNotified};
 
 const LOST: u64 = 0;
 const CLOSED: u64 = u64::MAX;
+const RELEASED: u64 = u64::MAX - 1;
 
 /// One turn's state. It is read without asking the engine, and once it is lost it stays so.
 #[derive(Debug)]
 pub(crate) struct Cell {
-    /// The deadline in nanoseconds, or `LOST`, or `CLOSED`.
+    /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.
     state: AtomicU64,
     changed: Arc<Notify>,
 }
@@ -25,9 +26,13 @@ pub(crate) struct Cell {
 /// How a turn stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    Held { until: Moment },
+    Held {
+        until: Moment,
+    },
     Lost,
     Closed,
+    /// It was given back while it was held, so it can never be lost.
+    Released,
 }
 
 impl Cell {
@@ -53,7 +58,7 @@ impl Cell {
     pub(crate) fn extend(&self, until: Moment) -> bool {
         let later = |state| match decode(state) {
             Standing::Held { until: before } => Some(until.max(before).as_nanos()),
-            Standing::Lost | Standing::Closed => None,
+            Standing::Lost | Standing::Closed | Standing::Released => None,
         };
         self.state.fetch_update(AcqRel, Acquire, later).is_ok()
     }
@@ -64,6 +69,10 @@ impl Cell {
 
     pub(crate) fn close(&self) {
         self.end(CLOSED);
+    }
+
+    pub(crate) fn release(&self) {
+        self.end(RELEASED);
     }
 
     /// Lets everybody who waits on this turn look again.
@@ -80,14 +89,14 @@ impl Cell {
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
         match self.standing(now) {
             Standing::Held { until } => until.since(now),
-            Standing::Lost | Standing::Closed => Duration::ZERO,
+            Standing::Lost | Standing::Closed | Standing::Released => Duration::ZERO,
         }
     }
 
     fn end(&self, how: u64) {
         let ended = |state| match decode(state) {
             Standing::Held { .. } => Some(how),
-            Standing::Lost | Standing::Closed => None,
+            Standing::Lost | Standing::Closed | Standing::Released => None,
         };
         // It may have ended already; those who wait are told all the same.
         let _ = self.state.fetch_update(AcqRel, Acquire, ended);
@@ -99,6 +108,7 @@ fn decode(state: u64) -> Standing {
     match state {
         LOST => Standing::Lost,
         CLOSED => Standing::Closed,
+        RELEASED => Standing::Released,
         nanos => Standing::Held { until: Moment::from_nanos(nanos) },
     }
 }

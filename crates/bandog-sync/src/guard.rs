@@ -143,7 +143,7 @@ pub(crate) struct Turn {
 impl Turn {
     pub(crate) fn standing(&self) -> Result<()> {
         match self.cell.standing(self.handle.clock.now()) {
-            Standing::Held { .. } => Ok(()),
+            Standing::Held { .. } | Standing::Released => Ok(()),
             Standing::Lost => Err(Error::lost(&self.key)),
             Standing::Closed => Err(Error::closed().at(&self.key)),
         }
@@ -198,8 +198,11 @@ impl Ending {
         loop {
             // The wake is asked for before the look, so that nothing falls between the two.
             let woken = self.woken.get_or_insert_with(|| Box::pin(self.cell.woken()));
-            if self.cell.remaining(self.clock.now()) <= self.grace {
-                return Poll::Ready(());
+            let now = self.clock.now();
+            match self.cell.standing(now) {
+                Standing::Held { until } if until.since(now) > self.grace => {}
+                Standing::Held { .. } | Standing::Lost | Standing::Closed => return Poll::Ready(()),
+                Standing::Released => {} // Nobody will ever wake it.
             }
             if woken.as_mut().poll(context).is_pending() {
                 return Poll::Pending;

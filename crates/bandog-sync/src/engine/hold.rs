@@ -14,7 +14,11 @@ use super::{
     slot::{Attempt, Spell, Stage, Waiter},
     timers::Timer,
 };
-use crate::{Owner, cell::Cell, guard::Turn};
+use crate::{
+    Owner,
+    cell::{Cell, Standing},
+    guard::Turn,
+};
 
 /// After so many turns a client lets others go first.
 const TURNS: u32 = 64;
@@ -108,7 +112,10 @@ impl Engine {
         slot.stage = Stage::Held(id);
         slot.fault = None;
         self.serve(id, None);
-        self.refuse_once(&key);
+        // Not those for whom the hold is being exchanged: they may be next.
+        if self.slot(&key).is_some_and(|slot| matches!(slot.stage, Stage::Held(_))) {
+            self.refuse_once(&key);
+        }
         self.settle(&key);
     }
 
@@ -210,6 +217,11 @@ impl Engine {
     fn remove(&mut self, id: HoldId) -> Option<Held> {
         let mut held = self.holds.remove(&id)?;
         self.timers.set(Timer::Hold(id), &mut held.timer, None);
+        if let Some(slot) = self.slots.get_mut(&held.claim.key)
+            && matches!(slot.stage, Stage::Held(present) if present == id)
+        {
+            slot.busy_at = Some(self.clock.now()); // Whoever has waited until now has waited for a holder: us.
+        }
         Some(held)
     }
 
@@ -220,13 +232,14 @@ impl Engine {
             // The client was closed, and has given it back.
             return drop(report.map(|report| report.send(Err(Error::closed()))));
         };
-        if held.cell.remaining(now).is_zero() {
+        if held.cell.standing(now) == Standing::Lost {
             let key = held.claim.key.clone();
             self.lose(id);
             self.give_back(id, None);
             // The caller may have gone.
             return drop(report.map(|report| report.send(Err(Error::lost(&key)))));
         }
+        held.cell.release();
         self.serve(id, report);
     }
 
@@ -278,7 +291,8 @@ impl Engine {
         let some = self.renewals.len().min(RENEWALS);
         let due = self.renewals.drain(..some);
         // A hold that has been given back since, or lost, is not renewed any more.
-        let claims: Vec<_> = due.filter_map(|id| self.holds.get(&id)).map(|held| held.claim.clone()).collect();
+        let ours = due.filter_map(|id| self.holds.get(&id)).filter(|held| !held.lost);
+        let claims: Vec<_> = ours.map(|held| held.claim.clone()).collect();
         if !claims.is_empty() {
             self.calls.renew(self.clock.now(), claims);
         }

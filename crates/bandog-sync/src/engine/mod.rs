@@ -82,6 +82,8 @@ pub(crate) struct Engine {
     idlers: Vec<oneshot::Sender<()>>,
     /// Set when the client closes: until when it may take.
     closing: Option<Moment>,
+    /// Nobody is left who could send a message.
+    alone: bool,
     closers: Vec<oneshot::Sender<()>>,
 }
 
@@ -114,6 +116,7 @@ impl Engine {
             trip: Duration::from_millis(1),
             idlers: Vec::new(),
             closing: None,
+            alone: false,
             closers: Vec::new(),
         }
     }
@@ -139,8 +142,8 @@ impl Engine {
         tokio::select! {
             biased;
             () = self.calls.answered() => {}
-            // The sender lives in handles, and the last of them says `Leave`.
-            _ = self.mailbox.recv_many(mail, MAIL) => {}
+            // The sender lives in handles, and the last of them says `Leave`; a mailbox without a sender is always ready.
+            _ = self.mailbox.recv_many(mail, MAIL), if !self.alone => {}
             () = self.rings.rung() => {}
             // Looked at below; a backend that has ended tells of nothing any more.
             Ok(()) = self.epoch.changed() => self.epoch.mark_changed(),
@@ -215,7 +218,10 @@ impl Engine {
                 self.closers.push(reply);
                 self.close();
             }
-            Msg::Leave => self.close(),
+            Msg::Leave => {
+                self.alone = true;
+                self.close();
+            }
         }
     }
 

@@ -50,9 +50,10 @@ impl Engine {
             }
             Stage::Waiting(_) => {
                 let key = want.key.clone();
+                let has_an_end = !matches!(want.patience, Patience::Forever);
                 self.enqueue(want);
-                if once {
-                    self.ask(&key);
+                if has_an_end {
+                    self.ask(&key); // The store may not be asked again before its time is up.
                 }
             }
         }
@@ -294,6 +295,7 @@ impl Engine {
     pub(super) fn armed(&mut self, key: &Key, bell: Result<Bell>) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         if slot.queue.is_empty() {
+            slot.ear = Ear::Deaf;
             return;
         }
         match bell {

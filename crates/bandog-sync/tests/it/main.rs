@@ -1,4 +1,7 @@
-//! The engine over the memory backend, with time paused.
+//! The engine, beyond the laws of the conformance suite: over the memory backend, mostly under a paused clock.
+
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod basics;
+mod cancel;
+mod ending;
+mod kit;

@@ -1,0 +1,122 @@
+//! Futures dropped at every await, over wires that delay and lose.
+
+use std::time::Duration;
+
+use bandog_conformance::{
+    Census,
+    wrap::{Delayed, Lossy},
+};
+use bandog_core::Memory;
+use bandog_sync::{Client, Mutex};
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use tokio::time;
+
+use crate::kit::{held, memory, ms, paused, soon};
+
+/// Tries in one world.
+const CALLS: usize = 50;
+const WORLDS: u64 = 120;
+
+/// Thousands of calls of every kind, each dropped after some of its polls or at some moment, by two clients with
+/// delays: at the end nothing is owed, nothing is held, and no two ever believed in the same lock.
+#[tokio::test(start_paused = true)]
+async fn at_every_await_over_a_slow_wire() {
+    for seed in 0..WORLDS {
+        soon(one_world(seed, 0.0)).await;
+    }
+}
+
+/// The same while a third of all requests or answers are lost, or applied long after their error.
+#[tokio::test(start_paused = true)]
+async fn at_every_await_over_a_lossy_wire() {
+    for seed in 0..WORLDS {
+        soon(one_world(seed, 0.3)).await;
+    }
+}
+
+type Wire = Lossy<Delayed<Memory>>;
+
+async fn one_world(seed: u64, rate: f64) {
+    let store = memory();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let wires = [(); 2].map(|()| {
+        let wire = Lossy::new(Delayed::new(store.clone(), random.u64(..), ms(3), ms(10)));
+        wire.at_random(random.u64(..), rate, Duration::from_secs(2));
+        wire
+    });
+    // Leases of some hundred milliseconds end while their guards live, too.
+    let made = |wire: &Wire| paused().watchdog(ms(400)).over(wire.clone()).unwrap();
+    let clients = [made(&wires[0]), made(&wires[1])];
+    let census = Census::default();
+    let tasks: Vec<_> = (0..4)
+        .map(|number| {
+            let (client, census) = (clients[number % 2].clone(), census.clone());
+            tokio::spawn(calls(client, census, random.fork()))
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    wires.iter().for_each(Lossy::heal);
+    for client in &clients {
+        client.idle().await;
+    }
+    assert_eq!(held(&store).await, [""; 0], "world {seed}");
+    assert!(census.entered() > 0);
+}
+
+async fn calls(client: Client, census: Census, mut random: fastrand::Rng) {
+    let owner = client.owner();
+    for _ in 0..CALLS {
+        let mutex = client.mutex(if random.bool() { "one" } else { "two" });
+        let mutex = if random.u8(..4) == 0 { mutex.lease(ms(150)) } else { mutex };
+        let mutex = if random.u8(..4) == 0 { mutex.by(&owner) } else { mutex };
+        let call = call(&mutex, &census, random.fork());
+        match random.u8(..3) {
+            // So many polls, then it is dropped.
+            0 => drop(polled(random.usize(..4), call).await),
+            // So much time, then it is dropped.
+            1 => drop(time::timeout(Duration::from_micros(random.u64(..60_000)), call).await),
+            _ => call.await,
+        }
+    }
+}
+
+async fn call(mutex: &Mutex, census: &Census, mut random: fastrand::Rng) {
+    let guard = match random.u8(..4) {
+        0 => mutex.lock().await.ok(),
+        1 => mutex.try_lock().await.ok().flatten(),
+        2 => mutex.try_lock_for(ms(random.u64(..200))).await.ok().flatten(),
+        _ => {
+            let body = async |guard: &bandog_sync::Guard| {
+                let _stay = census.enter(guard);
+                time::sleep(ms(2)).await;
+            };
+            return drop(mutex.run(body).await);
+        }
+    };
+    let Some(guard) = guard else { return };
+    let stay = census.enter(&guard);
+    time::sleep(ms(random.u64(..4))).await;
+    drop(stay);
+    if random.bool() {
+        // What it reports is another test's business.
+        drop(guard.release().await);
+    }
+}
+
+async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut left = times;
+    let enough = std::future::poll_fn(|_| {
+        if left == 0 {
+            return std::task::Poll::Ready(());
+        }
+        left -= 1;
+        std::task::Poll::Pending
+    });
+    match select(pin!(enough), pin!(future)).await {
+        Either::Left(_) => None,
+        Either::Right((value, _)) => Some(value),
+    }
+}

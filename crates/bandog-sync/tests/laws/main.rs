@@ -1,0 +1,106 @@
+//! The laws over the memory backend, under a paused clock.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bandog_conformance::{Can, Unkept, World, conformance, wrap::Forgetful};
+use bandog_core::{Clock, Inspect, Key, Memory, Pattern};
+use bandog_sync::{Client, ClientOptions};
+
+conformance!(paused InMemory);
+
+struct InMemory {
+    store: Forgetful<Memory>,
+}
+
+const ONE_PROCESS: Unkept = Unkept::Cannot("it lives in one process and ends with it");
+const NO_WIRE: Unkept = Unkept::Cannot("there is no wire to it");
+
+#[async_trait]
+impl World for InMemory {
+    const NAME: &'static str = "memory";
+    type Backend = Forgetful<Memory>;
+
+    async fn start() -> Self {
+        Self { store: Forgetful::new(Memory::new(Clock::tokio())) }
+    }
+
+    fn backend(&self) -> Self::Backend {
+        self.store.clone()
+    }
+
+    fn options(&self) -> ClientOptions {
+        Client::options().clock(Clock::tokio()).on_current_runtime()
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::tokio()
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn slack(&self) -> Duration {
+        Duration::from_millis(50)
+    }
+
+    fn prompt(&self) -> Duration {
+        Duration::from_millis(5)
+    }
+
+    async fn left(&self) -> Vec<String> {
+        let rows = self.store.list(&Pattern::all()).await.unwrap();
+        rows.into_iter().map(|row| row.name).collect()
+    }
+
+    async fn forget(&self, key: &str) -> Can {
+        Ok(self.store.forget(&Key::new(key)?).await?)
+    }
+
+    async fn plant(&self) -> Can<Vec<String>> {
+        Err(Unkept::Cannot("nobody but its own clients can write to it"))
+    }
+
+    async fn raw(&self, _: &str) -> Can<String> {
+        Err(Unkept::Cannot("it has no raw records"))
+    }
+
+    async fn restart_empty(&self) -> Can {
+        Err(ONE_PROCESS)
+    }
+
+    async fn cut(&self) -> Can {
+        Err(NO_WIRE)
+    }
+
+    async fn lose_answers(&self, _: bool) -> Can {
+        Err(NO_WIRE)
+    }
+
+    async fn stand_still(&self, _: bool) -> Can {
+        Err(NO_WIRE)
+    }
+
+    async fn connections(&self) -> Can<usize> {
+        Err(Unkept::Cannot("it has no connections"))
+    }
+
+    async fn jump(&self) -> Can {
+        Err(Unkept::Cannot("a test cannot move the machine's clock, and nothing here reads it"))
+    }
+
+    fn address(&self) -> Can<String> {
+        Err(ONE_PROCESS)
+    }
+
+    fn backend_at(_: &str) -> Can<Self::Backend> {
+        Err(ONE_PROCESS)
+    }
+
+    async fn layout(&self, _: &str, _: &str, _: u64, _: Duration) -> Can {
+        Err(Unkept::Cannot("it has no layout that others read"))
+    }
+}
