@@ -43,7 +43,9 @@ pub async fn wait_timeout<W: World>(world: &W) -> Law {
             assert!(got.is_none());
             assert!(asked.elapsed() >= wait, "a wait of {wait:?} ended after {:?}", asked.elapsed());
         }
-        drop(company.map(|company| company.abort()));
+        if let Some(company) = company {
+            company.abort();
+        }
     }
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;
