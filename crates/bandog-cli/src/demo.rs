@@ -37,18 +37,20 @@ pub(crate) use self::{replica::run as run_replica, staff::SUBCOMMAND as REPLICA}
 /// orders, and stock is given back more than once; with bandog it never is.
 ///
 /// The result is counted from the shop's database, which is deleted at the end. The exit code is 0 only when the
-/// story came out as told.
+/// story came out as told. To make it harder, kill or stop replicas while it runs: `pkill -9 -of 'bandog __replica'`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many replicas run the service
+    /// How many replicas run the service (2 to 64)
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=64))]
     replicas: u16,
-    /// How many unpaid orders each half begins with
+    /// How many unpaid orders each half begins with (1 to 2000)
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=2000))]
     orders: u32,
-    /// The most that the whole demo may take, in seconds: each half has an equal share, in whose first two fifths its
-    /// orders fall overdue one after another; a half ends as soon as all are closed
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(5..=600))]
+    /// The most that the whole demo may take, in seconds (3 to 600)
+    ///
+    /// The orders of a half fall overdue one after another during a fifth of it, and a half ends as soon as all of them
+    /// are closed, so it usually takes half as long.
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..=600))]
     seconds: u16,
     /// Play one half only
     #[arg(long, value_name = "HALF")]

@@ -35,7 +35,7 @@ pub(super) struct Half<'a> {
 pub(super) struct Outcome {
     pub(super) lock: bool,
     pub(super) counts: Counts,
-    /// Whether the lock's store does not answer at the end.
+    /// Whether orders are left open because the lock's store does not answer.
     pub(super) store_is_away: bool,
     /// What went wrong for a replica last, if anything did.
     pub(super) trouble: Option<String>,
@@ -63,11 +63,12 @@ impl<'a> Half<'a> {
         staff.dismiss().await;
         let took = started.elapsed();
         view.end(&self.scene(&shop).await?);
+        let counts = shop.count()?;
         let store_is_away = match self.locks {
-            Some(locks) => locks.are_away().await,
-            None => false,
+            Some(locks) if counts.closed < counts.orders => locks.are_away().await,
+            Some(_) | None => false,
         };
-        let (lock, counts, trouble) = (self.locks.is_some(), shop.count()?, shop.last_trouble()?);
+        let (lock, trouble) = (self.locks.is_some(), shop.last_trouble()?);
         Ok(Outcome { lock, counts, store_is_away, trouble, took })
     }
 

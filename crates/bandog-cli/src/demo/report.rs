@@ -108,6 +108,7 @@ fn wrong(half: &Outcome) -> Option<Fault> {
     let name = if half.lock { "with the lock" } else { "without a lock" };
     let trouble = half.trouble.as_deref().unwrap_or_default();
     let message = match (half.lock, twice) {
+        _ if half.store_is_away => format!("only {closed} of {orders} orders were closed: the lock's store went away"),
         _ if closed < orders => format!("only {closed} of {orders} orders were closed in time; try more --seconds"),
         (true, 0) if restored == orders => return None,
         (true, 0) => format!("the stock of {} orders was not given back", orders - restored),

@@ -109,11 +109,11 @@ impl View {
         let done = if orders == 0 { 0 } else { BAR * closed as usize / orders as usize };
         let (full, empty) = ("━".repeat(done), "─".repeat(BAR - done));
         let once = restored.saturating_sub(twice);
-        let twice = format!("more than once {twice:>4}");
-        let twice = if twice.ends_with("   0") { self.paint.faint(&twice) } else { self.paint.red(&twice) };
+        let told = format!("more than once {twice:>4}");
+        let told = if twice == 0 { self.paint.faint(&told) } else { self.paint.red(&told) };
         let mut rows = vec![
             self.row("closed", &format!("{}{}  {closed:>4} of {orders}", full, self.paint.faint(&empty))),
-            self.row("given back", &format!("once {once:>4}    {twice}")),
+            self.row("given back", &format!("once {once:>4}    {told}")),
             self.row("replicas", &self.dots(scene)),
         ];
         if scene.lock {

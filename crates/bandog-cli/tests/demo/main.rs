@@ -1,0 +1,108 @@
+//! `bandog demo`: what scripts may rely on, and that nothing is left of it.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod ends;
+mod results;
+mod trouble;
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use bandog_testkit::{Process, eventually, is_alive};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// More than any demo here may take; a fact that does not come by then does not come.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A demo that keeps its files in a directory of its own.
+struct Demo {
+    process: Process,
+    temp: TempDir,
+    started: Instant,
+}
+
+/// How a demo ended.
+struct Ended {
+    code: Option<i32>,
+    lines: Vec<Value>,
+    stdout: String,
+    stderr: String,
+    took: Duration,
+}
+
+impl Demo {
+    fn start(args: &[&str]) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bandog"));
+        command.arg("demo").args(args).env("TMPDIR", temp.path()).env_remove("BANDOG_URL");
+        Self { process: Process::spawn(&command), temp, started: Instant::now() }
+    }
+
+    fn end(mut self) -> Ended {
+        let code = self.process.wait(LONG).code();
+        let (stdout, stderr) = (self.process.stdout(), self.process.stderr());
+        let lines = stdout.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        self.assert_clean();
+        let took = self.started.elapsed();
+        Ended { code, lines, stdout: stdout.join("\n"), stderr: stderr.join("\n"), took }
+    }
+
+    /// The replicas' pids in the order of their numbers, once all of them have been started.
+    fn replicas(&self, count: usize) -> Vec<u32> {
+        eventually(LONG, || {
+            let mut children = children(self.process.pid());
+            children.sort_unstable();
+            (children.len() == count).then_some(children)
+        })
+    }
+
+    /// The shop's database of this half, once orders are being closed.
+    fn shop(&self, half: &str) -> rusqlite::Connection {
+        let path = eventually(LONG, || self.place().map(|place| place.join(half)).filter(|path| path.exists()));
+        let shop = rusqlite::Connection::open(path).unwrap();
+        eventually(LONG, || shop.query_row("select 1 from restoration limit 1", [], |_| Ok(())));
+        shop
+    }
+
+    fn place(&self) -> Option<PathBuf> {
+        fs::read_dir(self.temp.path()).unwrap().next().map(|entry| entry.unwrap().path())
+    }
+
+    fn assert_clean(&self) {
+        eventually(LONG, || self.place().map_or(Ok(()), Err));
+    }
+}
+
+impl Ended {
+    fn half(&self, lock: bool) -> &Value {
+        let half = self.lines.iter().find(|line| line["lock"] == lock);
+        half.unwrap_or_else(|| panic!("no half with lock {lock}:\n{}\n{}", self.stdout, self.stderr))
+    }
+
+    fn assert_code(&self, code: i32) {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+    }
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    pids.filter(|pid| parent_of(*pid) == Some(parent)).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+fn assert_ended(pids: &[u32]) {
+    eventually(LONG, || {
+        let alive: HashSet<_> = pids.iter().filter(|pid| is_alive(**pid)).collect();
+        if alive.is_empty() { Ok(()) } else { Err(alive) }
+    });
+}
