@@ -77,6 +77,17 @@ pub(crate) enum Patience {
     Forever,
 }
 
+impl Patience {
+    /// Whether the call has given up by then.
+    pub(crate) fn ends_within(self, time: Duration) -> bool {
+        match self {
+            Self::Once => true,
+            Self::For(wait) => wait <= time,
+            Self::Forever => false,
+        }
+    }
+}
+
 impl fmt::Debug for Msg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -43,20 +43,17 @@ impl Engine {
                 let _ = want.reply.send(Ok(None));
             }
             Stage::Asking(_) | Stage::Resting => self.enqueue(want),
-            Stage::Idle => {
-                let key = want.key.clone();
-                self.enqueue(want);
-                self.ask(&key);
-            }
-            Stage::Waiting(_) => {
-                let key = want.key.clone();
-                let has_an_end = !matches!(want.patience, Patience::Forever);
-                self.enqueue(want);
-                if has_an_end {
-                    self.ask(&key); // The store may not be asked again before its time is up.
-                }
-            }
+            Stage::Idle => self.enqueue_and_ask(want),
+            // The store may not be asked again before its time is up.
+            Stage::Waiting(_) if want.patience.ends_within(RECHECK) => self.enqueue_and_ask(want),
+            Stage::Waiting(_) => self.enqueue(want),
         }
+    }
+
+    fn enqueue_and_ask(&mut self, want: Want) {
+        let key = want.key.clone();
+        self.enqueue(want);
+        self.ask(&key);
     }
 
     fn enqueue(&mut self, want: Want) {
