@@ -1,6 +1,9 @@
 //! How a law is tried, and the macro that makes a test of each.
 
-use std::time::Duration;
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
 
 use tokio::time;
 
@@ -21,9 +24,15 @@ pub async fn keep<W: World>(number: u32, name: &str, law: impl AsyncFnOnce(&W) -
     let tried = time::timeout(LIMIT, law(&world)).await;
     match tried.unwrap_or_else(|_| panic!("law {number} ({name}) has no end on {}", W::NAME)) {
         Ok(()) => {}
-        Err(Unkept::Cannot(why)) => println!("law {number} ({name}) is not had by {}: {why}", W::NAME),
+        Err(Unkept::Cannot(why)) => say(&format!("law {number} ({name}) is not had by {}: {why}\n", W::NAME)),
         Err(Unkept::Failed(error)) => panic!("law {number} ({name}) is broken by {}: {error}", W::NAME),
     }
+}
+
+/// Past the test harness, which hides what a test prints that passes.
+fn say(line: &str) {
+    // A closed stream is no reason to fail.
+    let _ = io::stdout().lock().write_all(line.as_bytes());
 }
 
 /// One named test for each law: `conformance!(MyWorld)`, or `conformance!(paused MyWorld)` under a paused clock.

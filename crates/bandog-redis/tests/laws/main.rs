@@ -1,0 +1,140 @@
+//! The laws over Redis: a server for each, behind a wire that can be hurt.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bandog_conformance::{Can, Unkept, World, conformance};
+use bandog_core::Clock;
+use bandog_redis::{Redis, RedisOptions};
+use bandog_sync::{Client, ClientOptions};
+use bandog_testkit::{RedisServer, Wire};
+
+conformance!(OnRedis);
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+struct OnRedis {
+    wire: Wire,
+    server: RedisServer,
+}
+
+#[async_trait]
+impl World for OnRedis {
+    const NAME: &'static str = "redis";
+    type Backend = Redis;
+
+    async fn start() -> Self {
+        let server = RedisServer::start();
+        Self { wire: server.wire(), server }
+    }
+
+    fn backend(&self) -> Redis {
+        at(&self.wire.url())
+    }
+
+    fn options(&self) -> ClientOptions {
+        Client::options()
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::system()
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    fn slack(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+
+    fn prompt(&self) -> Duration {
+        Duration::from_millis(250)
+    }
+
+    async fn left(&self) -> Vec<String> {
+        let keys = self.server.keys().into_iter().filter(|key| !key.starts_with("redisson_lock_token:"));
+        keys.chain(self.server.cmd(&["PUBSUB", "CHANNELS"]).texts()).collect()
+    }
+
+    async fn forget(&self, key: &str) -> Can {
+        self.server.cmd(&["DEL", key]);
+        Ok(())
+    }
+
+    async fn plant(&self) -> Can<Vec<String>> {
+        let java = "5c1c2c6e-9c1e-4d3a-8f0a-0d1b2c3d4e5f:42";
+        self.server.cmd(&["SET", "text", "not a lock"]);
+        self.server.cmd(&["RPUSH", "list", "not a lock"]);
+        self.server.cmd(&["SADD", "set", java]);
+        self.server.cmd(&["ZADD", "sorted", "1", java]);
+        self.server.cmd(&["HSET", "neighbour", java, "1"]);
+        self.server.cmd(&["HSET", "twice", java, "2"]);
+        self.server.cmd(&["SET", "redisson_lock_token:{twice}", "7"]);
+        Ok(["text", "list", "set", "sorted", "neighbour", "twice"].map(String::from).to_vec())
+    }
+
+    async fn raw(&self, key: &str) -> Can<String> {
+        let token = format!("redisson_lock_token:{{{key}}}");
+        let dumps = [key, &token].map(|key| self.server.cmd(&["DUMP", key]));
+        Ok(format!("{dumps:?}, {} ms", self.server.pttl(key)))
+    }
+
+    async fn restart_empty(&self) -> Can {
+        self.server.restart();
+        Ok(())
+    }
+
+    async fn cut(&self) -> Can {
+        self.wire.cut();
+        Ok(())
+    }
+
+    async fn lose_answers(&self, on: bool) -> Can {
+        self.wire.drop_replies(on);
+        Ok(())
+    }
+
+    async fn stand_still(&self, on: bool) -> Can {
+        if on {
+            self.server.pause()
+        } else {
+            self.server.resume()
+        }
+        Ok(())
+    }
+
+    async fn connections(&self) -> Can<usize> {
+        Ok(self.wire.open())
+    }
+
+    async fn jump(&self) -> Can {
+        Err(Unkept::Cannot("a test cannot move the machine's clock, and nothing in a client reads it"))
+    }
+
+    fn address(&self) -> Can<String> {
+        Ok(self.server.url())
+    }
+
+    fn backend_at(address: &str) -> Can<Redis> {
+        Ok(at(address))
+    }
+
+    async fn layout(&self, key: &str, owner: &str, fence: u64, ttl: Duration) -> Can {
+        let token = format!("redisson_lock_token:{{{key}}}");
+        assert_eq!(self.server.keys(), [key, &token]);
+        assert_eq!(self.server.cmd(&["TYPE", key]).text(), "hash");
+        assert_eq!(self.server.hash(key).into_iter().collect::<Vec<_>>(), [(owner.to_owned(), "1".to_owned())]);
+        assert_eq!(self.server.cmd(&["GET", &token]).text(), fence.to_string());
+        assert_eq!(self.server.pttl(&token), -1);
+        let left = u128::try_from(self.server.pttl(key)).unwrap();
+        assert!(left > 0 && left <= ttl.as_millis(), "{left} ms");
+        Ok(())
+    }
+}
+
+fn at(url: &str) -> Redis {
+    Redis::new(RedisOptions::from_url(url).unwrap().timeout(TIMEOUT)).unwrap()
+}
