@@ -226,7 +226,7 @@ fn now() -> u64 {
 
 fn print_shares(what: &str, mut micros: Vec<u64>) {
     micros.sort_unstable();
-    let at = |share: f64| micros[((micros.len() - 1) as f64 * share) as usize];
-    let (p50, p99, p999, worst) = (at(0.5), at(0.99), at(0.999), at(1.0));
+    let at = |per_mille: usize| micros[(micros.len() - 1) * per_mille / 1000];
+    let (p50, p99, p999, worst) = (at(500), at(990), at(999), at(1000));
     println!("{what}: {} times, p50 {p50} us, p99 {p99} us, p99.9 {p999} us, worst {worst} us", micros.len());
 }

@@ -41,6 +41,8 @@ struct Inner {
     shared: Arc<Shared>,
     /// The way to the writer, once there is one.
     queue: Mutex<Option<mpsc::Sender<Order>>>,
+    /// Where those wait for whom the queue has no room: first come, first served.
+    line: tokio::sync::Mutex<()>,
 }
 
 impl Sqlite {
@@ -57,7 +59,7 @@ impl Sqlite {
         let options = options.checked()?;
         let bell = Arc::new(BellFile::new(options.beside("-bell"), options.path.clone()));
         let shared = Shared { options, host, ears: Arc::default(), bell, epoch: watch::Sender::new(0) };
-        Ok(Self(Arc::new(Inner { shared: Arc::new(shared), queue: Mutex::new(None) })))
+        Ok(Self(Arc::new(Inner { shared: Arc::new(shared), queue: Mutex::new(None), line: Default::default() })))
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -70,12 +72,11 @@ impl Sqlite {
         let (order, answer) = Order::new(work, Clock::system().now() + writers_part(patience));
         let queue = self.queue()?;
         let asked = async {
-            match queue.try_send(order) {
-                Ok(()) => {}
-                // The first poll takes a place among those who wait for room: unconstrained, or tokio might put it off.
-                Err(mpsc::error::TrySendError::Full(order)) => unconstrained(queue.send(order)).await.map_err(ended)?,
-                Err(error @ mpsc::error::TrySendError::Closed(_)) => return Err(ended(error)),
-            }
+            // The first poll takes a place in the line, for without a line somebody who came later may get the room
+            // that was made for another. Unconstrained, since tokio might put that poll off.
+            let turn = unconstrained(self.0.line.lock()).await;
+            unconstrained(queue.send(order)).await.map_err(ended)?;
+            drop(turn);
             answer.await.map_err(ended)?
         };
         // The writer itself keeps the time, and can say that nothing was done. This is for a disk that stands still.

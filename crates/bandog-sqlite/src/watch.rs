@@ -36,12 +36,13 @@ impl Watch {
     pub(crate) fn start(bell: Arc<BellFile>, ears: Arc<Ears>, remark: Remark) -> io::Result<Self> {
         let (ended, open) = pipe()?;
         let inotify = Inotify::init()?;
-        add_watch(&inotify, &bell)?;
+        drop(bell.open()?); // It may have to be made.
+        inotify.watches().add(bell.path(), WatchMask::MODIFY | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF)?;
         let slots = bell.slots()?;
         let listener = Listener { inotify, ended, bell, ears, remark, slots, rung: Vec::new(), due: None };
         let thread = thread::Builder::new().name("bandog-bell".into()).spawn(|| {
             if let Err(error) = listener.run() {
-                tracing::warn!(%error, "the bell file cannot be heard any more; waiters poll");
+                tracing::warn!(%error, "the bell file cannot be heard any more; the next request starts anew");
             }
         })?;
         Ok(Self { thread, _open: open })
@@ -87,20 +88,20 @@ impl Listener {
         }
     }
 
-    /// Takes what inotify has, and tells whether it had anything. A file that is gone is made and watched again.
+    /// Takes what inotify has, and tells whether it had anything.
     fn take_events(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         let mut any = false;
         loop {
-            let gone = match self.inotify.read_events(&mut buffer) {
-                Ok(mut events) => events.any(|event| event.mask.intersects(EventMask::IGNORED | EventMask::MOVE_SELF)),
+            let mut events = match self.inotify.read_events(&mut buffer) {
+                Ok(events) => events,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(any),
                 Err(error) => return Err(error),
             };
-            any = true;
-            if gone {
-                add_watch(&self.inotify, &self.bell)?;
+            if events.any(|event| event.mask.intersects(EventMask::IGNORED | EventMask::MOVE_SELF)) {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "it was deleted or moved away"));
             }
+            any = true;
         }
     }
 
@@ -121,10 +122,4 @@ impl Listener {
             (self.remark)(std::mem::take(&mut self.rung));
         }
     }
-}
-
-fn add_watch(inotify: &Inotify, bell: &BellFile) -> io::Result<()> {
-    drop(bell.open()?);
-    let events = WatchMask::MODIFY | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF;
-    inotify.watches().add(bell.path(), events).map(drop)
 }

@@ -30,7 +30,8 @@ const STEPS: usize = 512;
 pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
     let (sender, queue) = mpsc::channel(QUEUE);
     let ourselves = sender.downgrade();
-    let writer = Writer { shared, queue, ourselves, next: None, store: None, in_the_way: None, watch: None };
+    let writer =
+        Writer { shared, queue, ourselves, next: None, store: None, in_the_way: None, watch: None, missed: false };
     let thread = thread::Builder::new().name("bandog-sqlite".into()).spawn(|| writer.run());
     thread.map_err(|cause| Error::unavailable("no thread for SQLite can be started").caused_by(cause))?;
     Ok(sender)
@@ -47,6 +48,8 @@ struct Writer {
     /// What kept the last requests waiting until their time was over.
     in_the_way: Option<Error>,
     watch: Option<Watch>,
+    /// Whether rings may have been missed: another file may lie there now, where nobody knows that we listen.
+    missed: bool,
 }
 
 impl Writer {
@@ -101,15 +104,13 @@ impl Writer {
 
     fn attempt(&mut self, orders: &mut [Order]) -> Result<(), Fault> {
         let store = self.opened()?;
-        let done = self.run_on(&store, orders);
+        self.hear(orders);
+        let done = self.listen_again(&store).and_then(|()| self.run_on(&store, orders));
         self.store = Some(store);
         done
     }
 
-    fn run_on(&mut self, store: &Store, orders: &mut [Order]) -> Result<(), Fault> {
-        if orders.iter().any(Order::listens) {
-            self.hear();
-        }
+    fn run_on(&self, store: &Store, orders: &mut [Order]) -> Result<(), Fault> {
         let table = || Table::new(&store.conn, &self.shared, self.watch.is_some());
         if orders.iter().all(|order| order.way() != Way::Write) {
             match run_all(orders, &mut table()) {
@@ -133,28 +134,36 @@ impl Writer {
             return Ok(store);
         }
         let store = Store::open(path)?;
-        self.listen_again(&store)?;
+        self.missed = *self.shared.epoch.borrow() > 0;
         self.shared.epoch.send_modify(|epoch| *epoch += 1);
         Ok(store)
     }
 
-    /// A new connection may be one to a new file, where nobody knows that we listen.
+    /// Leaves all marks anew and rings everybody, after rings may have been missed.
     fn listen_again(&mut self, store: &Store) -> Result<(), Fault> {
-        let keys = self.shared.ears.keys();
-        if keys.is_empty() {
-            return Ok(());
+        if self.missed {
+            let (order, _) = Order::new(Listen(self.shared.ears.keys()), Clock::system().now());
+            self.run_on(store, &mut [order])?;
+            self.missed = false;
+            self.shared.ears.ring(|_| true);
         }
-        let (order, _) = Order::new(Listen(keys), Clock::system().now());
-        self.run_on(store, &mut [order])?;
-        self.shared.ears.ring(|_| true);
         Ok(())
     }
 
-    /// Starts to hear the bell, if we do not hear it yet.
-    fn hear(&mut self) {
-        if self.watch.as_ref().is_some_and(|watch| !watch.has_failed()) {
-            return;
+    /// Sees to it that the bell is heard by those who want to, and goes on being heard.
+    fn hear(&mut self, orders: &[Order]) {
+        match &self.watch {
+            Some(watch) if !watch.has_failed() => {}
+            None if !orders.iter().any(Order::listens) => {}
+            None => self.watch = self.start_watch(),
+            Some(_) => {
+                self.watch = self.start_watch();
+                self.missed = true;
+            }
         }
+    }
+
+    fn start_watch(&self) -> Option<Watch> {
         let (ourselves, timeout) = (self.ourselves.clone(), self.shared.options.timeout);
         let remark = move |keys| {
             if let Some(queue) = ourselves.upgrade() {
@@ -163,13 +172,13 @@ impl Writer {
             }
         };
         let Shared { bell, ears, .. } = &*self.shared;
-        self.watch = match Watch::start(Arc::clone(bell), Arc::clone(ears), Box::new(remark)) {
+        match Watch::start(Arc::clone(bell), Arc::clone(ears), Box::new(remark)) {
             Ok(watch) => Some(watch),
             Err(error) => {
                 tracing::warn!(%error, bell = ?bell.path(), "the bell file cannot be heard; waiters poll");
                 None
             }
-        };
+        }
     }
 
     fn ring(&self, freed: &[Key]) {

@@ -1,5 +1,9 @@
 //! The laws of leases on a real file, by real processes.
-#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
+mod bells;
+mod child;
+mod files;
 mod laws;
+mod processes;
 mod support;

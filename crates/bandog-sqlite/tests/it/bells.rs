@@ -1,0 +1,147 @@
+//! Bells between handles.
+
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bandog_core::{Bell, Key, Leases, Released, Ringer};
+use bandog_sqlite::Sqlite;
+
+use crate::support::{Place, TTL, busy, claim, eventually, pass, release, take};
+
+/// How often it was rung.
+#[derive(Clone, Default)]
+struct Rings(Arc<AtomicUsize>);
+
+impl Rings {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    async fn listen(&self, store: &Sqlite, key: &str) -> Bell {
+        let count = Arc::clone(&self.0);
+        let ringer = Ringer::new(move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let bell = store.listen(&Key::new(key).unwrap(), ringer).await.unwrap();
+        assert!(!bell.is_silent());
+        bell
+    }
+}
+
+#[tokio::test]
+async fn every_release_rings_those_who_listen_even_if_they_never_claim() {
+    let place = Place::new();
+    let (here, there, rings) = (place.open(), place.open(), Rings::default());
+    let _bell = rings.listen(&here, "k").await;
+    for round in 0..5 {
+        let ours = claim("k", TTL);
+        take(&there, &ours).await.unwrap();
+        let before = rings.count();
+        release(&there, &ours).await;
+        eventually(&format!("ring {round}"), async || rings.count() > before).await;
+    }
+}
+
+#[tokio::test]
+async fn a_handle_hears_its_own_releases() {
+    let place = Place::new();
+    let (store, rings, ours) = (place.open(), Rings::default(), claim("k", TTL));
+    take(&store, &ours).await.unwrap();
+    let _bell = rings.listen(&store, "k").await;
+    let before = rings.count();
+    assert_eq!(release(&store, &ours).await, Released::Freed { others: None });
+    eventually("a ring", async || rings.count() > before).await;
+}
+
+#[tokio::test]
+async fn a_busy_claim_of_a_listener_leaves_its_mark_anew() {
+    let place = Place::new();
+    let (here, there, rings) = (place.open(), place.open(), Rings::default());
+    let _bell = rings.listen(&here, "k").await;
+    for _ in 0..50 {
+        let ours = claim("k", TTL);
+        take(&there, &ours).await.unwrap();
+        busy(&here, &claim("k", TTL)).await;
+        assert_eq!(release(&there, &ours).await, Released::Freed { others: None }, "the mark was not there");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_rung_who_did_not_ask() {
+    let place = Place::new();
+    let (here, there, rings) = (place.open(), place.open(), Rings::default());
+    let bell_file = || fs::read(place.path().with_file_name("locks.db-bell")).unwrap();
+    let held = claim("k", TTL);
+    take(&there, &held).await.unwrap();
+    let _bell = rings.listen(&here, "k").await;
+    let before = bell_file();
+    let (other, to) = (claim("other", TTL), claim("k", TTL));
+    take(&there, &other).await.unwrap();
+    assert_eq!(release(&there, &other).await, Released::Freed { others: Some(0) });
+    pass(&there, &held, &to).await.unwrap();
+    there.renew(std::slice::from_ref(&to)).await;
+    release(&there, &held).await;
+    assert_eq!((bell_file(), rings.count()), (before, 0));
+    assert_eq!(release(&there, &to).await, Released::Freed { others: None });
+    eventually("a ring", async || rings.count() > 0).await;
+    assert!(bell_file().len() <= 4096, "the file must not grow");
+}
+
+#[tokio::test]
+async fn a_dropped_bell_lets_its_ringer_go() {
+    let place = Place::new();
+    let (here, rings) = (place.open(), Rings::default());
+    let bell = rings.listen(&here, "k").await;
+    let second = rings.listen(&here, "k").await;
+    assert_eq!(Arc::strong_count(&rings.0), 3);
+    drop(bell);
+    assert_eq!(Arc::strong_count(&rings.0), 2);
+    drop(second);
+    assert_eq!(Arc::strong_count(&rings.0), 1);
+}
+
+#[tokio::test]
+async fn a_bell_rings_on_after_its_file_was_deleted() {
+    let place = Place::new();
+    let (here, there, rings) = (place.open(), place.open(), Rings::default());
+    let _bell = rings.listen(&here, "k").await;
+    let file = place.path().with_file_name("locks.db-bell");
+    take(&there, &claim("held", TTL)).await.unwrap();
+    for _ in 0..3 {
+        fs::remove_file(&file).unwrap();
+        eventually("a request makes it anew", async || {
+            busy(&here, &claim("held", TTL)).await;
+            file.exists()
+        })
+        .await;
+        let (ours, before) = (claim("k", TTL), rings.count());
+        take(&there, &ours).await.unwrap();
+        release(&there, &ours).await;
+        eventually("a ring", async || rings.count() > before).await;
+    }
+}
+
+#[tokio::test]
+async fn a_bell_rings_on_after_all_files_were_deleted() {
+    let place = Place::new();
+    let (here, rings) = (place.open(), Rings::default());
+    let _bell = rings.listen(&here, "k").await;
+    for ending in ["", "-wal", "-shm", "-bell"] {
+        let _ = fs::remove_file(place.path().with_file_name(format!("locks.db{ending}")));
+    }
+    let (there, ours) = (place.open(), claim("k", TTL));
+    take(&there, &ours).await.unwrap();
+    eventually("a request hears the new file", async || {
+        busy(&here, &claim("k", TTL)).await;
+        place.path().with_file_name("locks.db-bell").exists()
+    })
+    .await;
+    let before = rings.count();
+    release(&there, &ours).await;
+    eventually("a ring", async || rings.count() > before).await;
+}

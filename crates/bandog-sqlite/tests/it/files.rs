@@ -1,0 +1,168 @@
+//! The files: their rights, and what is wrong with them.
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown},
+        process::CommandExt,
+    },
+    path::Path,
+};
+
+use bandog_core::{Error, ErrorKind, Leases, Ringer};
+use bandog_sqlite::{Sqlite, SqliteOptions};
+use rusqlite::Connection;
+
+use crate::{
+    child::command,
+    support::{Place, TTL, claim, eventually, release, renew, take},
+};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap_or_else(|error| panic!("{path:?}: {error}")).mode() & 0o777
+}
+
+async fn error_at(path: &Path) -> Error {
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    let error = store.ping().await.unwrap_err();
+    let step = store.apply(&[bandog_core::Step::Claim(claim("k", TTL))]).await.remove(0).unwrap_err();
+    assert_eq!((step.kind(), step.verb(), step.maybe_applied()), (error.kind(), Some("claim"), false), "{step}");
+    error
+}
+
+#[tokio::test]
+async fn all_files_are_for_their_owner_only() {
+    let place = Place::new();
+    let path = place.path().with_file_name("new").join("deep").join("locks.db");
+    let store = Sqlite::new(SqliteOptions::at(&path)).unwrap();
+    assert!(!path.parent().unwrap().exists(), "building a handle does no I/O");
+    let ours = claim("k", TTL);
+    let _bell = store.listen(&ours.key, Ringer::new(|| {})).await.unwrap();
+    take(&store, &ours).await.unwrap();
+    for ending in ["", "-wal", "-shm", "-bell"] {
+        let file = path.with_file_name(format!("locks.db{ending}"));
+        assert_eq!(mode(&file), 0o600, "{file:?}");
+    }
+    for directory in [path.parent().unwrap(), path.parent().unwrap().parent().unwrap()] {
+        assert_eq!(mode(directory), 0o700, "{directory:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_files_beside_a_shared_database_are_shared_as_well() {
+    let place = Place::new();
+    fs::write(place.path(), "").unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o660)).unwrap();
+    let store = place.open();
+    let _bell = store.listen(&claim("k", TTL).key, Ringer::new(|| {})).await.unwrap();
+    for ending in ["", "-wal", "-shm", "-bell"] {
+        assert_eq!(mode(&place.path().with_file_name(format!("locks.db{ending}"))), 0o660, "{ending}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_corrupt_and_left_alone() {
+    let place = Place::new();
+    let text = "dear diary, ".repeat(1000);
+    fs::write(place.path(), &text).unwrap();
+    let error = error_at(&place.path()).await;
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(fs::read_to_string(place.path()).unwrap(), text);
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_is_left_alone() {
+    let place = Place::new();
+    let conn = Connection::open(place.path()).unwrap();
+    conn.execute_batch("create table bones (x)").unwrap();
+    let before = fs::read(place.path()).unwrap();
+    let error = error_at(&place.path()).await;
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(fs::read(place.path()).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_newer_version_of_the_tables_is_unsupported() {
+    let place = Place::new();
+    place.open().ping().await.unwrap();
+    Connection::open(place.path()).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    let error = error_at(&place.path()).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("version 2") && error.to_string().contains("update"), "{error}");
+}
+
+#[tokio::test]
+async fn a_path_that_cannot_work_is_misused() {
+    let place = Place::new();
+    for path in ["", "/", "..", ":memory:"] {
+        assert_eq!(Sqlite::new(SqliteOptions::at(path)).unwrap_err().kind(), ErrorKind::Misused, "{path:?}");
+    }
+    fs::write(place.path(), "").unwrap();
+    assert_eq!(error_at(&place.path().join("locks.db")).await.kind(), ErrorKind::Misused, "its directory is a file");
+    let directory = place.path().with_file_name("directory");
+    fs::create_dir(&directory).unwrap();
+    assert_eq!(error_at(&directory).await.kind(), ErrorKind::Misused);
+}
+
+#[test]
+fn a_place_without_the_right_to_write_is_denied() {
+    const NOBODY: u32 = 65534;
+    let place = Place::new();
+    let sealed = place.path().with_file_name("sealed");
+    fs::create_dir(&sealed).unwrap();
+    let mut child = command("ping", &sealed.join("locks.db"), TTL);
+    if rustix::process::geteuid().is_root() {
+        // Rights do not bind root, so the child is nobody.
+        let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        open(place.path().parent().unwrap());
+        chown(&sealed, Some(NOBODY), Some(NOBODY)).unwrap();
+        child.uid(NOBODY).gid(NOBODY);
+    }
+    fs::set_permissions(&sealed, fs::Permissions::from_mode(0o500)).unwrap();
+    let output = child.current_dir("/").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("Denied"), "{said} {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+async fn what_was_wrong_and_is_right_again_works_again() {
+    let place = Place::new();
+    fs::write(place.path(), "dear diary, ".repeat(1000)).unwrap();
+    let store = place.open();
+    assert_eq!(store.ping().await.unwrap_err().kind(), ErrorKind::Corrupt);
+    fs::remove_file(place.path()).unwrap();
+    store.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_deleted_under_us_is_noticed_and_its_holds_are_lost() {
+    let place = Place::new();
+    let (store, ours) = (place.open(), claim("k", TTL));
+    let mut epoch = store.profile().epoch;
+    take(&store, &ours).await.unwrap();
+    epoch.mark_unchanged();
+    for ending in ["", "-wal", "-shm", "-bell"] {
+        let _ = fs::remove_file(place.path().with_file_name(format!("locks.db{ending}")));
+    }
+    let other = place.open();
+    take(&other, &claim("k", TTL)).await.expect("the new file knows of nobody");
+    assert_eq!(renew(&store, &ours).await, bandog_core::Renewal::Gone);
+    assert!(epoch.has_changed().unwrap());
+}
+
+#[tokio::test]
+async fn the_last_handle_closes_the_database() {
+    let place = Place::new();
+    let is_open = || {
+        let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        links.into_iter().any(|file| file == place.path())
+    };
+    let (store, ours) = (place.open(), claim("k", TTL));
+    let (again, bell) = (store.clone(), store.listen(&ours.key, Ringer::new(|| {})).await.unwrap());
+    drop(store);
+    take(&again, &ours).await.unwrap();
+    release(&again, &ours).await;
+    assert!(is_open());
+    drop((again, bell));
+    eventually("the database is closed", async || !is_open()).await;
+}
