@@ -41,6 +41,9 @@ impl Parts {
                 )));
             }
         };
+        if scheme == Scheme::Redis {
+            check_login(rest, &shown)?;
+        }
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut parts = Self { scheme, place: place.to_owned(), watchdog: None, timeout: None };
         for option in query.split('&').filter(|option| !option.is_empty()) {
@@ -62,6 +65,20 @@ impl Parts {
         }
         Ok(())
     }
+}
+
+/// A login that is not encoded would be cut in the middle, and its pieces told as something else.
+fn check_login(rest: &str, shown: &str) -> Result<()> {
+    let Some(rest) = rest.strip_prefix("//") else {
+        return Err(Error::misused(format!(
+            "the URL {shown:?} lacks its //: write redis://[user:password@]HOST[:port][/db]"
+        )));
+    };
+    let Some((login, _)) = rest.rsplit_once('@') else { return Ok(()) };
+    let Some(found) = login.chars().find(|c| matches!(c, '/' | '?' | '#')) else { return Ok(()) };
+    Err(Error::misused(format!(
+        "the URL {shown:?} has a {found:?} before its '@': in a user or password, write %2F for /, %3F for ? and %23 for #"
+    )))
 }
 
 pub(crate) fn check_timeout(timeout: Duration) -> Result<Duration> {
@@ -97,9 +114,16 @@ pub fn without_secrets(url: &str) -> String {
 }
 
 fn without_password(url: &str, instead: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    if url.starts_with("sqlite:") || url.starts_with("memory:") {
+        return url.to_owned(); // They have no login, and a file's name may look like one.
+    }
     // A password may hold any character if somebody forgot to encode it, so the last `@` ends it.
-    let Some((login, place)) = rest.rsplit_once('@') else { return url.to_owned() };
+    let Some((head, place)) = url.rsplit_once('@') else { return url.to_owned() };
+    let Some((scheme, login)) = head.split_once("://") else {
+        // No URL as it should be, so anything before the `@` may be the password.
+        let scheme = head.split_once(':').map_or("", |(scheme, _)| scheme);
+        return format!("{scheme}:***@{place}");
+    };
     match login.split_once(':') {
         Some((user, _)) if user.is_empty() && instead.is_empty() => format!("{scheme}://{place}"),
         Some((user, _)) => format!("{scheme}://{user}{instead}@{place}"),

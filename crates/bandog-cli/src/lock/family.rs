@@ -11,6 +11,9 @@ use crate::{exec, exit_code::ExitCode, fault::Fault, signals::Caught};
 /// How long the killed may take to die. Only what hangs in the kernel, or belongs to another user, takes longer.
 const BURIAL: Duration = Duration::from_secs(5);
 
+/// Between two looks at who is left.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// What to start.
 pub(super) struct Child<'a> {
     pub(super) command: &'a [OsString],
@@ -81,7 +84,8 @@ impl Family {
     /// Kills everybody, and returns when all are dead; or whoever would not die.
     pub(super) async fn kill(&mut self) -> Vec<Process> {
         let until = Instant::now() + BURIAL;
-        let mut pause = Duration::from_millis(1);
+        let mut pause = PAUSE;
+        let mut before = Vec::new();
         loop {
             self.signal_group(Signal::KILL);
             let alive = tree::descendants(&self.strangers);
@@ -92,8 +96,10 @@ impl Family {
             if alive.is_empty() || Instant::now() >= until {
                 return alive;
             }
+            // Whoever still starts others must be overtaken; whoever dies slowly may be left to it.
+            pause = if alive == before { pause * 2 } else { PAUSE };
+            before = alive;
             sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_millis(50));
             self.reap();
         }
     }

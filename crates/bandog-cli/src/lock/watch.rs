@@ -42,6 +42,9 @@ pub(super) async fn watch(guard: &Guard, family: &mut Family, signals: &mut Sign
             () = sleep(grace.look) => deadline.look(guard),
         }
     }
+    if let Some(code) = family.reap() {
+        return Ended::ByItself(code); // It was first; the signal that tells of it may still be on its way.
+    }
     let danger = deadline.danger(guard);
     let survivors = end(guard, family, signals, grace, danger).await;
     Ended::ForTheLock { danger, survivors }

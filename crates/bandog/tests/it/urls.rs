@@ -50,6 +50,11 @@ fn no_error_and_no_debug_shows_a_password() {
         "redis://:hunter2@db/notanumber",
         "mongo://app:hunter2@db",
         "redis://app:hunter2@:x",
+        "redis://app:1/hunter2@db",
+        "redis://app:a?hunter2@db",
+        "redis://app:a#hunter2@db",
+        "redis:app:hunter2@db",
+        "app:hunter2@db",
     ] {
         let parsed = ConnectOptions::parse(url);
         assert!(!format!("{parsed:?}").contains("hunter2"), "{parsed:?}");
@@ -64,6 +69,9 @@ fn a_url_is_shown_without_its_password() {
     assert_eq!(redact("redis://:secret@db"), "redis://:***@db");
     assert_eq!(redact("redis://db"), "redis://db");
     assert_eq!(redact("sqlite:/tmp/a@b:c.db"), "sqlite:/tmp/a@b:c.db");
+    assert_eq!(redact("sqlite:///tmp/a:b@c.db"), "sqlite:///tmp/a:b@c.db");
+    assert_eq!(redact("app:secret@db"), "app:***@db");
+    assert_eq!(without_secrets("sqlite:///tmp/a:b@c.db"), "sqlite:///tmp/a:b@c.db");
     assert_eq!(without_secrets("redis://app:secret@db/2"), "redis://app@db/2");
     assert_eq!(without_secrets("redis://:secret@db/2"), "redis://db/2");
 }

@@ -1,0 +1,123 @@
+//! The real binary, in a place of its own.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use bandog_testkit::{Process, eventually, is_alive};
+use tempfile::TempDir;
+
+/// Longer than anything here takes; only a failure waits for it.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A directory for one test: the default store is there, and what scripts write.
+pub(crate) struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::Builder::new().prefix("bandog-cli-").tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// `bandog` with these arguments, without a terminal and with nothing of the tester's own settings.
+    pub(crate) fn bandog(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("setsid");
+        command.arg(env!("CARGO_BIN_EXE_bandog")).args(args);
+        self.at_home(&mut command);
+        command
+    }
+
+    /// Sets directory and variables.
+    pub(crate) fn at_home(&self, command: &mut Command) {
+        command.env_remove("BANDOG_URL").env("XDG_STATE_HOME", self.path("state")).current_dir(self.dir.path());
+    }
+
+    /// `bandog` at work.
+    pub(crate) fn start(&self, args: &[&str]) -> Process {
+        Process::spawn(&self.bandog(args))
+    }
+
+    /// Runs `bandog` to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        self.bandog(args).into()
+    }
+
+    /// `bandog lock NAME OPTIONS -- sh -c SCRIPT`, as arguments.
+    pub(crate) fn lock<'a>(name: &'a str, options: &[&'a str], script: &'a str) -> Vec<&'a str> {
+        [&["lock", name], options, &["--", "sh", "-c", script]].concat()
+    }
+
+    /// What `bandog show NAME --json` says, with more options.
+    pub(crate) fn show(&self, name: &str, options: &[&str]) -> serde_json::Value {
+        let ran = self.run(&[&["show", name, "--json"], options].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        serde_json::from_str(&ran.stdout).unwrap()
+    }
+
+    /// Waits until a script has written this file, and gives its text.
+    #[track_caller]
+    pub(crate) fn written(&self, name: &str) -> String {
+        let path = self.path(name);
+        eventually(SOON, || fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'))).trim().to_owned()
+    }
+
+    /// A pid that a script has written.
+    #[track_caller]
+    pub(crate) fn pid(&self, name: &str) -> u32 {
+        self.written(name).parse().unwrap()
+    }
+
+    /// The lines of a file, as they are now.
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
+        fs::read_to_string(self.path(name)).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Command> for Ran {
+    fn from(mut command: Command) -> Self {
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+        Self { code: status.code().unwrap(), stdout, stderr }
+    }
+}
+
+impl Ran {
+    /// It ended with this code and said all this.
+    #[track_caller]
+    pub(crate) fn told(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "nothing of {word:?}: {}", self.stderr);
+        }
+    }
+}
+
+/// The process ends within this time, and with this code.
+#[track_caller]
+pub(crate) fn ends(process: &mut Process, code: i32) {
+    let status = process.wait(SOON);
+    assert_eq!(status.code(), Some(code), "{:?}", process.stderr());
+}
+
+/// All these are dead by now.
+#[track_caller]
+pub(crate) fn dead(pids: &[u32]) {
+    let alive: Vec<_> = pids.iter().filter(|pid| is_alive(**pid)).collect();
+    assert!(alive.is_empty(), "{alive:?} of {pids:?} are alive");
+}

@@ -1,0 +1,113 @@
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use bandog_testkit::{Process, eventually, is_alive};
+
+use crate::help::{Place, SOON, dead, ends};
+
+#[test]
+fn the_standard_streams_are_the_childs() {
+    let place = Place::new();
+    let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    fs::write(place.path("in"), &bytes).unwrap();
+    let mut command = place.bandog(&Place::lock("x", &[], "cat; echo said >&2"));
+    command.stdin(Stdio::from(fs::File::open(place.path("in")).unwrap()));
+    let output = command.output().unwrap();
+    assert!(output.status.success());
+    assert!(output.stdout == bytes, "{} bytes of {}", output.stdout.len(), bytes.len());
+    assert_eq!(output.stderr, b"said\n");
+}
+
+#[test]
+fn the_child_gets_the_directory_the_variables_and_the_arguments_as_they_are() {
+    let place = Place::new();
+    let mut command =
+        place.bandog(&["lock", "x", "--", "sh", "-c", r#"pwd; echo "$A" "$#" "$1" "$2""#, "0", "--wait", "a  b"]);
+    command.env("A", "1  2");
+    let output = command.output().unwrap();
+    let there = place.path("").canonicalize().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n1  2 2 --wait a  b\n", there.display()));
+}
+
+#[test]
+fn the_child_dies_with_a_bandog_that_is_killed() {
+    let place = Place::new();
+    let mut bandog = place.start(&Place::lock("x", &[], "echo $$; trap '' TERM INT HUP; while :; do sleep 0.05; done"));
+    let child: u32 = bandog.stdout_line("", SOON).parse().unwrap();
+    assert!(is_alive(child));
+    bandog.kill();
+    eventually(SOON, || !is_alive(child));
+    bandog.wait(SOON);
+}
+
+#[test]
+fn a_child_whose_bandog_is_dead_already_does_not_start() {
+    let place = Place::new();
+    // Nobody's parent has this pid.
+    place.run(&["__exec", "4194305", "--", "touch", "started"]).told(76, &["bandog ended"]);
+    assert!(!place.path("started").exists());
+}
+
+#[test]
+fn the_lock_ends_with_the_child_and_not_with_what_it_leaves_behind() {
+    let place = Place::new();
+    let mut bandog = place.start(&Place::lock("x", &[], "sleep 1000 >&- 2>&- & echo $! > left; exit 3"));
+    ends(&mut bandog, 3);
+    let left = place.pid("left");
+    assert!(is_alive(left));
+    assert_eq!(place.show("x", &[])["held"], false);
+    bandog_testkit::process::send(left, bandog_testkit::Signal::KILL);
+}
+
+#[test]
+fn orphans_that_end_earlier_are_not_taken_for_the_child() {
+    let place = Place::new();
+    let script = "for n in 1 2 3 4 5; do (sh -c 'exit 9' &); done; sleep 0.2; exit 3";
+    assert_eq!(place.run(&Place::lock("x", &[], script)).code, 3);
+}
+
+#[test]
+fn no_file_of_bandogs_is_handed_to_the_child() {
+    let place = Place::new();
+    let files = "ls /proc/self/fd";
+    let without = Command::new("sh").args(["-c", files]).output().unwrap();
+    assert_eq!(place.run(&Place::lock("x", &[], files)).stdout, String::from_utf8(without.stdout).unwrap());
+}
+
+#[test]
+fn children_from_before_bandog_are_not_its_own() {
+    let place = Place::new();
+    let script = format!(
+        "sleep 1000 >&- 2>&- & echo $! > before; exec {} lock x --lease 500ms -- sleep 1000",
+        env!("CARGO_BIN_EXE_bandog")
+    );
+    let mut command = Command::new("setsid");
+    command.args(["sh", "-c", &script]);
+    place.at_home(&mut command);
+    let mut bandog = Process::spawn(&command);
+    ends(&mut bandog, 76);
+    let before = place.pid("before");
+    assert!(is_alive(before));
+    bandog_testkit::process::send(before, bandog_testkit::Signal::KILL);
+}
+
+#[test]
+fn a_command_may_run_for_many_ttls() {
+    let place = Place::new();
+    let url = "sqlite:a.db?watchdog=300ms";
+    let mut bandog = place.start(&Place::lock("x", &["--url", url], "echo in; read word; exit 0"));
+    bandog.stdout_line("in", SOON);
+    let first = place.show("x", &["--url", url])["fence"].clone();
+    // The store's own word, again and again, for five ttls.
+    for _ in 0..30 {
+        std::thread::sleep(Duration::from_millis(50));
+        let row = place.show("x", &["--url", url]);
+        assert_eq!((&row["held"], &row["fence"]), (&true.into(), &first));
+    }
+    bandog.close_stdin();
+    ends(&mut bandog, 0);
+    dead(&[bandog.pid()]);
+}

@@ -1,0 +1,102 @@
+use std::{fs, os::unix::fs::PermissionsExt, thread, time::Instant};
+
+use bandog_testkit::eventually;
+
+use crate::help::{Place, SOON, ends};
+
+#[test]
+fn the_childs_code_is_ours() {
+    let place = Place::new();
+    for code in [0, 1, 7, 75, 255] {
+        let ran = place.run(&Place::lock("x", &[], &format!("exit {code}")));
+        assert_eq!((ran.code, ran.stderr.as_str()), (code, ""));
+    }
+}
+
+#[test]
+fn a_signal_that_ends_the_child_is_told_as_a_shell_tells_it() {
+    let place = Place::new();
+    for (signal, code) in [("KILL", 137), ("TERM", 143), ("SEGV", 139)] {
+        assert_eq!(place.run(&Place::lock("x", &[], &format!("kill -{signal} $$"))).code, code);
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_told_as_a_shell_tells_it() {
+    let place = Place::new();
+    place.run(&["lock", "x", "--", "no-such-program"]).told(127, &["bandog: ", "no-such-program"]);
+    place.run(&["lock", "x", "--", "./no-such-file"]).told(127, &["no-such-file"]);
+    place.run(&["lock", "x", "--", ""]).told(127, &["cannot run"]);
+    place.run(&["lock", "x", "--", "/"]).told(126, &["bandog: ", "Permission denied"]);
+    let plain = place.path("plain");
+    fs::write(&plain, "exit 9").unwrap();
+    place.run(&["lock", "x", "--", "./plain"]).told(126, &["./plain"]);
+    fs::set_permissions(&plain, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(place.run(&["lock", "x", "--", "./plain"]).code, 9, "a script without a first line is run by sh");
+    assert_eq!(place.show("x", &[])["held"], false);
+}
+
+#[test]
+fn whoever_tries_once_is_told_at_once() {
+    let place = Place::new();
+    let holder = place.start(&Place::lock("x", &[], "echo in; read word"));
+    holder.stdout_line("in", SOON);
+    let start = Instant::now();
+    place.run(&["lock", "x", "--wait", "0s", "--", "true"]).told(75, &["bandog: ", "\"x\"", "locks.db"]);
+    assert!(start.elapsed().as_secs() < 1);
+    place.run(&["lock", "y", "--wait", "0s", "--", "true"]).told(0, &[]);
+}
+
+#[test]
+fn whoever_waits_is_told_when_the_time_is_up() {
+    let place = Place::new();
+    let mut holder = place.start(&Place::lock("x", &[], "echo in; read word"));
+    holder.stdout_line("in", SOON);
+    let start = Instant::now();
+    place.run(&["lock", "x", "--wait", "300ms", "--", "true"]).told(75, &["\"x\""]);
+    assert!(start.elapsed().as_millis() >= 300);
+    let waiting = thread::scope(|scope| {
+        let waiting = scope.spawn(|| place.run(&["lock", "x", "--wait", "20s", "--", "true"]));
+        holder.close_stdin();
+        waiting.join().unwrap()
+    });
+    assert_eq!(waiting.code, 0);
+    ends(&mut holder, 1);
+}
+
+#[test]
+fn a_lock_is_free_when_its_command_has_ended() {
+    let place = Place::new();
+    place.run(&["lock", "x", "--", "true"]).told(0, &[]);
+    let row = place.show("x", &[]);
+    assert_eq!((&row["held"], row["owner"].is_null()), (&false.into(), true));
+}
+
+#[test]
+fn contenders_take_turns_and_lose_nothing() {
+    let place = Place::new();
+    fs::write(place.path("counter"), "0\n").unwrap();
+    let turn = "n=$(cat counter); sleep 0.01; echo $((n + 1)) > counter; echo $BANDOG_FENCE >> fences";
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..5).for_each(|_| place.run(&Place::lock("x", &[], turn)).told(0, &[])));
+        }
+    });
+    assert_eq!(place.written("counter"), "20");
+    let fences: Vec<u64> = place.lines("fences").iter().map(|line| line.parse().unwrap()).collect();
+    assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
+}
+
+#[test]
+fn a_waiter_gets_the_lock_of_a_holder_that_was_killed() {
+    let place = Place::new();
+    let url = format!("sqlite:{}?watchdog=1s", place.path("a.db").display());
+    let holder = place.start(&Place::lock("x", &["--url", &url], "echo in; exec sleep 1000"));
+    holder.stdout_line("in", SOON);
+    let mut waiter = place.start(&Place::lock("x", &["--url", &url], "echo in"));
+    eventually(SOON, || place.show("x", &["--url", &url])["held"] == true);
+    let start = Instant::now();
+    holder.kill();
+    ends(&mut waiter, 0);
+    assert!(start.elapsed().as_secs() < 4, "{:?}", start.elapsed());
+}

@@ -1,0 +1,123 @@
+//! The child's end for the lock's sake.
+
+use std::time::{Duration, Instant};
+
+use bandog_testkit::{eventually, is_alive};
+
+use crate::help::{Place, SOON, dead, ends};
+
+/// A child that obeys nobody, a descendant that left its group, and one that was orphaned: each writes down its pid,
+/// and `a` into the log, for ever.
+const STUBBORN: &str = r#"
+    work='echo $$ > $0; trap "" TERM INT HUP; while :; do echo a >> log; sleep 0.005; done'
+    setsid sh -c "$work" left &
+    (sh -c "$work" orphan &)
+    exec sh -c "$work" child
+"#;
+
+#[test]
+fn a_lease_ends_its_command_in_time() {
+    let place = Place::new();
+    let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut bandog = place.start(&Place::lock("x", &["--lease", "2s"], script));
+    bandog.stdout_line("told", SOON);
+    ends(&mut bandog, 76);
+    let said = bandog.stderr().join("\n");
+    assert!(said.contains("bandog: the lease of \"x\"") && said.contains("locks.db"), "{said}");
+    assert_eq!(place.show("x", &[])["held"], false, "it was given back before its end");
+}
+
+#[test]
+fn whoever_obeys_nobody_is_killed_with_all_that_it_started() {
+    let place = Place::new();
+    let mut bandog = place.start(&Place::lock("x", &["--lease", "2s", "--kill-after", "300ms"], STUBBORN));
+    let pids = ["child", "left", "orphan"].map(|name| place.pid(name));
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    let mut next = place.start(&Place::lock("x", &[], "echo b >> log; sleep 0.3"));
+    ends(&mut bandog, 76);
+    dead(&pids);
+    ends(&mut next, 0);
+    let log = place.lines("log");
+    let first = log.iter().position(|line| line == "b").unwrap();
+    assert!(first > 0 && log[first..].iter().all(|line| line == "b"), "{:?}", &log[first..]);
+}
+
+#[test]
+fn without_any_grace_the_child_is_killed_at_once() {
+    let place = Place::new();
+    let mut bandog = place.start(&Place::lock("x", &["--lease", "2s", "--kill-after", "0s"], STUBBORN));
+    let pids = ["child", "left", "orphan"].map(|name| place.pid(name));
+    ends(&mut bandog, 76);
+    dead(&pids);
+}
+
+#[test]
+fn a_stopped_child_is_woken_to_end() {
+    let place = Place::new();
+    let script = "trap 'echo told; exit 0' TERM; kill -STOP $$; while :; do sleep 0.02; done";
+    let mut bandog = place.start(&Place::lock("x", &["--lease", "2s", "--kill-after", "500ms"], script));
+    bandog.stdout_line("told", SOON);
+    ends(&mut bandog, 76);
+}
+
+#[test]
+fn a_bandog_that_was_stopped_past_its_deadline_kills() {
+    let place = Place::new();
+    let url = "sqlite:a.db?watchdog=1s";
+    let mut bandog = place.start(&Place::lock("x", &["--url", url, "--kill-after", "500ms"], STUBBORN));
+    let pids = ["child", "left", "orphan"].map(|name| place.pid(name));
+    bandog.stop();
+    eventually(SOON, || place.show("x", &["--url", url])["held"] == false);
+    bandog.cont();
+    ends(&mut bandog, 76);
+    dead(&pids);
+    let said = bandog.stderr().join("\n");
+    assert!(said.contains("stood still"), "{said}");
+}
+
+#[test]
+fn a_child_that_ended_by_itself_after_the_loss_is_told_as_lost() {
+    let place = Place::new();
+    let url = "sqlite:a.db?watchdog=1s";
+    let mut bandog = place.start(&Place::lock("x", &["--url", url], "echo in; read word; exit 3"));
+    bandog.stdout_line("in", SOON);
+    bandog.stop();
+    bandog.close_stdin();
+    eventually(SOON, || place.show("x", &["--url", url])["held"] == false);
+    bandog.cont();
+    ends(&mut bandog, 76);
+    assert!(bandog.stderr().join("\n").contains("ended with 3"), "{:?}", bandog.stderr());
+}
+
+#[test]
+fn time_for_the_end_is_kill_after() {
+    let place = Place::new();
+    let script = "trap 'echo told' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut bandog = place.start(&Place::lock("x", &["--lease", "3s", "--kill-after", "1s"], script));
+    bandog.stdout_line("ready", SOON);
+    bandog.stdout_line("told", SOON);
+    let told = Instant::now();
+    bandog.wait(SOON);
+    let grace = told.elapsed();
+    assert!((Duration::from_millis(700)..Duration::from_millis(1500)).contains(&grace), "{grace:?}");
+}
+
+#[test]
+fn a_family_that_grows_while_it_is_killed_is_killed_whole() {
+    let place = Place::new();
+    // Each generation leaves the group and starts the next, for as long as it lives.
+    let script = r#"cat > grow <<'GROW'
+trap '' TERM
+echo $$ >> pids
+sleep 0.01
+setsid sh ./grow &
+sleep 0.1
+GROW
+    sh ./grow & sleep 1000"#;
+    let mut bandog = place.start(&Place::lock("x", &["--lease", "2s", "--kill-after", "50ms"], script));
+    ends(&mut bandog, 76);
+    let pids: Vec<u32> = place.lines("pids").iter().map(|line| line.parse().unwrap()).collect();
+    assert!(pids.len() > 10, "{}", pids.len());
+    dead(&pids);
+    assert_eq!(place.lines("pids").len(), pids.len(), "nobody is there who could write another one");
+}

@@ -1,0 +1,102 @@
+use crate::help::{Place, Ran};
+
+/// The command line is refused with these words, and nothing was touched.
+#[track_caller]
+fn refused(args: &[&str], words: &[&str]) {
+    let place = Place::new();
+    let ran = place.run(args);
+    ran.told(64, words);
+    assert!(ran.stderr.starts_with("bandog: "), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "");
+    assert!(!place.path("state").exists(), "no I/O comes before the check");
+}
+
+fn lock<'a>(name: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    Place::lock(name, options, "echo ran")
+}
+
+#[test]
+fn bad_names_are_told() {
+    let long = "n".repeat(1025);
+    for args in [lock("", &[]), vec!["show", ""]] {
+        refused(&args, &["empty", "1 to 1024 bytes"]);
+    }
+    for args in [lock(&long, &[]), vec!["show", &long]] {
+        refused(&args, &["1025 bytes", "at most 1024"]);
+    }
+    for args in [lock("a\u{1b}[31mb", &[]), vec!["show", "a\u{1b}[31mb"]] {
+        refused(&args, &["control character", "\\u{1b}"]);
+    }
+    Place::new().run(&lock(&long[1..], &[])).told(0, &[]);
+}
+
+#[test]
+fn bad_durations_are_told() {
+    for value in ["0s", "-5s", "99ms", "366d", "10", "soon", "", "99999999999999999999d"] {
+        refused(&lock("x", &["--lease", value]), &[&format!("'{value}'"), "--lease", "100ms to 365d"]);
+    }
+    for value in ["-5s", "366d", "10", "soon", ""] {
+        refused(&lock("x", &["--wait", value]), &[&format!("'{value}'"), "--wait", "0s to 365d"]);
+        refused(&lock("x", &["--kill-after", value]), &[&format!("'{value}'"), "--kill-after", "0s to 365d"]);
+    }
+    let ran = Place::new().run(&lock("x", &["--wait", "\u{1b}[31m\u{7}\r"]));
+    ran.told(64, &["--wait"]);
+    assert!(!ran.stderr.contains(['\u{1b}', '\u{7}', '\r']), "{ran:?}");
+}
+
+#[test]
+fn a_child_cannot_have_more_time_to_end_than_there_is() {
+    refused(&lock("x", &["--lease", "2s", "--kill-after", "2s"]), &["--kill-after is 2s", "0s to 1.96s"]);
+    refused(&lock("x", &["--kill-after", "16s"]), &["--kill-after is 16s", "0s to 15s"]);
+    let url = "sqlite:state/x.db?watchdog=2s";
+    refused(&lock("x", &["--url", url, "--kill-after", "1001ms"]), &["--kill-after is 1.001s", "0s to 1s"]);
+    Place::new().run(&lock("x", &["--url", url, "--kill-after", "1s"])).told(0, &[]);
+}
+
+#[test]
+fn bad_urls_are_told_without_their_secrets() {
+    for (url, words) in [
+        ("mongo://app:hunter2@db", ["mongo", "redis, sqlite and memory"]),
+        ("app:hunter2@db", ["app", "redis, sqlite and memory"]),
+        ("redis://app:hunter2@db?lease=3s", ["\"lease\"", "watchdog and timeout"]),
+        ("redis://app:hunt?er2@db", ["%3F", "--url"]),
+        ("redis:app:hunter2@db", ["redis://", "--url"]),
+        ("redis://app:hunter2@db/notanumber", ["notanumber", "0 to 65535"]),
+        ("memory:?watchdog=0s", ["watchdog", "100 ms to 365 days"]),
+        ("memory:?timeout=1ms", ["1ms", "10 ms to 365 days"]),
+        ("sqlite:", ["no file", "sqlite:PATH"]),
+        ("hunter2", ["no URL", "redis://HOST"]),
+    ] {
+        let ran = Place::new().run(&lock("x", &["--url", url]));
+        ran.told(64, &words);
+        assert!(url == "hunter2" || !ran.stderr.contains("er2"), "{}", ran.stderr);
+        Place::new().run(&["show", "x", "--url", url]).told(64, &words);
+        Place::new().run(&["ls", "--url", url]).told(64, &words);
+    }
+}
+
+#[test]
+fn a_bad_command_line_is_told() {
+    refused(&["lock"], &["NAME"]);
+    refused(&["lock", "x"], &["CMD"]);
+    refused(&["lock", "x", "--"], &["CMD"]);
+    refused(&["lock", "x", "true"], &["true"]);
+    refused(&["lock", "x", "--wiat", "3s", "--", "true"], &["--wiat"]);
+    refused(&["unlock", "x"], &["unlock"]);
+    let bare = Place::new().run(&[]);
+    bare.told(64, &["Usage: bandog", "Examples:"]);
+}
+
+#[test]
+fn help_and_version_are_no_error_and_tell_no_secret() {
+    let place = Place::new();
+    for args in
+        [&["--help"][..], &["-h"], &["--version"], &["help"], &["lock", "--help"], &["lock", "-h"], &["ls", "--help"]]
+    {
+        let mut command = place.bandog(args);
+        command.env("BANDOG_URL", "redis://app:hunter2@db");
+        let ran = Ran::from(command);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}");
+        assert!(!ran.stdout.contains("hunter2") && !ran.stdout.contains("__"), "{}", ran.stdout);
+    }
+}

@@ -1,0 +1,15 @@
+//! The command over SQLite: real processes, real signals, real kills. No server is needed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+
+#[path = "../help/mod.rs"]
+mod help;
+
+mod children;
+mod codes;
+mod endings;
+mod input;
+mod looks;
+mod signals;
+mod stores;
+mod terminal;

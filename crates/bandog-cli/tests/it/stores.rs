@@ -1,0 +1,98 @@
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use crate::help::{Place, Ran};
+
+#[test]
+fn without_a_url_the_locks_are_in_the_state_directory() {
+    let place = Place::new();
+    place.run(&["lock", "x", "--", "true"]).told(0, &[]);
+    let file = place.path("state/bandog/locks.db");
+    assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn without_xdg_state_home_the_state_directory_is_under_home() {
+    let place = Place::new();
+    for odd in [None, Some(""), Some("relative")] {
+        let mut command = place.bandog(&["lock", "x", "--", "true"]);
+        match odd {
+            Some(odd) => command.env("XDG_STATE_HOME", odd),
+            None => command.env_remove("XDG_STATE_HOME"),
+        };
+        command.env("HOME", place.path("home"));
+        Ran::from(command).told(0, &[]);
+        assert!(place.path("home/.local/state/bandog/locks.db").exists());
+        fs::remove_dir_all(place.path("home")).unwrap();
+    }
+    let mut command = place.bandog(&["lock", "x", "--", "true"]);
+    command.env_remove("XDG_STATE_HOME").env_remove("HOME");
+    Ran::from(command).told(64, &["HOME", "--url", "BANDOG_URL"]);
+}
+
+#[test]
+fn the_option_wins_over_the_variable_and_the_variable_over_the_default() {
+    let place = Place::new();
+    let run = |args: &[&str]| {
+        let mut command = place.bandog(args);
+        command.env("BANDOG_URL", "sqlite:variable.db");
+        Ran::from(command).told(0, &[]);
+    };
+    run(&["lock", "x", "--", "true"]);
+    assert!(place.path("variable.db").exists() && !place.path("option.db").exists());
+    run(&["lock", "x", "--url", "sqlite:option.db", "--", "true"]);
+    assert!(place.path("option.db").exists() && !place.path("state").exists());
+}
+
+#[test]
+fn an_empty_variable_does_not_end_in_a_lock_of_ones_own() {
+    let place = Place::new();
+    for args in [&["lock", "x", "--", "true"][..], &["show", "x"], &["ls"]] {
+        let mut command = place.bandog(args);
+        command.env("BANDOG_URL", "");
+        Ran::from(command).told(64, &["BANDOG_URL is empty"]);
+    }
+}
+
+#[test]
+fn the_child_knows_its_lock() {
+    let place = Place::new();
+    let script = r#"echo "$BANDOG_NAME|${BANDOG_URL-none}|$BANDOG_FENCE""#;
+    let fence = |ran: &Ran, head: &str| -> u64 { ran.stdout.trim().strip_prefix(head).unwrap().parse().unwrap() };
+    let first = fence(&place.run(&Place::lock("a name", &[], script)), "a name|none|");
+    let second = fence(&place.run(&Place::lock("a name", &[], script)), "a name|none|");
+    assert!(second > first);
+    let url = "sqlite:a@b:c.db?watchdog=3s";
+    fence(&place.run(&Place::lock("ü", &["--url", url], script)), &format!("ü|{url}|"));
+    let mut command = place.bandog(&Place::lock("x", &[], script));
+    command.env("BANDOG_URL", url);
+    fence(&command.into(), &format!("x|{url}|"));
+}
+
+#[test]
+fn a_command_under_a_lock_can_look_at_it() {
+    let place = Place::new();
+    let bandog = env!("CARGO_BIN_EXE_bandog");
+    let script = format!("{bandog} show x --json; {bandog} lock x --wait 0s -- true; echo $?; echo $BANDOG_FENCE");
+    let ran = place.run(&Place::lock("x", &["--url", "sqlite:a.db"], &script));
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    let row: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
+    assert_eq!((&row["held"], lines[1]), (&true.into(), "75"));
+    assert_eq!(row["fence"].to_string(), lines[2], "the last fence reserved is the one in use");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_left_alone() {
+    let place = Place::new();
+    fs::write(place.path("letter"), "Dear all,\n".repeat(1000)).unwrap();
+    let ran = place.run(&["lock", "x", "--url", "sqlite:letter", "--", "true"]);
+    ran.told(77, &["letter", "--url"]);
+    assert_eq!(place.lines("letter").len(), 1000);
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_is_told() {
+    let place = Place::new();
+    let ran = place.run(&["lock", "x", "--wait", "0s", "--url", "sqlite:/proc/no/such.db", "--", "true"]);
+    assert!(matches!(ran.code, 69 | 77), "{ran:?}");
+    assert!(ran.stderr.contains("/proc/no/such.db") && ran.stderr.contains("from --url"), "{}", ran.stderr);
+}

@@ -1,0 +1,90 @@
+//! On a terminal: `script` gives the command one.
+
+use std::process::Command;
+
+use bandog_testkit::{Process, Signal, eventually, process::send};
+
+use crate::help::{Place, SOON};
+
+/// `bandog` on a terminal of its own, whose keys are this process's standard input.
+fn on_terminal(place: &Place, line: &str) -> Process {
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--flush", "--command", line, "/dev/null"]);
+    place.at_home(&mut command);
+    Process::spawn(&command)
+}
+
+fn bandog(rest: &str) -> String {
+    format!("exec {} lock x {rest}", env!("CARGO_BIN_EXE_bandog"))
+}
+
+#[test]
+fn a_key_reaches_the_child_once() {
+    let place = Place::new();
+    let script = "trap \"echo key >> keys\" INT; trap \"echo quit >> keys; exit 6\" QUIT
+        echo ready; while :; do sleep 0.02; done";
+    let mut screen = on_terminal(&place, &bandog(&format!("-- sh -c '{script}'")));
+    screen.stdout_line("ready", SOON);
+    for keys in 1..=3 {
+        screen.write_line("\u{3}");
+        eventually(SOON, || place.lines("keys").len() >= keys);
+    }
+    screen.write_line("\u{1c}");
+    assert_eq!(screen.wait(SOON).code(), Some(6));
+    assert_eq!(place.lines("keys"), ["key", "key", "key", "quit"]);
+}
+
+#[test]
+fn a_signal_from_a_process_is_handed_on_and_not_to_the_neighbours() {
+    let place = Place::new();
+    let script = "trap \"echo term >> got\" TERM; trap \"echo int >> got; exit 6\" INT
+        echo $PPID > bandog; while :; do sleep 0.02; done";
+    // A neighbour of the pipeline is in the same group, and would die of a signal to the group.
+    let line = pipeline(&format!("lock x -- sh -c '{script}'"));
+    let mut screen = on_terminal(&place, &line);
+    let pid = place.pid("bandog");
+    send(pid, Signal::TERM);
+    eventually(SOON, || place.lines("got") == ["term"]);
+    send(pid, Signal::INT);
+    eventually(SOON, || place.lines("got") == ["term", "int"]);
+    screen.wait(SOON);
+    assert_eq!(place.written("survived"), "neighbour");
+}
+
+#[test]
+fn the_child_stays_in_the_foreground_and_may_read_the_keys() {
+    let place = Place::new();
+    let mut screen = on_terminal(&place, &bandog("-- sh -c 'echo in; read word < /dev/tty; echo got $word; exit 4'"));
+    let store = screen.stdout_line("bandog: locking", SOON);
+    assert!(store.contains("\"x\"") && store.contains("locks.db"), "{store}");
+    screen.stdout_line("in", SOON);
+    screen.write_line("bone");
+    screen.stdout_line("got bone", SOON);
+    assert_eq!(screen.wait(SOON).code(), Some(4));
+}
+
+#[test]
+fn the_end_for_the_locks_sake_spares_the_neighbours() {
+    let place = Place::new();
+    let script = "trap \"\" TERM; echo $$ > child; while :; do sleep 0.02; done";
+    let line = pipeline(&format!("lock x --lease 2s -- sh -c '{script}'"));
+    let mut screen = on_terminal(&place, &line);
+    screen.wait(SOON);
+    assert_eq!(place.written("survived"), "neighbour");
+    crate::help::dead(&[place.pid("child")]);
+}
+
+#[test]
+fn a_key_while_waiting_leaves_the_queue() {
+    let place = Place::new();
+    let holder = place.start(&Place::lock("x", &[], "echo in; read word"));
+    holder.stdout_line("in", SOON);
+    let mut screen = on_terminal(&place, &bandog("-- true"));
+    screen.stdout_line("locking", SOON);
+    screen.write_line("\u{3}");
+    assert_eq!(screen.wait(SOON).code(), Some(130));
+}
+
+fn pipeline(bandog: &str) -> String {
+    format!("{} {bandog} | {{ cat; echo neighbour > survived; }}", env!("CARGO_BIN_EXE_bandog"))
+}
