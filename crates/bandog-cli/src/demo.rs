@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// Play one half only
     #[arg(long, value_name = "HALF")]
     only: Option<Only>,
-    /// Where the lock lives, such as redis://localhost [default: an SQLite file that is deleted at the end]
+    /// Where the lock lives, such as redis://localhost [default: a SQLite file that is deleted at the end]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Print one JSON object per half, one per line

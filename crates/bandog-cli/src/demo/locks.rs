@@ -39,7 +39,7 @@ impl Locks {
 
     /// The store in words.
     pub(super) fn store(&self) -> &str {
-        if self.private { "an SQLite file" } else { self.client.store() }
+        if self.private { "a SQLite file" } else { self.client.store() }
     }
 
     /// Who holds the lock now. What cannot be seen is not shown.
