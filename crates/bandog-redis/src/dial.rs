@@ -174,3 +174,6 @@ impl AsyncWrite for Stream {
         self.stream.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+mod tests;

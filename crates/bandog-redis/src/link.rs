@@ -271,7 +271,7 @@ impl Live {
         // A task out of its budget would otherwise be sent to the back, and what it asked with it.
         let answer = unconstrained(mux.send_packed_commands(pipe, 0, pipe.len())).await;
         let values = answer.map_err(|error| {
-            if error.is_timeout() && limit.is_none() && self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT {
+            if error.is_timeout() && self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT {
                 self.given_up.notify_one();
             }
             refusal::failed(error)

@@ -38,8 +38,13 @@ end
 local now = redis.call('time')
 local last = math.max((number or 0) + 1, now[1] * 1000000 + now[2]) + fences - 1
 
--- What is refused here is refused before anything has changed: HSET writes what stands there, DEL finds nothing.
-if passed then redis.call('hset', lock, from, 1) end
+-- What is refused here is refused before anything has changed: SET XX finds no key, HSET writes what stands there
+-- already. Both are refused for want of memory, which Redis checks only at the first write of a script.
+if left == -2 then
+  redis.call('set', lock, '', 'XX')
+else
+  redis.call('hset', lock, passed and from or owner, 1)
+end
 redis.call('del', lock)
 redis.call('hset', lock, owner, 1)
 -- From here on DEL is known to be allowed, so it can undo what follows.

@@ -1,1 +1,369 @@
-//! To come.
+//! Bad days: servers that forget, stop, refuse or vanish.
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use bandog_core::{Error, ErrorKind, Leases, Released, Renewal, Step};
+use bandog_redis::Redis;
+use bandog_testkit::{RedisServer, Wire, eventually_async};
+use futures_util::future::join_all;
+
+use crate::help::{SOON, at, backend, claim, fences, granted, hasty, pass, release, renew, take};
+
+const SHORT: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn forgotten_scripts_cost_one_more_try() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    for _ in 0..3 {
+        server.flush_scripts();
+        let steps = [Step::Release(held.clone()), Step::Claim(held.clone())];
+        for answer in redis.apply(&steps).await {
+            let error = answer.unwrap_err();
+            assert!(error.is_retryable() && !error.maybe_applied(), "{error}");
+        }
+        // Nothing was done, and everything is there again: the very next call finds it.
+        assert_eq!(server.hash("k").len(), 1);
+        renew(&redis, &held).await.unwrap();
+        for answer in redis.apply(&steps).await {
+            answer.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_empty_is_noticed() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    let mut epoch = redis.profile().epoch;
+    let before = *epoch.borrow_and_update();
+    assert_eq!(before, 1);
+    server.restart();
+    tokio::time::timeout(SOON, epoch.changed()).await.unwrap().unwrap();
+    assert!(*epoch.borrow() > before);
+    assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Gone);
+}
+
+#[tokio::test]
+async fn without_a_server_a_call_fails_soon_and_surely_did_nothing() {
+    let server = RedisServer::start();
+    server.kill();
+    let redis = backend(&server);
+    let wanted = claim("k");
+    let start = Instant::now();
+    for error in [
+        take(&redis, &wanted).await.map(|_| ()).unwrap_err(),
+        release(&redis, &wanted).await.map(|_| ()).unwrap_err(),
+        renew(&redis, &wanted).await.map(|_| ()).unwrap_err(),
+    ] {
+        surely_not_applied(&error);
+        assert_eq!(error.key(), Some(&wanted.key));
+        assert!(error.to_string().contains(&server.port().to_string()), "{error}");
+    }
+    let error = redis.ping().await.unwrap_err();
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Unavailable, Some("connect")));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    server.restart();
+    eventually_async(SOON, async || take(&redis, &wanted).await).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_back_is_found_by_itself() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let redis = at(&wire.url());
+    redis.ping().await.unwrap();
+    let mut epoch = redis.profile().epoch;
+    for _ in 0..3 {
+        epoch.borrow_and_update();
+        wire.refuse(true);
+        wire.cut();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        wire.refuse(false);
+        let back = Instant::now();
+        tokio::time::timeout(SOON, epoch.changed()).await.unwrap().unwrap();
+        assert!(back.elapsed() < Duration::from_secs(1), "{:?}", back.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_at_once_is_not_pestered() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let dials = Arc::new(AtomicUsize::new(0));
+    let counted = dials.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            drop(stream);
+        }
+    });
+    let redis = at(&url);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        surely_not_applied(&take(&redis, &claim("k")).await.unwrap_err());
+    }
+    let dials = dials.load(Ordering::SeqCst);
+    assert!((5..=20).contains(&dials), "{dials}");
+}
+
+#[tokio::test]
+async fn work_that_had_no_answer_is_applied_later_and_can_be_repeated() {
+    let server = RedisServer::start();
+    let redis = hasty(&server.url(), SHORT);
+    redis.ping().await.unwrap();
+    let (first, second) = (claim("k"), claim("other"));
+    fences(&redis, &second).await;
+    server.pause();
+    let start = Instant::now();
+    let answers = redis.apply(&[Step::Claim(first.clone()), Step::Release(second.clone())]).await;
+    assert!(start.elapsed() < 5 * SHORT, "{:?}", start.elapsed());
+    for answer in answers {
+        ambiguous(&answer.unwrap_err());
+    }
+    server.resume();
+    // What lay in the server's buffer is done after all.
+    eventually_async(SOON, async || server.hash("k").len() == 1 && server.hash("other").is_empty()).await;
+    let token = server.cmd(&["GET", "redisson_lock_token:{k}"]).text().to_owned();
+    let block = eventually_async(SOON, async || take(&redis, &first).await).await;
+    assert_eq!(granted(block).last().to_string(), token);
+    assert_eq!(release(&redis, &second).await.unwrap(), Released::NotHeld);
+    assert!(matches!(release(&redis, &first).await.unwrap(), Released::Freed { .. }));
+}
+
+#[tokio::test]
+async fn a_connection_that_stays_silent_is_given_up() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let redis = hasty(&wire.url(), SHORT);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    wire.drop_replies(true);
+    ambiguous(&renew(&redis, &held).await.unwrap_err());
+    assert_eq!(wire.accepted(), 1, "once may be chance");
+    ambiguous(&renew(&redis, &held).await.unwrap_err());
+    eventually_async(SOON, async || wire.accepted() >= 2).await;
+    wire.drop_replies(false);
+    eventually_async(SOON, async || renew(&redis, &held).await).await;
+}
+
+#[tokio::test]
+async fn an_answer_between_two_silences_keeps_the_connection() {
+    let server = RedisServer::start();
+    let redis = hasty(&server.url(), SHORT);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    for _ in 0..3 {
+        server.pause();
+        ambiguous(&renew(&redis, &held).await.unwrap_err());
+        server.resume();
+        renew(&redis, &held).await.unwrap();
+    }
+    assert_eq!(*redis.profile().epoch.borrow(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_given_up_ends_with_a_reset() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let redis = hasty(&format!("redis://{}", listener.local_addr().unwrap()), SHORT);
+    let end = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = [0; 64 << 10];
+        assert!(stream.read(&mut buffer).unwrap() > 0);
+        stream.write_all(b"%0\r\n").unwrap();
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) => return Err(error.kind()),
+            }
+        }
+    });
+    for _ in 0..2 {
+        ambiguous(&take(&redis, &claim("k")).await.unwrap_err());
+    }
+    assert_eq!(
+        tokio::task::spawn_blocking(|| end.join().unwrap()).await.unwrap(),
+        Err(std::io::ErrorKind::ConnectionReset)
+    );
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_in_flight_is_ambiguous_at_once() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let redis = at(&wire.url());
+    let held = claim("k");
+    redis.ping().await.unwrap();
+    wire.drop_replies(true);
+    let cut = async {
+        eventually_async(SOON, async || server.hash("k").len() == 1).await;
+        wire.drop_replies(false);
+    };
+    let start = Instant::now();
+    let (answer, ()) = tokio::join!(take(&redis, &held), cut);
+    ambiguous(&answer.unwrap_err());
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    eventually_async(SOON, async || release(&redis, &held).await).await;
+    assert!(server.hash("k").is_empty());
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_at_once_and_tried_again_only_when_asked() {
+    let server = RedisServer::start_with(&["--requirepass", "right"]);
+    let wire = server.wire();
+    for (login, part) in [(":wrong@", "password"), ("nobody:right@", "password"), ("", "wants a password")] {
+        let before = wire.accepted();
+        let redis = at(&format!("redis://{login}{}", wire.addr()));
+        let start = Instant::now();
+        let error = redis.ping().await.unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert_eq!((error.kind(), error.is_retryable(), error.maybe_applied()), (ErrorKind::Denied, false, false));
+        assert!(error.to_string().contains(part) && !error.to_string().contains("wrong@"), "{error}");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(wire.accepted() - before, 1, "nobody asked again");
+        let wanted = claim("k");
+        let error = take(&redis, &wanted).await.unwrap_err();
+        assert_eq!((error.kind(), error.verb(), error.key()), (ErrorKind::Denied, Some("claim"), Some(&wanted.key)));
+        assert_eq!(wire.accepted() - before, 2);
+    }
+    let redis = at(&format!("redis://:wrong@{}", wire.addr()));
+    redis.ping().await.unwrap_err();
+    server.cmd(&["CONFIG", "SET", "requirepass", "wrong"]);
+    redis.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_denied() {
+    let server = RedisServer::start();
+    let error = at(&format!("{}/99", server.url())).ping().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains("database"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_serve_now_leaves_everything_as_it_was() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (held, next) = (claim("held"), claim("held"));
+    fences(&redis, &held).await;
+    let (before, keys) = (server.hash("held"), server.keys());
+    for (bad, good) in [
+        (["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"]),
+        (["CONFIG", "SET", "min-replicas-to-write", "1"], ["CONFIG", "SET", "min-replicas-to-write", "0"]),
+    ] {
+        server.cmd(&bad);
+        surely_not_applied(&take(&redis, &claim("free")).await.unwrap_err());
+        surely_not_applied(&pass(&redis, &held, &next).await.unwrap_err());
+        assert_eq!((server.hash("held"), server.keys()), (before.clone(), keys.clone()), "{bad:?}");
+        server.cmd(&good);
+    }
+    server.cmd(&["REPLICAOF", "127.0.0.1", "1"]);
+    for error in [
+        take(&redis, &claim("free")).await.map(|_| ()).unwrap_err(),
+        release(&redis, &held).await.map(|_| ()).unwrap_err(),
+        renew(&redis, &held).await.map(|_| ()).unwrap_err(),
+    ] {
+        surely_not_applied(&error);
+    }
+    server.cmd(&["REPLICAOF", "NO", "ONE"]);
+    renew(&redis, &held).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_busy_with_a_script_is_unavailable() {
+    let server = RedisServer::start_with(&["--busy-reply-threshold", "1"]);
+    let redis = backend(&server);
+    redis.ping().await.unwrap();
+    let mut client = server.client();
+    client.send(&["EVAL", "while true do end", "0"]).unwrap();
+    eventually_async(SOON, async || {
+        let error = take(&redis, &claim("k")).await.map(|_| ()).err()?;
+        surely_not_applied(&error);
+        error.to_string().contains("BUSY").then_some(())
+    })
+    .await;
+    server.cmd(&["SCRIPT", "KILL"]);
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_the_connection_go_out_in_their_order() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let claims: Vec<_> = (0..200).map(|_| claim("k")).collect();
+    let steps: Vec<_> =
+        claims.iter().flat_map(|one| [[Step::Claim(one.clone())], [Step::Release(one.clone())]]).collect();
+    for round in 0..3 {
+        // None of these has an answer when the next one is first polled.
+        let answers = join_all(steps.iter().map(|step| redis.apply(step))).await;
+        for (number, answer) in answers.into_iter().flatten().enumerate() {
+            let answer = format!("{:?}", answer.unwrap());
+            assert!(answer.contains(["Granted", "Freed"][number % 2]), "{round}: {number} {answer}");
+        }
+        if round == 0 {
+            break_and_wait(&server, &redis).await;
+        }
+    }
+}
+
+#[test]
+fn a_backend_survives_the_runtime_that_dialled() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let held = claim("k");
+    for _ in 0..3 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(fences(&redis, &held));
+    }
+    assert_eq!(*redis.profile().epoch.borrow(), 3);
+}
+
+#[tokio::test]
+async fn a_backend_that_is_dropped_closes_its_connections() {
+    let server = RedisServer::start();
+    let wire: Wire = server.wire();
+    let redis = at(&wire.url());
+    redis.ping().await.unwrap();
+    assert_eq!(wire.open(), 1);
+    drop(redis);
+    eventually_async(SOON, async || wire.open() == 0).await;
+}
+
+#[tokio::test]
+async fn a_backend_does_nothing_until_it_is_asked_and_shows_no_secret() {
+    let redis = at("redis://user:secret@127.0.0.1:1/3");
+    assert_eq!(redis.profile().store, "redis://127.0.0.1:1/3");
+    let text = format!("{redis:?}");
+    assert!(text.contains("127.0.0.1:1") && !text.contains("secret") && !text.contains("user"), "{text}");
+    assert_eq!(*redis.profile().epoch.borrow(), 0);
+}
+
+async fn break_and_wait(server: &RedisServer, redis: &Redis) {
+    let mut epoch = redis.profile().epoch;
+    epoch.borrow_and_update();
+    server.kill_clients();
+    tokio::time::timeout(SOON, epoch.changed()).await.unwrap().unwrap();
+}
+
+#[track_caller]
+fn ambiguous(error: &Error) {
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
+}
+
+#[track_caller]
+fn surely_not_applied(error: &Error) {
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{error}");
+}
