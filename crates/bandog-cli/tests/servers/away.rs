@@ -1,0 +1,145 @@
+//! The store goes away, or forgets, while a command runs.
+
+use std::time::{Duration, Instant};
+
+use bandog_testkit::{Process, RedisServer, eventually, is_alive};
+
+use crate::help::{Place, SOON, dead, ends};
+
+/// A child that obeys nobody, a descendant that left its group, and one that was orphaned: each writes down its pid,
+/// and `a` with its fence into the log, for ever.
+const STUBBORN: &str = r#"
+    work='echo $$ > $0; trap "echo told >> told" TERM; while :; do echo a $BANDOG_FENCE >> log; sleep 0.005; done'
+    setsid sh -c "$work" left &
+    (sh -c "$work" orphan &)
+    exec sh -c "$work" child
+"#;
+
+fn family(place: &Place) -> [u32; 3] {
+    let pids = ["child", "left", "orphan"].map(|name| place.pid(name));
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    pids
+}
+
+#[test]
+fn all_are_dead_before_the_lock_can_be_anothers() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let wire = redis.wire();
+    let url = format!("{}?watchdog=3s", wire.url());
+    let mut bandog = place.start(&Place::lock("x", &["--url", &url], STUBBORN));
+    let pids = family(&place);
+    let mut next = place.start(&Place::lock("x", &["--url", &redis.url()], "echo b $BANDOG_FENCE >> log; sleep 0.3"));
+    wire.stall(true);
+    ends(&mut bandog, 76);
+    dead(&pids);
+    let said = bandog.stderr().join("\n");
+    assert!(said.contains("could not be renewed") && said.contains("\"x\""), "{said}");
+    assert!(place.path("told").exists(), "TERM came before KILL");
+    ends(&mut next, 0);
+    let log = place.lines("log");
+    let first = log.iter().position(|line| line.starts_with('b')).unwrap();
+    assert!(first > 0 && log[first..].len() == 1, "{:?}", &log[first..]);
+    let fence = |line: &str| line.split_once(' ').and_then(|(_, fence)| fence.parse::<u64>().ok()).unwrap();
+    assert!(fence(&log[0]) < fence(&log[first]));
+}
+
+#[test]
+fn a_server_that_stands_still_ends_the_command_in_time() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let url = format!("{}?watchdog=3s", redis.url());
+    let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut bandog = place.start(&Place::lock("x", &["--url", &url, "--kill-after", "1s"], script));
+    bandog.stdout_line("ready", SOON);
+    let start = Instant::now();
+    redis.pause();
+    bandog.stdout_line("told", SOON);
+    ends(&mut bandog, 76);
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    redis.resume();
+}
+
+#[test]
+fn a_short_outage_is_ridden_out() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let wire = redis.wire();
+    let url = format!("{}?watchdog=6s&timeout=500ms", wire.url());
+    let mut bandog = place.start(&Place::lock("x", &["--url", &url], "echo ready; read word; exit 0"));
+    bandog.stdout_line("ready", SOON);
+    wire.refuse(true);
+    wire.cut();
+    // A renewal is due and cannot be done.
+    eventually(SOON, || redis.pttl("x") < 3500);
+    wire.refuse(false);
+    eventually(SOON, || redis.pttl("x") > 5000);
+    bandog.close_stdin();
+    ends(&mut bandog, 0);
+}
+
+#[test]
+fn a_server_that_came_back_empty_ends_the_command() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let mut bandog = place.start(&Place::lock("x", &["--url", &redis.url(), "--kill-after", "300ms"], STUBBORN));
+    let pids = family(&place);
+    let start = Instant::now();
+    redis.restart();
+    ends(&mut bandog, 76);
+    assert!(start.elapsed() < Duration::from_secs(5), "long before its ttl: {:?}", start.elapsed());
+    dead(&pids);
+    told(&bandog, "taken away");
+    assert!(place.path("told").exists(), "TERM came before KILL");
+}
+
+#[test]
+fn a_lock_that_was_forced_ends_the_command() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let url = format!("{}?watchdog=2s", redis.url());
+    let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut bandog = place.start(&Place::lock("x", &["--url", &url], script));
+    bandog.stdout_line("ready", SOON);
+    redis.cmd(&["DEL", "x"]);
+    bandog.stdout_line("told", SOON);
+    ends(&mut bandog, 76);
+    told(&bandog, "taken away");
+}
+
+#[test]
+fn a_lock_that_was_lost_unseen_is_told_at_the_release() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let mut bandog = place.start(&Place::lock("x", &["--url", &redis.url()], "echo ready; read word; exit 3"));
+    bandog.stdout_line("ready", SOON);
+    redis.cmd(&["DEL", "x"]);
+    bandog.close_stdin();
+    ends(&mut bandog, 76);
+    told(&bandog, "ended with 3");
+}
+
+#[test]
+fn a_command_that_ends_while_the_server_is_away_keeps_its_code() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let url = format!("{}?timeout=300ms", redis.url());
+    let mut bandog = place.start(&Place::lock("x", &["--url", &url], "echo ready; read word; exit 3"));
+    bandog.stdout_line("ready", SOON);
+    redis.pause();
+    bandog.close_stdin();
+    ends(&mut bandog, 3);
+    told(&bandog, "after its ttl");
+    redis.resume();
+}
+
+#[test]
+fn a_waiter_goes_on_by_itself_when_the_server_comes_back() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let holder = place.start(&Place::lock("x", &["--url", &redis.url()], "echo in; exec sleep 1000"));
+    holder.stdout_line("in", SOON);
+    let mut waiter = place.start(&Place::lock("x", &["--url", &redis.url()], "exit 4"));
+    eventually(SOON, || redis.cmd(&["PUBSUB", "CHANNELS", "*"]).texts().len() == 1);
+    drop(holder);
+    redis.restart();
+    ends(&mut waiter, 4);
+}
+
+#[track_caller]
+fn told(bandog: &Process, words: &str) {
+    let said = bandog.stderr().join("\n");
+    assert!(said.contains("bandog: ") && said.contains(words) && said.contains("\"x\""), "{said}");
+}

@@ -1,0 +1,102 @@
+use std::{fs, thread};
+
+use bandog_testkit::{RedisServer, eventually};
+use serde_json::Value;
+
+use crate::help::{Place, Ran, SOON, ends};
+
+#[test]
+fn contenders_take_turns_and_lose_nothing() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    fs::write(place.path("counter"), "0\n").unwrap();
+    let turn = "n=$(cat counter); sleep 0.01; echo $((n + 1)) > counter; echo $BANDOG_FENCE >> fences";
+    let url = redis.url();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..5).for_each(|_| place.run(&Place::lock("x", &["--url", &url], turn)).told(0, &[])));
+        }
+    });
+    assert_eq!(place.written("counter"), "20");
+    let fences: Vec<u64> = place.lines("fences").iter().map(|line| line.parse().unwrap()).collect();
+    assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
+}
+
+#[test]
+fn a_password_goes_no_further() {
+    let (redis, place) = (RedisServer::start_with(&["--requirepass", "hunter2"]), Place::new());
+    let url = redis.url().replace("redis://", "redis://default:hunter2@");
+    let script = "env; cat /proc/$$/cmdline; echo $BANDOG_URL > url";
+    let by_option = place.run(&Place::lock("x", &["--url", &url], script));
+    let mut command = place.bandog(&Place::lock("x", &[], script));
+    command.env("BANDOG_URL", &url);
+    for ran in [by_option, command.into()] {
+        ran.told(0, &[]);
+        assert!(!ran.stdout.contains("hunter2") && !ran.stderr.contains("hunter2"), "{ran:?}");
+        assert_eq!(place.written("url"), redis.url().replace("redis://", "redis://default@"));
+    }
+    let row = place.show("x", &["--url", &url]);
+    assert!(!row.to_string().contains("hunter2"), "{row}");
+}
+
+#[test]
+fn a_password_in_the_variable_is_on_no_command_line() {
+    let (redis, place) = (RedisServer::start_with(&["--requirepass", "hunter2"]), Place::new());
+    let mut command =
+        place.bandog(&Place::lock("x", &[], "tr '\\0' ' ' < /proc/$PPID/cmdline; tr '\\0' ' ' < /proc/$$/cmdline"));
+    command.env("BANDOG_URL", redis.url().replace("redis://", "redis://:hunter2@"));
+    let ran = Ran::from(command);
+    ran.told(0, &[]);
+    assert!(ran.stdout.contains("lock x") && !ran.stdout.contains("hunter2"), "{ran:?}");
+}
+
+#[test]
+fn a_waiter_that_leaves_leaves_nothing() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let url = redis.url();
+    let mut holder = place.start(&Place::lock("x", &["--url", &url], "echo in; read word; exit 0"));
+    holder.stdout_line("in", SOON);
+    let before = (redis.keys(), redis.hash("x"));
+    let mut waiter = place.start(&["lock", "x", "--url", &url, "--", "true"]);
+    // It listens for the release once it knows that somebody holds the lock.
+    eventually(SOON, || redis.cmd(&["PUBSUB", "CHANNELS", "*"]).texts().len() == 1);
+    waiter.term();
+    ends(&mut waiter, 143);
+    assert_eq!((redis.keys(), redis.hash("x")), before);
+    eventually(SOON, || redis.cmd(&["PUBSUB", "CHANNELS", "*"]).texts().is_empty());
+    holder.close_stdin();
+    ends(&mut holder, 0);
+    assert_eq!(place.show("x", &["--url", &url])["held"], false);
+}
+
+#[test]
+fn a_lock_of_redissons_is_seen_and_waited_for() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let url = redis.url();
+    let owner = "0c1d2e3f-0000-4000-8000-000000000001:57";
+    redis.cmd(&["HSET", "x", owner, "1"]);
+    redis.cmd(&["PEXPIRE", "x", "60000"]);
+    redis.cmd(&["HSET", "user:1", "name", "Ann"]);
+    redis.cmd(&["SET", "text", "x"]);
+    let row = place.show("x", &["--url", &url]);
+    assert_eq!((&row["held"], &row["owner"], &row["fence"]), (&true.into(), &owner.into(), &Value::Null));
+    assert!((1..=60_000).contains(&row["ttl_ms"].as_u64().unwrap()));
+    let list = place.run(&["ls", "--json", "--url", &url]);
+    assert_eq!(list.stdout.lines().count(), 1, "{list:?}");
+    assert!(list.stdout.contains(owner));
+    place.run(&["lock", "x", "--wait", "0s", "--url", &url, "--", "true"]).told(75, &["\"x\"", &url]);
+    redis.cmd(&["PEXPIRE", "x", "100"]);
+    place.run(&["lock", "x", "--url", &url, "--", "true"]).told(0, &[]);
+}
+
+#[test]
+fn ls_looks_without_keys() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let url = redis.url();
+    let holder = place.start(&Place::lock("order-1", &["--url", &url], "echo $BANDOG_FENCE; read word"));
+    let fence: u64 = holder.stdout_line("", SOON).parse().unwrap();
+    let ran = place.run(&["ls", "order-*", "--json", "--url", &url]);
+    let row: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&row["name"], &row["fence"], &row["held"]), (&"order-1".into(), &fence.into(), &true.into()));
+    assert_eq!(place.run(&["ls", "stock-*", "--json", "--url", &url]).stdout, "");
+    assert_eq!(redis.calls("keys"), 0);
+}

@@ -1,0 +1,10 @@
+//! The command over Redis: a real server that is killed, stopped, cut off and emptied.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+
+#[path = "../help/mod.rs"]
+mod help;
+
+mod away;
+mod holds;
+mod refusals;
