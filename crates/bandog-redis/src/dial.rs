@@ -123,7 +123,7 @@ fn refused_login(store: &str, error: RedisError) -> Error {
         return Error::new(ErrorKind::Denied, format!("{store} refuses this database")).caused_by(error);
     }
     match ServerError::try_from(error) {
-        Ok(error) => refusal::refused(&error),
+        Ok(error) => refusal::turned_away(store, &error),
         Err(error) => Error::unavailable(format!("{store} turns us away")).caused_by(error),
     }
 }

@@ -22,6 +22,21 @@ const RENEWALS: usize = 512;
 ///   latest ones: then two may hold one lock, and the fence tells them apart.
 /// - The token is a key without a ttl that stays for ever, as Redisson's does.
 ///
+/// # Layout
+/// The lock `N` is the hash `N` with the owner as its field; the token is `redisson_lock_token:{N}`, and a release says
+/// `0` on the channel `redisson_lock__channel:{N}`. A name with a `{` gets no braces. These are Redisson's RLock and
+/// RFencedLock.
+///
+/// # Rights
+/// A user needs the keys and the channel above, and the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL` instead of both),
+/// `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and `UNSUBSCRIBE`, and
+/// `SELECT` for another database than 0; to look at locks also `HGETALL`, and `SCAN` to list them. Without `PUBLISH`
+/// or `SUBSCRIBE` locks work all the same, and waiters poll.
+///
+/// # Connections
+/// There are two, one of them for subscriptions, made when first needed. A broken one is dialled again by itself, and
+/// a refused login is tried again only with the next call.
+///
 /// Nothing is dialled until the first call is polled, and then on its runtime. Should that runtime end, the next
 /// call dials anew on its own.
 pub struct Redis {
@@ -145,7 +160,7 @@ impl Redis {
                     renewals.extend(claims.iter().zip(replies).map(|(claim, reply)| renewal(claim, reply)));
                 }
                 // A right that is missing for one key refuses the call for all of them before it begins.
-                Value::ServerError(error) if claims.len() > 1 && refusal::is_denied(&error) => {
+                Value::ServerError(error) if claims.len() > 1 && refusal::is_out_of_reach(&error) => {
                     renewals.extend(Box::pin(self.renew_in(claims, 1)).await);
                 }
                 value => renewals.extend(claims.iter().map(|claim| renewal(claim, value.clone()))),

@@ -1,12 +1,25 @@
 //! What a refusal of Redis means in our words.
 
-use bandog_core::{Error, ErrorKind};
+use bandog_core::{
+    Error,
+    ErrorKind::{self, Corrupt, Denied, Unavailable, Unsupported},
+};
 use redis::{RedisError, ServerError, Value};
 
 /// What a server's error reply means. Nothing was applied, unless the error says otherwise.
 pub(crate) fn refused(error: &ServerError) -> Error {
-    let details = error.details().unwrap_or_default();
-    meaning(code(error.code(), details), details).caused_by(error.clone())
+    let (kind, message) = meaning(error);
+    match kind {
+        Some(kind) => Error::new(kind, message).caused_by(error.clone()),
+        // An answer that nobody foresaw, perhaps of a proxy, says nothing about what was done.
+        None => Error::unavailable(message).ambiguous().caused_by(error.clone()),
+    }
+}
+
+/// What a server's error reply means that ended a handshake, during which nothing was asked.
+pub(crate) fn turned_away(store: &str, error: &ServerError) -> Error {
+    let (kind, message) = meaning(error);
+    Error::new(kind.unwrap_or(Unavailable), format!("{store}: {message}")).caused_by(error.clone())
 }
 
 /// What a failed request means: whatever was sent may have been applied.
@@ -17,13 +30,17 @@ pub(crate) fn failed(error: RedisError) -> Error {
 
 /// Whether the user lacks a right, for the keys or for the command.
 pub(crate) fn is_denied(error: &ServerError) -> bool {
-    let details = error.details().unwrap_or_default();
-    matches!(code(error.code(), details), "NOPERM")
+    code(error) == "NOPERM"
+}
+
+/// Whether the user lacks the right for a key, although he may ask.
+pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
+    is_denied(error) && details(error).contains("keys")
 }
 
 /// Whether the same command will be refused again, by this server to this user.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
-    is_denied(error) || error.details().is_some_and(|details| details.starts_with("unknown "))
+    is_denied(error) || details(error).starts_with("unknown ")
 }
 
 /// What an answer means that no script gives.
@@ -31,26 +48,29 @@ pub(crate) fn nonsense(value: &Value) -> Error {
     Error::unavailable(format!("Redis answered what nobody expected: {value:?}")).ambiguous()
 }
 
-fn meaning(code: &str, details: &str) -> Error {
-    match code {
-        "WRONGTYPE" => denied("the key holds something that is not a lock; bandog never touches it"),
-        "NOPERM" => denied("Redis refuses this user the right"),
-        "NOAUTH" => denied("Redis wants a password"),
-        "WRONGPASS" => denied("Redis refuses this user or password"),
-        "CORRUPT" => Error::new(ErrorKind::Corrupt, details),
-        "NOSCRIPT" => Error::unavailable("Redis had forgotten our scripts; they are loaded again"),
-        "MOVED" | "ASK" | "CROSSSLOT" => Error::new(ErrorKind::Unsupported, "this server is one node of a cluster"),
+/// The kind of a refusal, if it is known, and what it means.
+fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
+    let (kind, message) = match code(error) {
+        "WRONGTYPE" => (Denied, "the key holds something that is not a lock; bandog never touches it"),
+        "NOPERM" => (Denied, "Redis refuses this user the right"),
+        "NOAUTH" => (Denied, "Redis wants a password"),
+        "WRONGPASS" => (Denied, "Redis refuses this user or password"),
+        "DENIED" => (Denied, "Redis serves its own machine only"),
+        "CORRUPT" => (Corrupt, details(error)),
+        "NOSCRIPT" => (Unavailable, "Redis had forgotten our scripts; they are loaded again"),
+        "MOVED" | "ASK" | "CROSSSLOT" => (Unsupported, "this server is one node of a cluster"),
         "LOADING" | "BUSY" | "READONLY" | "OOM" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" | "CLUSTERDOWN"
-        | "TRYAGAIN" => Error::unavailable("Redis cannot serve now"),
-        _ if details.starts_with("unknown command") => denied("Redis does not know the command"),
-        // An answer that nobody foresaw, perhaps of a proxy: it says nothing about what was done.
-        _ => Error::unavailable("Redis refuses").ambiguous(),
-    }
+        | "TRYAGAIN" => (Unavailable, "Redis cannot serve now"),
+        _ if details(error).starts_with("unknown command") => (Denied, "Redis does not know the command"),
+        _ => return (None, "Redis refuses"),
+    };
+    (Some(kind), message)
 }
 
 /// The code that counts. What fails inside a script is `ERR` to Redis 6, with the real code in the text, and a right
 /// that its user lacks is `ERR` to Redis 7.0 too.
-fn code<'a>(code: &'a str, details: &'a str) -> &'a str {
+fn code(error: &ServerError) -> &str {
+    let (code, details) = (error.code(), details(error));
     if code != "ERR" {
         return code;
     }
@@ -62,8 +82,8 @@ fn code<'a>(code: &'a str, details: &'a str) -> &'a str {
     inner.filter(|word| word.bytes().all(|byte| byte.is_ascii_uppercase())).unwrap_or(code)
 }
 
-fn denied(message: &str) -> Error {
-    Error::new(ErrorKind::Denied, message)
+fn details(error: &ServerError) -> &str {
+    error.details().unwrap_or_default()
 }
 
 #[cfg(test)]

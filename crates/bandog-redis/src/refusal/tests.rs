@@ -1,5 +1,3 @@
-use ErrorKind::{Corrupt, Denied, Unavailable, Unsupported};
-
 use super::*;
 
 #[test]
@@ -18,6 +16,7 @@ fn every_refusal_has_a_meaning() {
         ("LOADING Redis is loading the dataset in memory", Unavailable, false),
         ("MOVED 3999 127.0.0.1:6381", Unsupported, false),
         ("CROSSSLOT Keys in request don't hash to the same slot", Unsupported, false),
+        ("DENIED Redis is running in protected mode because", Denied, false),
         ("ERR no upstream host", Unavailable, true),
         ("UPSTREAM gone", Unavailable, true),
     ] {
@@ -36,6 +35,15 @@ fn what_fails_inside_a_script_of_redis_6_means_the_same() {
     ] {
         let error = refused(&reply(&format!("{script}{text}")));
         assert_eq!((error.kind(), error.maybe_applied()), (kind, false), "{text}");
+    }
+}
+
+#[test]
+fn a_handshake_that_was_refused_surely_did_nothing() {
+    for (text, kind) in [("ERR max number of clients reached", Unavailable), ("WRONGPASS no", Denied)] {
+        let error = turned_away("redis://h:6379/0", &reply(text));
+        assert_eq!((error.kind(), error.maybe_applied()), (kind, false), "{text}");
+        assert!(error.to_string().starts_with("redis://h:6379/0: Redis "), "{error}");
     }
 }
 

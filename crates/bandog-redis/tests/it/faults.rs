@@ -255,6 +255,19 @@ async fn a_database_that_is_not_there_is_denied() {
 }
 
 #[tokio::test]
+async fn a_server_that_has_no_room_for_us_is_unavailable() {
+    let server = RedisServer::start();
+    let mut last = server.client();
+    last.cmd(&["CONFIG", "SET", "maxclients", "1"]).unwrap();
+    let redis = backend(&server);
+    let error = take(&redis, &claim("k")).await.unwrap_err();
+    surely_not_applied(&error);
+    assert!(error.to_string().contains("max number of clients"), "{error}");
+    last.cmd(&["CONFIG", "SET", "maxclients", "100"]).unwrap();
+    eventually_async(SOON, async || take(&redis, &claim("k")).await).await;
+}
+
+#[tokio::test]
 async fn a_server_that_cannot_serve_now_leaves_everything_as_it_was() {
     let server = RedisServer::start();
     let redis = backend(&server);

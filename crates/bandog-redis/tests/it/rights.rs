@@ -7,7 +7,7 @@ use bandog_testkit::RedisServer;
 use crate::help::{at, claim, fences, granted, pass, release, renew, take};
 
 /// All that locks need, and what each verb needs of it.
-const NEEDED: [&str; 13] = [
+const NEEDED: [&str; 14] = [
     "evalsha",
     "script|load",
     "ping",
@@ -21,6 +21,7 @@ const NEEDED: [&str; 13] = [
     "set",
     "publish",
     "subscribe",
+    "unsubscribe",
 ];
 const CLAIM: [&str; 8] = ["evalsha", "pttl", "get", "time", "del", "hset", "pexpire", "set"];
 const PASS: [&str; 9] = ["evalsha", "pttl", "hexists", "get", "time", "del", "hset", "pexpire", "set"];
@@ -190,6 +191,21 @@ async fn who_may_not_subscribe_has_a_silent_bell_and_is_warned_once() {
     assert_eq!(counted(), 1);
     let bell = redis.listen(&claim("k").key, crate::help::ringer().0).await.unwrap();
     assert!(!bell.is_silent(), "the right to this one channel is enough for it");
+}
+
+#[tokio::test]
+async fn who_may_not_unsubscribe_can_listen_again() {
+    let (server, redis) = limited();
+    without(&server, "unsubscribe");
+    let key = claim("k").key;
+    for times in 1..=3 {
+        let (ring, rung) = crate::help::ringer();
+        let bell = redis.listen(&key, ring).await.unwrap();
+        server.cmd(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);
+        bandog_testkit::eventually_async(crate::help::SOON, async || rung() == 1).await;
+        drop(bell);
+        assert_eq!(server.calls("subscribe"), 1, "{times}");
+    }
 }
 
 #[tokio::test]
