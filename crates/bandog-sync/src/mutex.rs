@@ -127,19 +127,18 @@ impl Mutex {
     }
 
     async fn acquire(&self, patience: Patience) -> Result<Option<Guard>> {
-        let key = self.key.clone()?;
-        let terms = self.terms.clone()?;
-        let ticket = match &self.owner {
-            Some(owner) if owner.client() != self.handle.id => {
-                return Err(Error::misused("the owner belongs to another client").at(&key));
+        let key = self.key.as_ref().map_err(Error::clone)?;
+        let terms = *self.terms.as_ref().map_err(Error::clone)?;
+        if let Some(owner) = &self.owner {
+            if owner.client() != self.handle.id {
+                return Err(Error::misused("the owner belongs to another client").at(key));
             }
-            Some(owner) => match owner.enter(&key) {
-                Some(turn) => return turn.standing().map(|()| Some(Guard::of(turn))),
-                None => Asking::new(&self.handle, key, Some(owner.clone())),
-            },
-            None => Asking::new(&self.handle, key, None),
-        };
-        ticket.wait(terms, patience).await
+            if let Some(turn) = owner.enter(key) {
+                return turn.standing().map(|()| Some(Guard::of(turn)));
+            }
+        }
+        let asking = Asking::new(&self.handle, key.clone(), self.owner.clone());
+        asking.wait(terms, patience).await
     }
 }
 

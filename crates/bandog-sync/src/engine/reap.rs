@@ -12,6 +12,8 @@ pub(super) struct Owed {
     since: Moment,
     /// A request of the claim or of its release may yet be applied: the release is repeated after a timeout.
     unsure: bool,
+    /// An earlier release may have been applied, so that a later one finds nothing to free.
+    repeated: bool,
     /// The store has answered a release, so the next one is the repetition, and the last.
     answered: bool,
     faults: u32,
@@ -23,7 +25,7 @@ impl Engine {
     pub(super) fn owe(&mut self, claim: Claim, unsure: bool, report: Option<oneshot::Sender<Result<()>>>) {
         let since = self.clock.now();
         self.out.push(Step::Release(claim.clone()));
-        let owed = Owed { report, since, unsure, answered: false, faults: 0, timer: None, claim };
+        let owed = Owed { report, since, unsure, repeated: false, answered: false, faults: 0, timer: None, claim };
         self.owed.insert(owed.claim.id.number, owed);
     }
 
@@ -31,7 +33,8 @@ impl Engine {
     pub(super) fn owe_later(&mut self, claim: Claim) {
         let since = self.clock.now();
         let id = claim.id.number;
-        let mut owed = Owed { claim, report: None, since, unsure: true, answered: true, faults: 0, timer: None };
+        let (report, timer) = (None, None);
+        let mut owed = Owed { claim, report, since, unsure: true, repeated: true, answered: true, faults: 0, timer };
         self.timers.set(Timer::Owed(id), &mut owed.timer, Some(since + self.timeout));
         self.owed.insert(id, owed);
     }
@@ -42,7 +45,7 @@ impl Engine {
         let Some(owed) = self.owed.get_mut(&id) else { return };
         let key = owed.claim.key.clone();
         if let Some(report) = owed.report.take() {
-            let gone = matches!(released, Released::NotHeld) && !owed.unsure;
+            let gone = matches!(released, Released::NotHeld) && !owed.repeated;
             // The caller may have gone.
             let _ = report.send(if gone { Err(Error::lost(&key)) } else { Ok(()) });
         }
@@ -66,6 +69,7 @@ impl Engine {
         let now = self.clock.now();
         let Some(owed) = self.owed.get_mut(&id) else { return };
         owed.unsure |= error.maybe_applied();
+        owed.repeated |= error.maybe_applied();
         owed.faults += 1;
         // Without a request that may yet be applied, the key has ended by itself when its ttl is over.
         let over = !owed.unsure && now.since(owed.since) > owed.claim.ttl;

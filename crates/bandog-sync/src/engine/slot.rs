@@ -24,16 +24,16 @@ pub(super) struct Slot {
     pub(super) timer: Option<Moment>,
 }
 
-/// How a key stands with the store.
+/// How a key stands with the store. Attempts are boxed, because most slots of a client stand for holds.
 #[derive(Default)]
 pub(super) enum Stage {
     /// Nothing is asked and nothing held.
     #[default]
     Idle,
     /// A claim is on its way.
-    Asking(Attempt),
+    Asking(Box<Attempt>),
     /// Somebody else holds the key, or the store does not answer: the bell or the timer says when to ask again.
-    Waiting(Attempt),
+    Waiting(Box<Attempt>),
     /// This client holds it.
     Held(HoldId),
     /// This client has had many turns and lets others go first, until the timer.

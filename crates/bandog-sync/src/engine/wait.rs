@@ -1,6 +1,6 @@
 //! The local queues, and claims until the store grants them.
 
-use std::{mem, time::Duration};
+use std::{collections::BTreeMap, mem, time::Duration};
 
 use bandog_core::{Bell, Claim, Error, ErrorKind, Key, Moment, Result, Verdict};
 
@@ -105,7 +105,11 @@ impl Engine {
 
     /// Takes a waiter out of its queue.
     pub(super) fn leave(&mut self, key: &Key, ticket: Ticket) -> Option<Waiter> {
-        let mut waiter = self.slots.get_mut(key)?.queue.remove(&ticket)?;
+        let slot = self.slots.get_mut(key)?;
+        let mut waiter = slot.queue.remove(&ticket)?;
+        if slot.queue.is_empty() {
+            slot.queue = BTreeMap::new(); // An empty map keeps its last node, and many holds would keep one each.
+        }
         if waiter.timer.is_some() {
             self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, None);
         }
@@ -119,7 +123,7 @@ impl Engine {
             return;
         }
         match mem::take(&mut slot.stage) {
-            Stage::Waiting(attempt) => self.abandon(attempt),
+            Stage::Waiting(attempt) => self.abandon(*attempt),
             stage @ (Stage::Asking(_) | Stage::Held(_)) => slot.stage = stage,
             Stage::Idle | Stage::Resting => {}
         }
@@ -159,7 +163,7 @@ impl Engine {
         let attempt = match mem::take(&mut slot.stage) {
             Stage::Waiting(attempt) if attempt.terms == terms => attempt,
             Stage::Waiting(attempt) => {
-                self.abandon(attempt);
+                self.abandon(*attempt);
                 self.attempt(key, terms, None, Spell { turns: 0, since: now })
             }
             Stage::Idle | Stage::Resting => self.attempt(key, terms, None, Spell { turns: 0, since: now }),
@@ -171,11 +175,11 @@ impl Engine {
         self.send(key, attempt);
     }
 
-    pub(super) fn attempt(&mut self, key: &Key, terms: Terms, from: Option<Claim>, spell: Spell) -> Attempt {
-        Attempt { claim: self.new_claim(key, terms), terms, from, spell, unsure: false, faults: 0 }
+    pub(super) fn attempt(&mut self, key: &Key, terms: Terms, from: Option<Claim>, spell: Spell) -> Box<Attempt> {
+        Box::new(Attempt { claim: self.new_claim(key, terms), terms, from, spell, unsure: false, faults: 0 })
     }
 
-    pub(super) fn send(&mut self, key: &Key, attempt: Attempt) {
+    pub(super) fn send(&mut self, key: &Key, attempt: Box<Attempt>) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
         slot.rung = false;
@@ -202,13 +206,13 @@ impl Engine {
     pub(super) fn claimed(&mut self, asked_at: Moment, claim: &Claim, verdict: Verdict) {
         let Some(attempt) = self.asked(claim) else { return };
         match verdict {
-            Verdict::Granted { fences, valid_for } => self.granted(asked_at, attempt, fences, valid_for),
+            Verdict::Granted { fences, valid_for } => self.granted(asked_at, *attempt, fences, valid_for),
             Verdict::Busy { retry_after } => self.busy(attempt, retry_after),
         }
     }
 
     /// The attempt that this claim is; its slot is idle then.
-    fn asked(&mut self, claim: &Claim) -> Option<Attempt> {
+    fn asked(&mut self, claim: &Claim) -> Option<Box<Attempt>> {
         let slot = self.slots.get_mut(&claim.key)?;
         match mem::take(&mut slot.stage) {
             Stage::Asking(attempt) if attempt.claim.id == claim.id => Some(attempt),
@@ -219,7 +223,7 @@ impl Engine {
         }
     }
 
-    fn busy(&mut self, mut attempt: Attempt, retry_after: Duration) {
+    fn busy(&mut self, mut attempt: Box<Attempt>, retry_after: Duration) {
         let key = attempt.claim.key.clone();
         let now = self.clock.now();
         attempt.from = None; // Whoever is told of another holder has lost the hold that it wanted to pass on.
