@@ -1,6 +1,8 @@
-//! How a client ends.
+//! How a client ends whose handles go.
 
 use bandog_conformance::wrap::Delayed;
+use bandog_core::{Clock, Memory};
+use bandog_sync::Client;
 use tokio::time;
 
 use crate::kit::{client, held, memory, ms};
@@ -17,4 +19,47 @@ async fn the_last_handle_goes_while_a_release_is_on_its_way() {
     drop(guard);
     time::sleep(ms(100)).await;
     assert_eq!(held(&store).await, [""; 0]);
+}
+
+/// A guard keeps its client alive: a hold is renewed although the client was dropped.
+#[tokio::test(start_paused = true)]
+async fn a_guard_outlives_its_client() {
+    let store = memory();
+    let client = client(store.clone());
+    let guard = client.mutex("orders").lock().await.unwrap();
+    drop(client);
+    time::sleep(ms(100_000)).await;
+    assert!(!guard.is_lost());
+    assert_eq!(held(&store).await, ["orders"]);
+    guard.release().await.unwrap();
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+/// With a thread of its own the last handle's drop waits for the release, so that `main` may simply end.
+#[test]
+fn the_last_handles_drop_waits_for_the_release() {
+    let store = Memory::new(Clock::system());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for _ in 0..20 {
+        let client = Client::over(Delayed::new(store.clone(), 1, ms(10), ms(0))).unwrap();
+        let guard = runtime.block_on(client.mutex("orders").lock()).unwrap();
+        drop(client);
+        drop(guard);
+        assert_eq!(runtime.block_on(held(&store)), [""; 0]);
+    }
+}
+
+/// It waits for a tenth of a second at most.
+#[test]
+fn the_last_handles_drop_does_not_wait_for_ever() {
+    use bandog_conformance::wrap::{Stopped, Which};
+    let wire = Stopped::new(Memory::new(Clock::system()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = Client::over(wire.clone()).unwrap();
+    let guard = runtime.block_on(client.mutex("orders").lock()).unwrap();
+    wire.stop(Which::Requests);
+    let start = std::time::Instant::now();
+    drop((client, guard));
+    assert!(start.elapsed() >= ms(90), "{:?}", start.elapsed());
+    assert!(start.elapsed() <= ms(3000), "{:?}", start.elapsed());
 }

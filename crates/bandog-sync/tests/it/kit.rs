@@ -6,8 +6,6 @@ use bandog_core::{Backend, Clock, Error, ErrorKind, Inspect, Key, Memory, Patter
 use bandog_sync::{Client, ClientOptions, Guard};
 use tokio::{task::JoinHandle, time};
 
-pub(crate) const TTL: Duration = Duration::from_secs(30);
-
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }

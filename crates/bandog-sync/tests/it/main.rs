@@ -2,6 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod bad_input;
 mod cancel;
+mod close;
 mod ending;
+mod expiring;
 mod kit;
+mod owner;
+mod panic;
+mod pass_on;
+mod queue;
+mod renew;
+mod runtime;
+mod server_away;
+mod shares;
+mod traps;
+mod types;

@@ -1,0 +1,76 @@
+//! `close()` gives everything back, and nothing works after it.
+
+use bandog_conformance::wrap::{Delayed, Stopped, Which};
+use bandog_core::ErrorKind;
+use futures_util::FutureExt;
+use tokio::time;
+
+use crate::kit::{client, held, kind, memory, ms, soon, waiting};
+
+#[tokio::test(start_paused = true)]
+async fn it_gives_every_guard_back_and_ends_every_wait() {
+    let store = memory();
+    let (ours, theirs) = (client(Delayed::new(store.clone(), 1, ms(5), ms(5))), client(store.clone()));
+    let guards = [ours.mutex("one").lock().await.unwrap(), ours.mutex("two").lock().await.unwrap()];
+    let foreign = theirs.mutex("foreign").lock().await.unwrap();
+    let waiters = [waiting(&ours, "one").await, waiting(&ours, "foreign").await];
+    let lost = guards[0].lost();
+    ours.close().await.unwrap();
+    assert_eq!(held(&store).await, ["foreign"]);
+    for waiter in waiters {
+        assert_eq!(kind(soon(waiter).await.unwrap()), Some(ErrorKind::Closed));
+    }
+    assert!(lost.now_or_never().is_some(), "whoever works under a closed client's lock is told");
+    for guard in guards {
+        assert!(guard.is_lost());
+        assert_eq!(kind(guard.release().await), Some(ErrorKind::Closed));
+    }
+    foreign.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_calls_are_closed() {
+    let client = client(memory());
+    let (mutex, owner) = (client.mutex("orders"), client.owner());
+    let guard = mutex.clone().by(&owner).lock().await.unwrap();
+    client.close().await.unwrap();
+    assert_eq!(kind(mutex.lock().await), Some(ErrorKind::Closed));
+    assert_eq!(kind(mutex.try_lock().await), Some(ErrorKind::Closed));
+    assert_eq!(kind(mutex.try_lock_for(ms(10)).await), Some(ErrorKind::Closed));
+    assert_eq!(kind(mutex.run(async |_| ()).await), Some(ErrorKind::Closed));
+    assert_eq!(kind(mutex.by(&owner).lock().await), Some(ErrorKind::Closed), "re-entry, too");
+    assert_eq!(kind(client.ready().await), Some(ErrorKind::Closed));
+    assert_eq!(kind(client.show("orders").await), Some(ErrorKind::Closed));
+    client.idle().await;
+    client.close().await.unwrap();
+    drop(guard);
+}
+
+/// A grant that was on its way when the client closed is given back, too.
+#[tokio::test(start_paused = true)]
+async fn it_drains_what_is_on_its_way() {
+    let store = memory();
+    let wire = Stopped::new(store.clone());
+    let client = client(wire.clone());
+    wire.stop(Which::Answers);
+    let asking = waiting(&client, "orders").await;
+    wire.until_held(1).await;
+    assert_eq!(held(&store).await, ["orders"]);
+    let closing = tokio::spawn(async move { client.close().await });
+    assert_eq!(kind(asking.await.unwrap()), Some(ErrorKind::Closed));
+    wire.go_on();
+    soon(closing).await.unwrap().unwrap();
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+/// A store that does not answer keeps nobody: it ends after twice the request timeout.
+#[tokio::test(start_paused = true)]
+async fn it_does_not_wait_for_ever() {
+    let wire = Stopped::new(memory());
+    let client = client(wire.clone());
+    let _guard = client.mutex("orders").lock().await.unwrap();
+    wire.stop(Which::Requests);
+    let start = time::Instant::now();
+    client.close().await.unwrap();
+    assert!(start.elapsed() >= ms(5900) && start.elapsed() <= ms(6100), "{:?}", start.elapsed());
+}

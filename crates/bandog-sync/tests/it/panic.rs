@@ -1,0 +1,112 @@
+//! An engine that panics: holds are lost, calls are `Closed`, and nothing hangs.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Bell, Claim, Clock, ErrorKind, Inspect, Key, Leases, Memory, Pattern, Profile, Renewal, Result, Ringer,
+    Row, Step,
+};
+use bandog_sync::Client;
+use tokio::time;
+
+use crate::kit::{kind, ms, paused};
+
+/// A backend that panics when it is asked for anything once it is told to.
+#[derive(Debug, Clone)]
+struct Broken {
+    store: Memory,
+    broken: Arc<AtomicBool>,
+}
+
+impl Broken {
+    fn over(store: Memory) -> Self {
+        Self { store, broken: Arc::default() }
+    }
+
+    fn look(&self) {
+        assert!(!self.broken.load(Relaxed), "broken, as the test wanted");
+    }
+}
+
+#[async_trait]
+impl Leases for Broken {
+    async fn ping(&self) -> Result<()> {
+        self.look();
+        Ok(())
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        self.look();
+        self.store.apply(steps).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.look();
+        self.store.renew(claims).await
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.store.listen(key, ringer).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.store.profile()
+    }
+}
+
+#[async_trait]
+impl Inspect for Broken {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        self.store.list(pattern).await
+    }
+
+    async fn show(&self, key: &Key) -> Result<Row> {
+        self.store.show(key).await
+    }
+}
+
+async fn breaks(client: Client, backend: Broken, other: Client) {
+    let guard = client.mutex("held").lock().await.unwrap();
+    let other = other.mutex("foreign").lock().await.unwrap();
+    let waiter = tokio::spawn({
+        let mutex = client.mutex("foreign");
+        async move { mutex.lock().await }
+    });
+    tokio::task::yield_now().await;
+    client.idle().await;
+    let told = tokio::spawn(guard.lost());
+    backend.broken.store(true, Relaxed);
+    assert_eq!(kind(client.mutex("third").try_lock().await), Some(ErrorKind::Closed));
+    told.await.unwrap();
+    assert!(guard.is_lost());
+    assert_eq!(kind(waiter.await.unwrap()), Some(ErrorKind::Closed));
+    assert_eq!(kind(client.mutex("held").lock().await), Some(ErrorKind::Closed));
+    assert_eq!(kind(client.ready().await), Some(ErrorKind::Closed));
+    assert_eq!(kind(client.show("held").await), Some(ErrorKind::Closed));
+    assert!(matches!(kind(guard.release().await), Some(ErrorKind::Lost | ErrorKind::Closed)));
+    client.idle().await;
+    client.close().await.unwrap();
+    drop(client);
+    drop(other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_the_current_runtime() {
+    let backend = Broken::over(Memory::new(Clock::tokio()));
+    let (ours, theirs) = (paused().over(backend.clone()).unwrap(), paused().over(backend.store.clone()).unwrap());
+    time::timeout(ms(3_600_000), breaks(ours, backend, theirs)).await.expect("nothing hangs");
+}
+
+#[tokio::test]
+async fn on_its_own_thread() {
+    let backend = Broken::over(Memory::new(Clock::system()));
+    let (ours, theirs) = (Client::over(backend.clone()).unwrap(), Client::over(backend.store.clone()).unwrap());
+    time::timeout(Duration::from_secs(20), breaks(ours, backend, theirs)).await.expect("nothing hangs");
+}

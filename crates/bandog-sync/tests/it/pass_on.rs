@@ -1,0 +1,249 @@
+//! Passing a hold on within the process.
+
+use std::num::NonZeroU32;
+
+use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy};
+use bandog_core::{ErrorKind, Fence};
+use bandog_sync::{Client, Mutex};
+use tokio::{task::JoinHandle, time};
+
+use crate::kit::{client, held, key, kind, memory, ms, paused, soon, waiting};
+
+/// Waiters who each take a turn of this length; their fences, in the order of their turns.
+fn turns(mutex: &Mutex, count: usize, each: std::time::Duration) -> Vec<JoinHandle<Fence>> {
+    let turn = |mutex: Mutex| async move {
+        let guard = mutex.lock().await.unwrap();
+        let fence = guard.fence();
+        if !each.is_zero() {
+            time::sleep(each).await;
+        }
+        guard.release().await.unwrap();
+        fence
+    };
+    (0..count).map(|_| tokio::spawn(turn(mutex.clone()))).collect()
+}
+
+async fn fences(turns: Vec<JoinHandle<Fence>>) -> Vec<u64> {
+    let mut fences = Vec::new();
+    for turn in turns {
+        fences.push(soon(turn).await.unwrap().get());
+    }
+    fences
+}
+
+/// The hold goes from one local waiter to the next with the fences of the block that its claim reserved; the store is
+/// asked once and told once.
+#[tokio::test(start_paused = true)]
+async fn one_grant_serves_many_turns_with_the_fences_of_its_block() {
+    let counts = Counting::new(memory());
+    let client = client(counts.clone());
+    let fences = fences(turns(&client.mutex("orders"), 60, ms(0))).await;
+    client.idle().await;
+    assert_eq!(fences, (1..=60).collect::<Vec<_>>());
+    assert_eq!((counts.claims(), counts.passes(), counts.releases()), (1, 0, 1));
+    let guard = client.mutex("orders").lock().await.unwrap();
+    assert_eq!(guard.fence().get(), 65, "the rest of the block is never used");
+}
+
+/// A release that passes its hold on has asked nobody, and is no loss.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_passes_on_asks_nobody() {
+    let counts = Counting::new(memory());
+    let client = client(counts.clone());
+    let guard = client.mutex("orders").lock().await.unwrap();
+    let next = waiting(&client, "orders").await;
+    let calls = counts.calls();
+    guard.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    assert_eq!(counts.calls(), calls);
+    next.release().await.unwrap();
+}
+
+/// After 64 turns a client stands back, and another client that waits gets its turn.
+#[tokio::test(start_paused = true)]
+async fn after_64_turns_it_stands_back() {
+    let store = memory();
+    let counts = Counting::new(store.clone());
+    let (ours, theirs) = (client(counts.clone()), client(store));
+    let guard = ours.mutex("orders").lock().await.unwrap();
+    let other = waiting(&theirs, "orders").await;
+    theirs.idle().await;
+    let turns = turns(&ours.mutex("orders"), 200, ms(0));
+    tokio::task::yield_now().await;
+    guard.release().await.unwrap();
+    let other = soon(other).await.unwrap().unwrap();
+    assert_eq!(other.fence().get(), 65, "they come after the first block");
+    let done = turns.iter().filter(|turn| turn.is_finished()).count();
+    assert!((60..=64).contains(&done), "{done} turns before theirs");
+    other.release().await.unwrap();
+    fences(turns).await;
+}
+
+/// And after 20 ms, when turns take their time.
+#[tokio::test(start_paused = true)]
+async fn after_20_ms_it_stands_back() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store));
+    let guard = ours.mutex("orders").lock().await.unwrap();
+    let other = waiting(&theirs, "orders").await;
+    theirs.idle().await;
+    let turns = turns(&ours.mutex("orders"), 50, ms(6));
+    tokio::task::yield_now().await;
+    let start = time::Instant::now();
+    guard.release().await.unwrap();
+    let other = soon(other).await.unwrap().unwrap();
+    assert!(start.elapsed() >= ms(20) && start.elapsed() <= ms(30), "{:?}", start.elapsed());
+    other.release().await.unwrap();
+    fences(turns).await;
+}
+
+/// When nobody else waits, standing back costs next to nothing.
+#[tokio::test(start_paused = true)]
+async fn nobody_else_waits_so_it_goes_on() {
+    let client = client(memory());
+    let start = time::Instant::now();
+    let all = fences(turns(&client.mutex("orders"), 1000, ms(0))).await;
+    assert!(all.is_sorted());
+    assert!(start.elapsed() <= ms(100), "{:?}", start.elapsed());
+}
+
+/// Other terms need a new hold, which takes the place of the old one in one step: nobody comes between.
+#[tokio::test(start_paused = true)]
+async fn other_terms_exchange_the_hold() {
+    let store = memory();
+    let counts = Counting::new(store.clone());
+    let (ours, theirs) = (client(counts.clone()), client(store));
+    let guard = ours.mutex("orders").lock().await.unwrap();
+    let other = waiting(&theirs, "orders").await;
+    theirs.idle().await;
+    let leased = tokio::spawn({
+        let mutex = ours.mutex("orders").lease(ms(5000));
+        async move { mutex.lock().await }
+    });
+    tokio::task::yield_now().await;
+    guard.release().await.unwrap();
+    let leased = soon(leased).await.unwrap().unwrap();
+    assert_eq!((counts.claims(), counts.passes(), counts.releases()), (1, 1, 0));
+    assert!(!other.is_finished());
+    assert_eq!(leased.fence().get(), 65);
+    assert!(leased.remaining() > ms(4900) && leased.remaining() < ms(5000));
+    leased.release().await.unwrap();
+    drop(soon(other).await.unwrap().unwrap());
+}
+
+/// A fixed lease is exchanged at each turn: everybody has the whole of it.
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_is_fresh_for_everybody() {
+    let counts = Counting::new(memory());
+    let client = client(counts.clone());
+    let mutex = client.mutex("orders").lease(ms(1000));
+    let turns: Vec<_> = (0..3)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move {
+                let guard = mutex.lock().await.unwrap();
+                let remaining = guard.remaining();
+                time::sleep(ms(5)).await;
+                guard.release().await.unwrap();
+                remaining
+            })
+        })
+        .collect();
+    for turn in turns {
+        assert_eq!(soon(turn).await.unwrap(), ms(990));
+    }
+    assert_eq!((counts.claims(), counts.passes()), (1, 2));
+}
+
+/// A hold with less than half of its ttl left is exchanged rather than passed on.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_half_over_is_exchanged() {
+    let wire = Lossy::new(memory());
+    let counts = Counting::new(wire.clone());
+    let client = paused().watchdog(ms(3000)).over(counts.clone()).unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    wire.always(Fate::Refused); // No renewal succeeds.
+    time::sleep(ms(1600)).await;
+    wire.heal();
+    let next = waiting(&client, "orders").await;
+    drop(guard);
+    let next = soon(next).await.unwrap().unwrap();
+    assert_eq!(counts.passes() + counts.claims(), 2);
+    assert!(next.remaining() > ms(2900), "{:?}", next.remaining());
+}
+
+/// With one local turn every user asks the store, and fences leave no gaps.
+#[tokio::test(start_paused = true)]
+async fn with_one_local_turn_everybody_asks_the_store() {
+    let counts = Counting::new(memory());
+    let client = paused().local_turns(NonZeroU32::MIN).over(counts.clone()).unwrap();
+    let fences = fences(turns(&client.mutex("orders"), 20, ms(0))).await;
+    assert_eq!(fences, (1..=20).collect::<Vec<_>>());
+    assert_eq!(counts.claims() + counts.passes(), 20);
+}
+
+/// A hold whose claim may yet be applied again is passed on, and at its end released twice, a request timeout apart.
+#[tokio::test(start_paused = true)]
+async fn an_unsure_hold_is_passed_on_and_released_twice() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let counts = Counting::new(wire.clone());
+    let client = client(counts.clone());
+    client.ready().await.unwrap();
+    wire.next([Fate::Late(ms(2000))]);
+    let turns = turns(&client.mutex("orders"), 3, ms(0));
+    fences(turns).await;
+    assert_eq!(held(&store).await, [""; 0]);
+    time::sleep(ms(2100)).await;
+    assert_eq!(held(&store).await, ["orders"], "the late claim has come");
+    soon(client.idle()).await;
+    assert_eq!(held(&store).await, [""; 0]);
+    assert_eq!(counts.releases(), 2);
+}
+
+/// The same for an unsure exchange.
+#[tokio::test(start_paused = true)]
+async fn an_unsure_exchange_leaves_nothing() {
+    for fate in [Fate::RequestLost, Fate::ReplyLost, Fate::Refused, Fate::Late(ms(500)), Fate::Late(ms(2900))] {
+        for gone in [false, true] {
+            let store = memory();
+            let wire = Lossy::new(store.clone());
+            let ours: Client = client(wire.clone());
+            let guard = ours.mutex("orders").lock().await.unwrap();
+            let next = tokio::spawn({
+                let mutex = ours.mutex("orders").lease(ms(60_000));
+                async move { mutex.lock().await }
+            });
+            tokio::task::yield_now().await;
+            wire.next([fate, Fate::Refused]);
+            guard.release().await.unwrap();
+            if gone {
+                tokio::task::yield_now().await;
+                next.abort();
+            } else {
+                soon(next).await.unwrap().unwrap().release().await.unwrap();
+            }
+            soon(ours.idle()).await;
+            assert_eq!(held(&store).await, [""; 0], "{fate:?}, gone: {gone}");
+        }
+    }
+}
+
+/// A lost hold is not passed on: the next waiter asks the store.
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_is_not_passed_on() {
+    let store = Forgetful::new(memory());
+    let counts = Counting::new(store.clone());
+    let client = client(counts.clone());
+    let guard = client.mutex("orders").lock().await.unwrap();
+    let next = waiting(&client, "orders").await;
+    store.forget(&key("orders")).await.unwrap();
+    let next = soon(next).await.unwrap().unwrap(); // Told at the next renewal, the engine claims anew.
+    assert!(guard.is_lost());
+    assert_eq!((counts.claims(), counts.passes()), (2, 0));
+    assert_eq!(next.fence().get(), 65);
+    assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
+    client.idle().await;
+    assert!(!next.is_lost());
+    assert_eq!(held(&store).await, ["orders"]);
+}

@@ -1,0 +1,106 @@
+//! The local queue.
+
+use bandog_conformance::wrap::{Counting, Stopped, Which};
+use futures_util::{FutureExt, stream::FuturesUnordered};
+use tokio::time;
+
+use crate::kit::{client, held, memory, ms, soon, waiting};
+
+/// Twenty thousand waiters, given up from the last to the first: a search for each would take minutes.
+#[tokio::test]
+async fn many_waiters_dropped_in_reverse() {
+    const MANY: usize = 20_000;
+    let store = bandog_core::Memory::new(bandog_core::Clock::system());
+    let counts = Counting::new(store.clone());
+    let (ours, theirs) =
+        (bandog_sync::Client::over(counts.clone()).unwrap(), bandog_sync::Client::over(store.clone()).unwrap());
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    let mutex = ours.mutex("orders");
+    let mut waiters: Vec<_> = (0..MANY).map(|_| Box::pin(mutex.try_lock_for(ms(600_000)))).collect();
+    for waiter in &mut waiters {
+        assert!(waiter.now_or_never().is_none());
+    }
+    ours.idle().await;
+    let start = std::time::Instant::now();
+    while waiters.pop().is_some() {}
+    ours.idle().await;
+    assert!(start.elapsed() < ms(10_000), "{:?}", start.elapsed());
+    assert!(counts.claims() < 20, "{} claims", counts.claims());
+    guard.release().await.unwrap();
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+/// Those who wait in one client are served in their order.
+#[tokio::test(start_paused = true)]
+async fn waiters_are_served_in_their_order() {
+    let (ours, theirs) = {
+        let store = memory();
+        (client(store.clone()), client(store))
+    };
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let waiters: FuturesUnordered<_> = (0..200)
+        .map(|number| {
+            let (mutex, order) = (ours.mutex("orders"), order.clone());
+            tokio::spawn(async move {
+                let guard = mutex.lock().await.unwrap();
+                order.lock().unwrap().push(number);
+                guard.release().await.unwrap();
+            })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        soon(waiter).await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), (0..200).collect::<Vec<_>>());
+}
+
+/// When the first gives up, the next goes on with its bell and its claim.
+#[tokio::test(start_paused = true)]
+async fn a_first_waiter_that_goes_leaves_the_bell_to_the_next() {
+    let store = memory();
+    let counts = Counting::new(store.clone());
+    let (ours, theirs) = (client(counts.clone()), client(store));
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    let (first, second) = (waiting(&ours, "orders").await, waiting(&ours, "orders").await);
+    ours.idle().await;
+    first.abort();
+    assert!(first.await.is_err());
+    ours.idle().await;
+    assert_eq!((counts.listens(), counts.bells()), (1, 1));
+    let start = time::Instant::now();
+    guard.release().await.unwrap();
+    soon(second).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(start.elapsed(), ms(0), "no bell, so it looked again");
+}
+
+/// A bell that comes when nobody waits any more does not leave the key deaf for those who wait later.
+#[tokio::test(start_paused = true)]
+async fn a_late_bell_leaves_nobody_deaf() {
+    let store = memory();
+    let ear = Stopped::new(store.clone());
+    let (ours, theirs) = (client(ear.clone()), client(store));
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    ear.stop(Which::Listening);
+    let (first, second) = (waiting(&ours, "orders").await, waiting(&ours, "orders").await);
+    ear.until_held(1).await;
+    guard.release().await.unwrap();
+    // Nobody heard, so the first looks again within a second, and passes on to the second.
+    soon(first).await.unwrap().unwrap().release().await.unwrap();
+    let guard = soon(second).await.unwrap().unwrap();
+    ear.go_on(); // It listens now, and nobody waits.
+    ours.idle().await;
+
+    let third = waiting(&ours, "orders").await;
+    guard.release().await.unwrap();
+    let guard = soon(third).await.unwrap().unwrap();
+    // The hold is lost to another client; the next waiter has to hear of its end.
+    let fourth = waiting(&ours, "orders").await;
+    let theirs_waits = waiting(&theirs, "orders").await;
+    drop(guard);
+    let (ours_first, theirs_first) = (soon(fourth), soon(theirs_waits));
+    let (a, b) = tokio::join!(async { drop(ours_first.await) }, async { drop(theirs_first.await) });
+    assert_eq!((a, b), ((), ()));
+}

@@ -1,0 +1,131 @@
+//! The watchdog.
+
+use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy, Stopped, Which};
+use bandog_core::Clock;
+use tokio::time;
+
+use crate::kit::{client, key, memory, ms, paused, waiting};
+
+/// A hold is renewed when a third of its ttl has passed, and all that are due go in one call.
+#[tokio::test(start_paused = true)]
+async fn all_that_is_due_goes_in_one_call_at_a_third_of_the_ttl() {
+    let counts = Counting::new(memory());
+    let client = paused().watchdog(ms(3000)).over(counts.clone()).unwrap();
+    let mut guards = Vec::new();
+    for number in 0..100 {
+        guards.push(client.mutex(number.to_string()).lock().await.unwrap());
+    }
+    let calls = counts.calls();
+    time::sleep(ms(990)).await;
+    assert_eq!(counts.renewals(), 0);
+    time::sleep(ms(20)).await;
+    assert_eq!((counts.renewals(), counts.calls()), (100, calls + 1));
+    time::sleep(ms(9_000)).await;
+    assert_eq!(counts.renewals(), 1000);
+    assert!(guards.iter().all(|guard| !guard.is_lost()));
+}
+
+/// A fixed lease is never renewed.
+#[tokio::test(start_paused = true)]
+async fn a_lease_has_no_watchdog() {
+    let counts = Counting::new(memory());
+    let client = client(counts.clone());
+    let guard = client.mutex("orders").lease(ms(3000)).lock().await.unwrap();
+    guard.lost().await;
+    assert_eq!(counts.renewals(), 0);
+}
+
+/// Renewals may fail for as long as the ttl lasts.
+#[tokio::test(start_paused = true)]
+async fn failures_shorter_than_the_ttl_cost_nothing() {
+    let wire = Lossy::new(memory());
+    let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    for fate in [Fate::Refused, Fate::RequestLost, Fate::ReplyLost] {
+        time::sleep(ms(1005)).await; // Just renewed.
+        wire.always(fate);
+        time::sleep(ms(2400)).await;
+        wire.heal();
+        time::sleep(ms(250)).await;
+        assert!(!guard.is_lost() && guard.remaining() > ms(2500), "{fate:?}: {:?}", guard.remaining());
+    }
+    wire.always(Fate::Refused);
+    time::timeout(ms(3000), guard.lost()).await.unwrap();
+    assert!(wire.lost() > 20, "it goes on trying");
+}
+
+/// One key that is gone does not take the others of its batch with it.
+#[tokio::test(start_paused = true)]
+async fn a_lost_key_is_lost_alone() {
+    let store = Forgetful::new(memory());
+    let client = client(store.clone());
+    let (one, two) = (client.mutex("one").lock().await.unwrap(), client.mutex("two").lock().await.unwrap());
+    store.forget(&key("one")).await.unwrap();
+    time::timeout(ms(10_010), one.lost()).await.unwrap();
+    time::sleep(ms(100_000)).await;
+    assert!(!two.is_lost());
+}
+
+/// After a reconnection all holds are renewed at once, since the store may have forgotten them.
+#[tokio::test(start_paused = true)]
+async fn a_reconnection_makes_all_holds_due() {
+    let store = Forgetful::new(memory());
+    let client = client(store.clone());
+    let (one, two) = (client.mutex("one").lock().await.unwrap(), client.mutex("two").lock().await.unwrap());
+    let lease = client.mutex("lease").lease(ms(20_000)).lock().await.unwrap();
+    store.forget(&key("one")).await.unwrap();
+    store.reconnected();
+    time::timeout(ms(5), one.lost()).await.expect("told at once");
+    assert!(!two.is_lost() && !lease.is_lost());
+}
+
+/// And who waits looks again at once: a ring may have been missed.
+#[tokio::test(start_paused = true)]
+async fn a_reconnection_rings_for_all_waiters() {
+    let store = memory();
+    let deaf = Stopped::new(store.clone());
+    let wire = Forgetful::new(deaf.clone());
+    let (ours, theirs) = (client(wire.clone()), client(store));
+    deaf.stop(Which::Listening);
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    let waiter = waiting(&ours, "orders").await;
+    deaf.until_held(1).await;
+    guard.release().await.unwrap();
+    let start = time::Instant::now();
+    wire.reconnected();
+    drop(waiter.await.unwrap().unwrap());
+    assert_eq!(start.elapsed(), ms(0));
+}
+
+/// The deadline is counted from before the request: a slow answer does not lengthen it.
+#[tokio::test(start_paused = true)]
+async fn the_deadline_counts_from_before_the_request() {
+    let wire = Stopped::new(memory());
+    let client = client(wire.clone());
+    wire.stop(Which::Answers);
+    let asked = Clock::tokio().now();
+    let asking = waiting(&client, "orders").await;
+    time::sleep(ms(2000)).await;
+    wire.go_on();
+    let guard = asking.await.unwrap().unwrap();
+    let end = (Clock::tokio().now() + guard.remaining()).since(asked);
+    assert!(end < ms(30_000) && end >= ms(29_690), "{end:?}");
+}
+
+/// A grant whose answer came after its deadline is used by nobody, and given back.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_too_late_is_not_used() {
+    let store = memory();
+    let wire = Stopped::new(store.clone());
+    let client = client(wire.clone());
+    wire.stop(Which::Answers);
+    let mutex = client.mutex("orders").lease(ms(1000));
+    let asking = tokio::spawn(async move { mutex.lock().await });
+    wire.until_held(1).await;
+    time::sleep(ms(996)).await;
+    assert_eq!(crate::kit::held(&store).await, ["orders"]);
+    wire.go_on();
+    let guard = asking.await.unwrap().unwrap();
+    assert!(!guard.is_lost() && guard.remaining() > ms(900));
+    assert_eq!(guard.fence().get(), 65, "a second claim, with a block of its own");
+}

@@ -1,0 +1,176 @@
+//! A store that does not answer.
+
+use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy, Stopped, Which};
+use bandog_core::ErrorKind;
+use bandog_sync::Client;
+use tokio::time;
+
+use crate::kit::{client, kind, memory, ms, soon, waiting};
+
+/// How long something took, and what kind of error it was.
+async fn timed<T>(call: impl Future<Output = bandog_core::Result<T>>) -> (u128, Option<ErrorKind>) {
+    let start = time::Instant::now();
+    let error = kind(soon(call).await);
+    (start.elapsed().as_millis(), error)
+}
+
+fn about(took: u128, wanted: u128) -> bool {
+    (wanted..=wanted + 2).contains(&took)
+}
+
+/// Nobody waits longer than 5 s for a store's first answer; a wait that is shorter ends with its own time, and a try
+/// after one request timeout.
+#[tokio::test(start_paused = true)]
+async fn the_first_answer_is_awaited_for_five_seconds() {
+    let wire = Lossy::new(memory());
+    wire.always(Fate::Refused);
+    let client = client(wire.clone());
+    let mutex = client.mutex("orders");
+    for (took, error, wanted) in [
+        (timed(mutex.lock()).await, "lock", 5000),
+        (timed(mutex.try_lock()).await, "try_lock", 3000),
+        (timed(mutex.try_lock_for(ms(700))).await, "a short wait", 700),
+        (timed(mutex.try_lock_for(ms(60_000))).await, "a long wait", 5000),
+        (timed(client.ready()).await, "ready", 5000),
+    ]
+    .map(|((took, error), what, wanted)| (took, (what, error), wanted))
+    {
+        assert_eq!(error.1, Some(ErrorKind::Unavailable), "{}", error.0);
+        assert!(about(took, wanted), "{} took {took} ms", error.0);
+    }
+}
+
+/// The same when the store takes everything and answers nothing.
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_is_as_good_as_none() {
+    let wire = Stopped::new(memory());
+    wire.stop(Which::Requests);
+    let client = client(wire.clone());
+    let (took, error) = timed(client.mutex("orders").lock()).await;
+    assert!(about(took, 5000) && error == Some(ErrorKind::Unavailable), "{took} ms, {error:?}");
+    let (took, error) = timed(client.mutex("orders").try_lock()).await;
+    assert!(about(took, 3000) && error == Some(ErrorKind::Unavailable), "{took} ms, {error:?}");
+}
+
+/// After one answer, `lock()` rides out outages of any length.
+#[tokio::test(start_paused = true)]
+async fn after_one_answer_lock_rides_out_outages() {
+    let wire = Lossy::new(memory());
+    let client = client(wire.clone());
+    client.ready().await.unwrap();
+    wire.always(Fate::Refused);
+    let waiter = waiting(&client, "orders").await;
+    time::sleep(ms(3_000_000)).await;
+    assert!(!waiter.is_finished());
+    wire.heal();
+    let start = time::Instant::now();
+    soon(waiter).await.unwrap().unwrap().release().await.unwrap();
+    assert!(start.elapsed() <= ms(300), "{:?}", start.elapsed());
+}
+
+/// A refusal is an answer, and is told at once.
+#[tokio::test(start_paused = true)]
+async fn waits_end_with_none_only_if_the_store_said_busy() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let (ours, theirs) = (client(wire.clone()), client(store));
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    let mutex = ours.mutex("orders");
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    assert!(mutex.try_lock_for(ms(100)).await.unwrap().is_none());
+    wire.always(Fate::Refused);
+    assert_eq!(timed(mutex.try_lock_for(ms(100))).await, (100, Some(ErrorKind::Unavailable)));
+    let (took, error) = timed(mutex.try_lock()).await;
+    assert!(about(took, 3000) && error == Some(ErrorKind::Unavailable), "{took} ms, {error:?}");
+    // A busy that was told in this very call counts, although the store has gone away since.
+    wire.heal();
+    let waiter = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.try_lock_for(ms(10_000)).await }
+    });
+    tokio::task::yield_now().await;
+    ours.idle().await;
+    wire.always(Fate::Refused);
+    assert!(soon(waiter).await.unwrap().unwrap().is_none());
+    drop(guard);
+}
+
+/// Who joins a queue that waits for another client's lock hears of the store in its own time, however short.
+#[tokio::test(start_paused = true)]
+async fn a_short_wait_behind_a_waiter_hears_the_store() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store));
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    let first = waiting(&ours, "orders").await;
+    ours.idle().await;
+    for _ in 0..20 {
+        time::sleep(ms(7)).await;
+        assert!(ours.mutex("orders").try_lock_for(ms(5)).await.unwrap().is_none());
+        assert!(ours.mutex("orders").try_lock().await.unwrap().is_none());
+    }
+    drop((first, guard));
+}
+
+/// Nor is a wait an error that ends while its client's own hold changes hands on a slow wire.
+#[tokio::test(start_paused = true)]
+async fn a_short_wait_behind_our_own_hold_is_no_error() {
+    let client = client(Delayed::new(memory(), 7, ms(20), ms(20)));
+    client.ready().await.unwrap();
+    let busy: Vec<_> = (0..4).map(|_| tokio::spawn(work(client.clone(), 50))).collect();
+    let mut timed_out = 0;
+    while !busy.iter().all(tokio::task::JoinHandle::is_finished) {
+        // The lease differs, so every turn is exchanged at the store.
+        match client.mutex("orders").lease(ms(5000)).try_lock_for(ms(100)).await {
+            Ok(Some(guard)) => drop(guard),
+            Ok(None) => timed_out += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(timed_out > 0);
+}
+
+async fn work(client: Client, turns: u32) {
+    for _ in 0..turns {
+        let guard = client.mutex("orders").lease(ms(60_000)).lock().await.unwrap();
+        time::sleep(ms(30)).await;
+        guard.release().await.unwrap();
+    }
+}
+
+/// `try_lock` of somebody who is next in line is not refused while the hold is exchanged for it.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_is_next_in_line_is_served() {
+    let wire = Stopped::new(memory());
+    let client = client(wire.clone());
+    wire.stop(Which::Answers);
+    let first = waiting(&client, "orders").await;
+    wire.until_held(1).await;
+    let next = tokio::spawn({
+        let mutex = client.mutex("orders").lease(ms(1000)); // Other terms than the claim that is on its way.
+        async move { mutex.try_lock().await }
+    });
+    tokio::task::yield_now().await;
+    first.abort();
+    assert!(first.await.is_err());
+    wire.go_on();
+    assert!(soon(next).await.unwrap().unwrap().is_some(), "nobody else had it");
+}
+
+/// A release while the store is away reports `Unavailable` after its request timeout, and goes on in the background.
+#[tokio::test(start_paused = true)]
+async fn a_release_goes_on_in_the_background() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let counts = Counting::new(wire.clone());
+    let client = client(counts.clone());
+    let guard = client.mutex("orders").lock().await.unwrap();
+    wire.always(Fate::RequestLost);
+    let (took, error) = timed(guard.release()).await;
+    assert_eq!(error, Some(ErrorKind::Unavailable));
+    assert!((3000..3500).contains(&took), "{took} ms");
+    assert_eq!(crate::kit::held(&store).await, ["orders"]);
+    wire.heal();
+    soon(client.idle()).await;
+    assert_eq!(crate::kit::held(&store).await, [""; 0]);
+    assert!(counts.releases() < 60, "{} releases", counts.releases());
+}

@@ -1,0 +1,62 @@
+//! Clients share a lock fairly.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog_conformance::wrap::{Counting, Delayed};
+use tokio::time;
+
+use crate::kit::{client, memory, ms};
+
+/// Two clients with 16 tasks each at one name, over a wire: their shares are within 20 %, and passing on within a
+/// client saves most requests.
+#[tokio::test(start_paused = true)]
+async fn two_clients_with_sixteen_tasks_each() {
+    shares(2, 16, 5).await;
+}
+
+/// Of four, those who stand back draw lots with the others who wait, so their shares differ more: within a half.
+#[tokio::test(start_paused = true)]
+async fn four_clients_with_eight_tasks_each() {
+    shares(4, 8, 2).await;
+}
+
+/// Delays are of several milliseconds, since that is how finely a paused clock tells who comes first.
+async fn shares(clients: u64, tasks: u64, part: u64) {
+    let store = memory();
+    let mut counts = Vec::new();
+    let mut turns = Vec::new();
+    let mut running = Vec::new();
+    for seed in 0..clients {
+        let wire = Counting::new(Delayed::new(store.clone(), seed, ms(8), ms(8)));
+        let (client, mine) = (client(wire.clone()), Arc::new(AtomicU64::new(0)));
+        for _ in 0..tasks {
+            let (mutex, mine) = (client.mutex("orders"), Arc::clone(&mine));
+            running.push(tokio::spawn(async move {
+                loop {
+                    let guard = mutex.lock().await.unwrap();
+                    mine.fetch_add(1, Relaxed);
+                    time::sleep(Duration::from_micros(200)).await;
+                    guard.release().await.unwrap();
+                }
+            }));
+        }
+        counts.push(wire);
+        turns.push(mine);
+    }
+    time::sleep(Duration::from_secs(60)).await;
+    let turns: Vec<_> = turns.iter().map(|turns| turns.load(Relaxed)).collect();
+    let (least, most) = (*turns.iter().min().unwrap(), *turns.iter().max().unwrap());
+    assert!(most - least <= most / part, "{turns:?}");
+    let asked: usize = counts.iter().map(|counts| counts.claims() + counts.passes() + counts.releases()).sum();
+    let all: u64 = turns.iter().sum();
+    assert!(asked as u64 * 3 < all, "{asked} requests for {all} turns");
+    for task in running {
+        task.abort();
+    }
+}

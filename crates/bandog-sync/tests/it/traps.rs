@@ -1,0 +1,257 @@
+//! Traps that were met before the engine was built, one test each.
+//!
+//! The fourth (a client's own bell ends its standing back) is `shares`; of the seventh (a resend inside a backend) and
+//! the eighth (a right that is missing half-way) only the engine's part is here, the rest is the Redis backend's.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use async_trait::async_trait;
+use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy, Stopped, Which};
+use bandog_core::{
+    Answer, Bell, Claim, Clock, ErrorKind, Inspect, Key, Leases, Memory, Pattern, Profile, Renewal, Result, Ringer,
+    Row, Step,
+};
+use bandog_sync::Client;
+use tokio::time;
+
+use crate::kit::{client, held, kind, memory, ms, paused, soon, waiting};
+
+/// 1. To release at the local deadline would give the key away at the instant at which its holder is told: the engine
+///    leaves a lost hold to its guard or its ttl, so that told comes strictly before granted, by the whole margin.
+#[tokio::test(start_paused = true)]
+async fn trap_1_told_strictly_before_granted() {
+    for local in [false, true] {
+        let store = memory();
+        let wire = Stopped::new(store.clone());
+        let (ours, theirs) = (paused().watchdog(ms(3000)).over(wire.clone()).unwrap(), client(store.clone()));
+        let lease = ours.mutex("orders").lease(ms(3000));
+        // A local waiter needs the wire, so there the loss is a lease's end.
+        let guard = if local { lease.lock().await } else { ours.mutex("orders").lock().await }.unwrap();
+        if !local {
+            wire.stop(Which::Requests);
+        }
+        let next = waiting(if local { &ours } else { &theirs }, "orders").await;
+        let lost = guard.lost();
+        let told = tokio::spawn(async move {
+            lost.await;
+            Clock::tokio().now()
+        });
+        let next = soon(next).await.unwrap().unwrap();
+        let granted = Clock::tokio().now();
+        let ahead = granted.since(told.await.unwrap());
+        assert!(ahead >= ms(29), "local: {local}, told only {ahead:?} before");
+        drop((guard, next));
+    }
+}
+
+/// 2. Ambiguity belongs to the claim, not to its last try: the first try is applied late, the second surely not, and
+///    then the call is dropped.
+#[tokio::test(start_paused = true)]
+async fn trap_2_ambiguity_belongs_to_the_claim() {
+    for late in [1, 100, 1000, 2900] {
+        let store = memory();
+        let wire = Lossy::new(store.clone());
+        let client = client(wire.clone());
+        client.ready().await.unwrap();
+        wire.next([Fate::Late(ms(late)), Fate::Refused]);
+        wire.always(Fate::Refused);
+        let asking = waiting(&client, "orders").await;
+        while wire.pending() > 0 {
+            time::sleep(ms(1)).await;
+        }
+        asking.abort();
+        assert!(asking.await.is_err());
+        wire.heal();
+        soon(client.idle()).await;
+        assert_eq!(held(&store).await, [""; 0], "late by {late} ms");
+    }
+}
+
+/// 3. A release must not overtake a claim that is still on its way: cancel at any moment over a slow wire.
+#[tokio::test(start_paused = true)]
+async fn trap_3_no_release_overtakes_its_claim() {
+    for cancel_at in 0..80 {
+        let store = memory();
+        let client = client(Delayed::new(store.clone(), cancel_at, ms(30), ms(30)));
+        let asked = time::timeout(ms(cancel_at), client.mutex("orders").lock()).await;
+        drop(asked);
+        client.idle().await;
+        assert_eq!(held(&store).await, [""; 0], "cancelled after {cancel_at} ms");
+    }
+}
+
+/// 5. A late renewal must not extend a deadline that has passed: who was told of a loss stays told.
+#[tokio::test(start_paused = true)]
+async fn trap_5_a_late_renewal_never_unloses() {
+    let store = memory();
+    let wire = Stopped::new(store.clone());
+    let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    wire.stop(Which::Answers);
+    wire.until_held(1).await; // The store has renewed it, and nobody knows.
+    let lost = guard.lost();
+    lost.clone().await;
+    assert!(guard.is_lost());
+    wire.go_on();
+    client.idle().await;
+    assert!(guard.is_lost() && guard.remaining().is_zero());
+    assert_eq!(held(&store).await, ["orders"], "the store still thinks so");
+    assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
+    client.idle().await;
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+/// 6. The reaper must not give up by age what may yet be applied: the store stands still for longer than the ttl, and
+///    applies the claim at the very end.
+#[tokio::test(start_paused = true)]
+async fn trap_6_the_reaper_does_not_give_up_by_age() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let client = client(wire.clone());
+    client.ready().await.unwrap();
+    wire.next([Fate::Late(ms(40_000))]);
+    wire.always(Fate::RequestLost);
+    let asking = waiting(&client, "orders").await;
+    client.mutex("other").try_lock().await.unwrap_err();
+    asking.abort();
+    assert!(asking.await.is_err());
+    time::sleep(ms(36_900)).await;
+    wire.heal();
+    soon(client.idle()).await;
+    time::sleep(ms(200)).await;
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+/// 6. A repeated release that finds nothing to free is no loss when an earlier one may have done it.
+#[tokio::test(start_paused = true)]
+async fn trap_6_a_repeated_release_is_no_loss() {
+    let wire = Lossy::new(memory());
+    let client = client(wire.clone());
+    for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused] {
+        let guard = client.mutex("orders").lock().await.unwrap();
+        wire.next([fate, fate, fate]);
+        guard.release().await.unwrap();
+    }
+}
+
+/// 6. But the first release that finds nothing to free tells of a loss, even if the claim's first answer was lost.
+#[tokio::test(start_paused = true)]
+async fn trap_6_a_first_release_tells_of_a_loss() {
+    for fates in [&[][..], &[Fate::ReplyLost], &[Fate::RequestLost]] {
+        let store = bandog_conformance::wrap::Forgetful::new(memory());
+        let wire = Lossy::new(store.clone());
+        let client = client(wire.clone());
+        client.ready().await.unwrap();
+        wire.next(fates.iter().copied());
+        let guard = client.mutex("orders").lock().await.unwrap();
+        store.forget(&crate::kit::key("orders")).await.unwrap();
+        assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost), "{fates:?}");
+    }
+}
+
+/// 6. A handle that is dropped on the engine's own thread does not wait for the engine.
+#[test]
+fn trap_6_the_engine_does_not_wait_for_itself() {
+    let backend = Keeper::new();
+    let client = Client::over(backend.clone()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mutex = client.mutex("orders");
+    *backend.kept.lock().unwrap() = Some(client);
+    let mut asking = Box::pin(async move { mutex.try_lock().await });
+    // The only handles left are this call's and the backend's own.
+    drop(runtime.block_on(async { futures_util::poll!(&mut asking) }));
+    drop(asking);
+    let took = || *backend.took.lock().unwrap_or_else(PoisonError::into_inner);
+    bandog_testkit::eventually(ms(10_000), || took().is_some());
+    assert!(took().is_some_and(|took| took < ms(90)), "it waited {:?}", took());
+}
+
+/// A backend that keeps a handle of its own client, and drops it when it is asked for something.
+#[derive(Debug, Clone)]
+struct Keeper {
+    store: Memory,
+    kept: Arc<Mutex<Option<Client>>>,
+    took: Arc<Mutex<Option<std::time::Duration>>>,
+}
+
+impl Keeper {
+    fn new() -> Self {
+        Self { store: Memory::new(Clock::system()), kept: Arc::default(), took: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl Leases for Keeper {
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        time::sleep(ms(50)).await; // By now the caller's handle has gone.
+        if let Some(client) = self.kept.lock().unwrap().take() {
+            let start = Instant::now();
+            drop(client);
+            *self.took.lock().unwrap() = Some(start.elapsed());
+        }
+        self.store.apply(steps).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.store.renew(claims).await
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.store.listen(key, ringer).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.store.profile()
+    }
+}
+
+#[async_trait]
+impl Inspect for Keeper {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        self.store.list(pattern).await
+    }
+
+    async fn show(&self, key: &Key) -> Result<Row> {
+        self.store.show(key).await
+    }
+}
+
+/// 7. A backend that says "surely not applied" is asked again by the engine, in order, and nobody sees it.
+#[tokio::test(start_paused = true)]
+async fn trap_7_what_was_not_applied_is_asked_again() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let counts = Counting::new(wire.clone());
+    let client = client(counts.clone());
+    wire.next([Fate::Refused]);
+    let guard = client.mutex("orders").lock().await.unwrap();
+    wire.next([Fate::Refused]);
+    guard.release().await.unwrap();
+    assert_eq!((counts.claims(), counts.releases()), (2, 2));
+    assert_eq!(held(&store).await, [""; 0]);
+    client.idle().await;
+    assert_eq!(counts.releases(), 2, "nothing was ambiguous, so nothing is repeated");
+}
+
+/// 9. A finished task's handle keeps its output alive, and so a guard in it.
+#[tokio::test(start_paused = true)]
+async fn trap_9_a_finished_tasks_handle_keeps_its_guard() {
+    let store = memory();
+    let client = client(store.clone());
+    let task = waiting(&client, "orders").await;
+    while !task.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    time::sleep(ms(100_000)).await;
+    assert_eq!(held(&store).await, ["orders"], "renewed, since its guard lives");
+    drop(task);
+    client.idle().await;
+    assert_eq!(held(&store).await, [""; 0]);
+}

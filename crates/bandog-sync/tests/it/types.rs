@@ -1,0 +1,50 @@
+//! What may cross tasks and threads.
+
+use bandog_sync::{Client, ClientOptions, Expiring, Guard, Lost, Mutex, Owner};
+
+use crate::kit::{client, memory};
+
+fn shared<T: Send + Sync + 'static>() {}
+fn lasting<T: Clone + Send + 'static>() {}
+fn send<T: Send>(value: T) -> T {
+    value
+}
+
+#[test]
+fn handles_guards_and_what_tells_of_their_end() {
+    shared::<Guard>();
+    shared::<Mutex>();
+    shared::<Client>();
+    shared::<Owner>();
+    shared::<ClientOptions>();
+    lasting::<Lost>();
+    lasting::<Expiring>();
+    lasting::<Mutex>();
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_future_may_be_spawned() {
+    let client = client(memory());
+    let mutex = client.mutex("orders");
+    tokio::spawn(async move {
+        let guard = send(mutex.lock()).await.unwrap();
+        assert!(send(mutex.try_lock()).await.unwrap().is_none());
+        assert!(send(mutex.try_lock_for(std::time::Duration::from_secs(1))).await.unwrap().is_none());
+        let lost = tokio::spawn(guard.lost());
+        send(guard.release()).await.unwrap();
+        lost.abort();
+        let mut local = String::from("or");
+        let ran = send(mutex.run(async |guard| {
+            tokio::task::yield_now().await;
+            local.push_str("ders");
+            guard.key().as_str() == local
+        }));
+        assert!(ran.await.unwrap());
+        send(client.ready()).await.unwrap();
+        send(client.show("orders")).await.unwrap();
+        send(client.idle()).await;
+        send(client.close()).await.unwrap();
+    })
+    .await
+    .unwrap();
+}
