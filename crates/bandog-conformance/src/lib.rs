@@ -10,6 +10,8 @@
 //! [`wrap`] has backends that count, delay, lose and hold calls, and [`Census`] counts from outside who believes to
 //! hold a lock; other tests may use both.
 
+#![expect(clippy::future_not_send, reason = "a law stays on the thread of its test")]
+
 mod census;
 mod child;
 mod kit;

@@ -19,7 +19,7 @@ pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
     let clients = [world.over(wire(1)), world.over(wire(2))];
     let census = Census::default();
     let task = |seed: u64| {
-        let (client, census) = (clients[usize::from(seed % 2 == 0)].clone(), census.clone());
+        let (client, census) = (clients[usize::from(seed.is_multiple_of(2))].clone(), census.clone());
         tokio::spawn(async move { some_calls(&client, &census, seed, ROUNDS).await })
     };
     let tasks: Vec<_> = (0..TASKS).map(task).collect();

@@ -117,7 +117,7 @@ pub async fn no_connection_leak<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let cycle = async |number: u32| {
         let guard = take(&a, NAME).await?;
-        let waiting = if number % 10 == 0 { Some(waiter(&b).await) } else { None };
+        let waiting = if number.is_multiple_of(10) { Some(waiter(&b).await) } else { None };
         guard.release().await?;
         match waiting {
             Some(waiting) => served(waiting, PATIENCE).await?.release().await,
