@@ -118,6 +118,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 82, faults, server_restart }
         $crate::one_law! { $test $world, 83, faults, ambiguous_acquire }
         $crate::one_law! { $test $world, 83, faults, ambiguous_acquire_on_the_wire }
+        $crate::one_law! { $test $world, 83, faults, ambiguous_acquire_while_it_stands_still }
         $crate::one_law! { $test $world, 84, faults, ambiguous_release }
         $crate::one_law! { $test $world, 85, faults, broken_connection }
         $crate::one_law! { $test $world, 86, faults, no_connection_leak }

@@ -78,6 +78,29 @@ pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
     Ok(())
 }
 
+/// Law 83 for a store that stands still past the request timeout with a claim before its door, and then grants it
+/// although nobody waits any more.
+pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law {
+    let client = world.client();
+    take(&client, NAME).await?.release().await?;
+    world.stand_still(true).await?;
+    let mutex = client.mutex(NAME);
+    let tried = within(PATIENCE, "a try", mutex.try_lock()).await;
+    assert_eq!(kind(tried), Some(ErrorKind::Unavailable));
+    world.stand_still(false).await?;
+    let guard = within(PATIENCE, "a lock after a standstill", mutex.lock()).await?;
+    guard.release().await?;
+    nothing_left(world, &[&client]).await;
+
+    let guard = take(&client, NAME).await?;
+    world.stand_still(true).await?;
+    assert_eq!(kind(within(PATIENCE, "a release", guard.release()).await), Some(ErrorKind::Unavailable));
+    world.stand_still(false).await?;
+    nothing_left(world, &[&client]).await;
+    assert!(is_free(&client, NAME).await?);
+    Ok(())
+}
+
 /// Law 84: a release whose answer is lost is asked again, and reports what it did: the lock is free.
 pub async fn ambiguous_release<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());

@@ -108,7 +108,7 @@ impl World for OnSqlite {
     async fn restart_empty(&self) -> Can {
         for ending in ["", "-wal", "-shm", "-bell"] {
             let path = format!("{}{ending}", self.path().display());
-            assert!(fs::remove_file(&path).is_ok() || ending != "", "{path}");
+            assert!(fs::remove_file(&path).is_ok() || !ending.is_empty(), "{path}");
         }
         Ok(())
     }
