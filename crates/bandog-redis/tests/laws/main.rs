@@ -111,7 +111,9 @@ impl World for OnRedis {
     }
 
     async fn jump(&self) -> Can {
-        Err(Unkept::Cannot("a test cannot move the machine's clock, and nothing in a client reads it"))
+        Err(Unkept::Cannot(
+            "a test cannot move the machine's clock; a test of bandog-sync sees that no client reads it",
+        ))
     }
 
     fn address(&self) -> Can<String> {

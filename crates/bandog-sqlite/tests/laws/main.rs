@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf, sync::Mutex, time::Duration};
 
 use async_trait::async_trait;
 use bandog_conformance::{Can, Unkept, World, conformance};
@@ -18,6 +18,8 @@ const NO_WIRE: Unkept = Unkept::Cannot("there is no wire to a file");
 
 struct OnSqlite {
     dir: TempDir,
+    /// A writer that does not end: all others stand still meanwhile.
+    writer: Mutex<Option<Connection>>,
 }
 
 impl OnSqlite {
@@ -39,7 +41,8 @@ impl World for OnSqlite {
     type Backend = Sqlite;
 
     async fn start() -> Self {
-        Self { dir: tempfile::Builder::new().prefix("bandog-laws-").tempdir().unwrap() }
+        let dir = tempfile::Builder::new().prefix("bandog-laws-").tempdir().unwrap();
+        Self { dir, writer: Mutex::default() }
     }
 
     fn backend(&self) -> Sqlite {
@@ -121,8 +124,11 @@ impl World for OnSqlite {
         Err(NO_WIRE)
     }
 
-    async fn stand_still(&self, _: bool) -> Can {
-        Err(Unkept::Cannot("no server stands between it and its clients"))
+    async fn stand_still(&self, on: bool) -> Can {
+        let writer = on.then(|| self.look());
+        writer.iter().for_each(|writer| writer.execute_batch("begin exclusive").unwrap());
+        *self.writer.lock().unwrap() = writer;
+        Ok(())
     }
 
     /// Files of this store that this process has open.
@@ -133,7 +139,7 @@ impl World for OnSqlite {
     }
 
     async fn jump(&self) -> Can {
-        Err(Unkept::Cannot("a test cannot move the machine's clock; leases end by its boot clock"))
+        Err(Unkept::Cannot("a test cannot move the machine's clock; its unit tests (boots) hand it one that jumps"))
     }
 
     fn address(&self) -> Can<String> {

@@ -18,3 +18,4 @@ mod server_away;
 mod shares;
 mod traps;
 mod types;
+mod wall_clock;

@@ -1,0 +1,31 @@
+//! Law 47, as far as a test may go that must not move the machine's clock: no client over memory or Redis reads it.
+//! (SQLite's fences do; its own tests hand it a clock that jumps.)
+
+use std::{fs, path::Path};
+
+#[test]
+fn no_client_reads_the_wall_clock() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for name in ["bandog-core", "bandog-sync", "bandog-redis"] {
+        let files = sources(&crates.join(name).join("src"));
+        assert!(!files.is_empty(), "{name} has no sources");
+        for (path, text) in files {
+            for word in ["SystemTime", "UNIX_EPOCH", "ClockId::Realtime"] {
+                assert!(!text.contains(word), "{path} reads the wall clock: {word}");
+            }
+        }
+    }
+}
+
+fn sources(folder: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push((path.display().to_string(), fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
