@@ -332,6 +332,35 @@ async fn calls_that_wait_for_the_connection_go_out_in_their_order() {
     }
 }
 
+#[tokio::test]
+async fn a_call_that_finds_the_connection_ready_does_not_overtake_those_who_waited_for_it() {
+    let server = RedisServer::start();
+    let redis = Arc::new(backend(&server));
+    let mut epoch = redis.profile().epoch;
+    let late = tokio::spawn({
+        let redis = redis.clone();
+        async move {
+            epoch.changed().await.unwrap();
+            take(&redis, &claim("k")).await
+        }
+    });
+    // One task each: between any two of them the late one may run.
+    let call = |step: Step| {
+        tokio::spawn({
+            let redis = redis.clone();
+            async move { redis.apply(&[step]).await.remove(0) }
+        })
+    };
+    let claims: Vec<_> = (0..20).map(|_| claim("k")).collect();
+    let waiting: Vec<_> =
+        claims.iter().flat_map(|one| [call(Step::Claim(one.clone())), call(Step::Release(one.clone()))]).collect();
+    for (number, answer) in waiting.into_iter().enumerate() {
+        let answer = format!("{:?}", answer.await.unwrap().unwrap());
+        assert!(answer.contains(["Granted", "Freed"][number % 2]), "{number} {answer}");
+    }
+    granted(late.await.unwrap().unwrap());
+}
+
 #[test]
 fn a_backend_survives_the_runtime_that_dialled() {
     let server = RedisServer::start();

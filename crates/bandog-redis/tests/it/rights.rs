@@ -37,7 +37,8 @@ async fn these_rights_are_enough() {
     fences(&redis, &first).await;
     assert_eq!(renew(&redis, &first).await.unwrap(), Renewal::Extended { valid_for: first.ttl });
     granted(pass(&redis, &first, &second).await.unwrap());
-    assert!(!redis.listen(&second.key, crate::help::ringer().0).await.unwrap().is_silent());
+    let bell = redis.listen(&second.key, crate::help::ringer().0).await.unwrap();
+    assert!(!bell.is_silent());
     assert!(matches!(release(&redis, &second).await.unwrap(), Released::Freed { others: Some(0) }));
 }
 
