@@ -45,7 +45,7 @@ impl Engine {
             Stage::Asking(_) | Stage::Resting => self.enqueue(want),
             Stage::Idle => self.enqueue_and_ask(want),
             // The store may not be asked again before its time is up.
-            Stage::Waiting(_) if want.patience.ends_within(RECHECK) => self.enqueue_and_ask(want),
+            Stage::Waiting(_) if want.patience.ends_within(RECHECK * 2) => self.enqueue_and_ask(want),
             Stage::Waiting(_) => self.enqueue(want),
         }
     }

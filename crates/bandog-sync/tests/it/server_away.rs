@@ -111,6 +111,23 @@ async fn a_short_wait_behind_a_waiter_hears_the_store() {
     drop((first, guard));
 }
 
+/// Nor does a wait of about the time after which a waiter looks again, over a slow wire.
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_a_second_behind_a_waiter_hears_the_store() {
+    let store = memory();
+    let (ours, theirs) = (client(Delayed::new(store.clone(), 3, ms(100), ms(100))), client(store));
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    let first = waiting(&ours, "orders").await;
+    ours.idle().await;
+    for number in 0..200 {
+        assert!(ours.mutex("orders").try_lock().await.unwrap().is_none());
+        // The store has just been asked, so it will not be for another while.
+        time::sleep(ms(1)).await;
+        assert!(ours.mutex("orders").try_lock_for(ms(900 + number * 2)).await.unwrap().is_none());
+    }
+    drop((first, guard));
+}
+
 /// Nor is a wait an error that ends while its client's own hold changes hands on a slow wire.
 #[tokio::test(start_paused = true)]
 async fn a_short_wait_behind_our_own_hold_is_no_error() {
