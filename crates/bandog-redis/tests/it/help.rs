@@ -97,7 +97,7 @@ pub(crate) fn ends(fences: &Fences) -> (Fence, Fence) {
 }
 
 /// A ringer, and how often it was rung.
-pub(crate) fn ringer() -> (Ringer, impl Fn() -> usize + Clone + Send) {
+pub(crate) fn ringer() -> (Ringer, impl Fn() -> usize + Clone + Send + Sync) {
     let count = Arc::new(AtomicUsize::new(0));
     let rung = count.clone();
     (Ringer::new(move || _ = rung.fetch_add(1, Ordering::SeqCst)), move || count.load(Ordering::SeqCst))
