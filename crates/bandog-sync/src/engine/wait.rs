@@ -308,6 +308,7 @@ impl Engine {
                 slot.ear = Ear::Deaf;
                 if error.kind() == ErrorKind::Denied {
                     tracing::warn!(%key, %error, "cannot listen for releases; looking again every second");
+                    slot.ear = Ear::Armed(Bell::silent()); // It is not asked for again while somebody waits.
                 }
             }
         }

@@ -5,6 +5,7 @@
 mod bad_input;
 mod cancel;
 mod close;
+mod deaf;
 mod ending;
 mod expiring;
 mod kit;

@@ -1,0 +1,74 @@
+//! Stores that nobody may listen to, or that never ring.
+
+use async_trait::async_trait;
+use bandog_conformance::wrap::Counting;
+use bandog_core::{
+    Answer, Bell, Claim, Error, ErrorKind, Inspect, Key, Leases, Memory, Pattern, Profile, Renewal, Result, Ringer,
+    Row, Step,
+};
+use tokio::time;
+
+use crate::kit::{client, memory, ms, soon, waiting};
+
+/// A backend without a bell.
+#[derive(Debug, Clone)]
+struct Deaf {
+    store: Memory,
+    denied: bool,
+}
+
+#[async_trait]
+impl Leases for Deaf {
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        self.store.apply(steps).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.store.renew(claims).await
+    }
+
+    async fn listen(&self, key: &Key, _: Ringer) -> Result<Bell> {
+        match self.denied {
+            true => Err(Error::new(ErrorKind::Denied, "nobody may listen").during("listen").at(key)),
+            false => Ok(Bell::silent()),
+        }
+    }
+
+    fn profile(&self) -> Profile {
+        self.store.profile()
+    }
+}
+
+#[async_trait]
+impl Inspect for Deaf {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        self.store.list(pattern).await
+    }
+
+    async fn show(&self, key: &Key) -> Result<Row> {
+        self.store.show(key).await
+    }
+}
+
+/// Who cannot hear looks again within a second, and does not ask for a bell again and again.
+#[tokio::test(start_paused = true)]
+async fn who_cannot_hear_looks_again() {
+    for denied in [false, true] {
+        let store = memory();
+        let counts = Counting::new(Deaf { store: store.clone(), denied });
+        let (ours, theirs) = (client(counts.clone()), client(store));
+        let guard = theirs.mutex("orders").lock().await.unwrap();
+        let waiter = waiting(&ours, "orders").await;
+        time::sleep(ms(60_000)).await;
+        assert_eq!(counts.listens(), 1, "denied: {denied}");
+        assert!((58..=122).contains(&counts.claims()), "{} claims in a minute", counts.claims());
+        let start = time::Instant::now();
+        guard.release().await.unwrap();
+        drop(soon(waiter).await.unwrap().unwrap());
+        assert!(start.elapsed() <= ms(1001), "{:?}", start.elapsed());
+    }
+}
