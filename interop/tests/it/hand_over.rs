@@ -6,7 +6,7 @@ use bandog_testkit::eventually;
 
 use crate::{
     java::SOON,
-    rig::{PROMPT, Rig, TTL, median, show},
+    rig::{PROMPT, Rig, TTL, connect, median, show},
 };
 
 const TURNS: usize = 40;
@@ -53,12 +53,14 @@ async fn waiters_of_both_sides_are_all_served() {
     let rig = Rig::start(TTL).await;
     let guard = rig.ours.mutex("orders").lock().await.expect("granted");
     let theirs: Vec<_> = ["a", "b", "c"].map(|thread| (thread, rig.java.tell(thread, &["lock", "orders"]))).into();
-    let ours: Vec<_> = (0..3).map(|_| rig.ours.mutex("orders")).collect();
+    // A client apart, which has to ask the server too.
+    let other = connect(&rig.server, TTL).await;
+    let ours: Vec<_> = (0..3).map(|_| other.mutex("orders")).collect();
     let ours = ours.into_iter().map(|mutex| {
         tokio::spawn(async move { mutex.lock().await.expect("granted").release().await.expect("released") })
     });
     let ours: Vec<_> = ours.collect();
-    eventually(SOON, || rig.listeners("orders") == 1);
+    eventually(SOON, || rig.listeners("orders") == 2);
 
     let start = Instant::now();
     guard.release().await.expect("released");
