@@ -16,7 +16,7 @@ use crate::kit::{held, memory, ms, paused, soon};
 
 /// Tries in one world.
 const CALLS: usize = 50;
-const WORLDS: u64 = 120;
+const WORLDS: u64 = 60;
 
 /// Thousands of calls of every kind, each dropped after some of its polls or at some moment, by two clients with
 /// delays: at the end nothing is owed, nothing is held, and no two ever believed in the same lock.
@@ -45,14 +45,16 @@ async fn one_world(seed: u64, rate: f64) {
         wire.at_random(random.u64(..), rate, Duration::from_secs(2));
         wire
     });
-    // Leases of some hundred milliseconds end while their guards live, too.
-    let made = |wire: &Wire| paused().watchdog(ms(400)).over(wire.clone()).unwrap();
+    // Short holds end while their guards live; long ones are still there at the end, if nobody gives them back.
+    let short = seed.is_multiple_of(2);
+    let (ttl, lease) = if short { (ms(400), ms(150)) } else { (ms(100_000), ms(50_000)) };
+    let made = |wire: &Wire| paused().watchdog(ttl).over(wire.clone()).unwrap();
     let clients = [made(&wires[0]), made(&wires[1])];
     let census = Census::default();
     let tasks: Vec<_> = (0..4)
         .map(|number| {
             let (client, census) = (clients[number % 2].clone(), census.clone());
-            tokio::spawn(calls(client, census, random.fork()))
+            tokio::spawn(calls(client, census, lease, random.fork()))
         })
         .collect();
     for task in tasks {
@@ -66,11 +68,11 @@ async fn one_world(seed: u64, rate: f64) {
     assert!(census.entered() > 0);
 }
 
-async fn calls(client: Client, census: Census, mut random: fastrand::Rng) {
+async fn calls(client: Client, census: Census, lease: Duration, mut random: fastrand::Rng) {
     let owner = client.owner();
     for _ in 0..CALLS {
         let mutex = client.mutex(if random.bool() { "one" } else { "two" });
-        let mutex = if random.u8(..4) == 0 { mutex.lease(ms(150)) } else { mutex };
+        let mutex = if random.u8(..4) == 0 { mutex.lease(lease) } else { mutex };
         let mutex = if random.u8(..4) == 0 { mutex.by(&owner) } else { mutex };
         let call = call(&mutex, &census, random.fork());
         match random.u8(..3) {
