@@ -5,7 +5,13 @@ use std::{process, time::Duration};
 use bandog::{MAX_TTL, MIN_TTL};
 use clap::{Parser, Subcommand, error::ErrorKind};
 
-use crate::{demo, exec, exit_code::ExitCode, fault::Fault, lock, ls, show};
+use crate::{
+    demo, exec,
+    exit_code::ExitCode,
+    fault::Fault,
+    lock::{self, heir},
+    ls, show,
+};
 
 /// Runs programs under locks that hold across processes and machines.
 ///
@@ -37,6 +43,8 @@ pub(crate) enum Command {
     Demo(demo::Args),
     #[command(name = exec::NAME, hide = true)]
     Exec(exec::Args),
+    #[command(name = heir::NAME, hide = true)]
+    Heir(heir::Args),
     #[command(name = demo::REPLICA, hide = true)]
     Replica,
 }
@@ -49,6 +57,7 @@ impl Command {
             Self::Ls(args) => ls::run(&args),
             Self::Demo(args) => demo::run(&args),
             Self::Exec(args) => Err(exec::run(&args)),
+            Self::Heir(args) => heir::run(&args),
             Self::Replica => demo::run_replica(),
         }
     }
@@ -65,6 +74,10 @@ pub(crate) fn read() -> Result<Command, Fault> {
             // A reader that has gone, as `head` does, has read enough.
             let _ = error.print();
             process::exit(0)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            process::exit(ExitCode::Usage.number().into())
         }
         _ => Err(Fault::new(ExitCode::Usage, plain(&error))),
     }

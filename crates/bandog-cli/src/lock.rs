@@ -3,6 +3,7 @@
 mod acquire;
 mod family;
 mod grace;
+pub(crate) mod heir;
 mod tree;
 mod watch;
 
@@ -69,7 +70,7 @@ WINCH, CONT go to CMD, which decides. Without a terminal CMD gets a process grou
 signalled.
 
 The lock ends with CMD itself, not with what CMD leaves running in the background. If bandog is killed outright, CMD \
-is killed with it, but not what CMD had started: let a script's last command be an `exec`.
+is killed with it, and so is what CMD has started, if it still has BANDOG_NAME and BANDOG_FENCE in its environment.
 
 Examples:
   bandog lock deploy -- ./deploy.sh --prod
@@ -123,7 +124,9 @@ impl Run<'_> {
             Err(error) => return Err(self.store.fault(&error)),
         };
         let mut family = Family::start(self.child(&guard))?;
-        match watch(&guard, &mut family, &mut self.signals, self.grace).await {
+        let ended = watch(&guard, &mut family, &mut self.signals, self.grace).await;
+        family.disband();
+        match ended {
             Ended::ByItself(code) => self.give_back(guard, code).await,
             Ended::ForTheLock { danger, survivors } => {
                 // It is lost or will be at once; a store that does answer may give it to the next.
@@ -134,10 +137,9 @@ impl Run<'_> {
     }
 
     fn child(&self, guard: &Guard) -> Child<'_> {
-        let mut variables =
-            vec![("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", guard.fence().get().to_string())];
-        variables.extend(self.store.for_child().map(|url| (store::VARIABLE, url)));
-        Child { command: &self.args.command, variables, own_group: !self.on_terminal }
+        let fence = guard.fence().get().to_string();
+        let marks = [("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", fence)];
+        Child { command: &self.args.command, marks, url: self.store.for_child(), own_group: !self.on_terminal }
     }
 
     async fn give_back(&mut self, guard: Guard, code: ExitCode) -> Result<ExitCode, Fault> {
@@ -169,7 +171,9 @@ impl Run<'_> {
         let store = store.shown();
         Fault::new(
             ExitCode::Busy,
-            format!("somebody else holds {name:?} in {store}\n  `bandog show` tells who; a longer --wait may help"),
+            format!(
+                "somebody else holds {name:?} in {store}\n  `bandog show {name:?}` tells who; a longer --wait may help"
+            ),
         )
     }
 

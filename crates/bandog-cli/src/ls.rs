@@ -36,6 +36,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let client = store.connect().await?;
         client.list(Pattern::new(&args.pattern)).await.map_err(|error| store.fault(&error))
     })?;
-    store.announce("looking at");
     row::print(&rows, args.format, &store.shown())
 }

@@ -31,7 +31,7 @@ struct Object<'a> {
 
 /// Prints locks on standard output.
 pub(crate) fn print(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
-    let printed = if format.json { json(rows, store) } else { table(rows) };
+    let printed = if format.json { json(rows, store) } else { table(rows, store) };
     match printed {
         // A reader that has gone, as `head` does, has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Fault::system("cannot print", error)),
@@ -57,15 +57,19 @@ fn json(rows: &[Row], store: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints a table.
-fn table(rows: &[Row]) -> io::Result<()> {
+/// Prints which store it is and a table.
+fn table(rows: &[Row], store: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "in {store}")?;
+    if rows.is_empty() {
+        return writeln!(out, "no lock is held");
+    }
     let lines: Vec<[String; 4]> = rows.iter().map(cells).collect();
     let heads = ["NAME", "OWNER", "FENCE", "ENDS IN"];
     let widths: [usize; 4] = std::array::from_fn(|at| {
         let widest = lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
         widest.max(heads[at].len())
     });
-    let mut out = io::stdout().lock();
     for line in [heads.map(String::from)].iter().chain(&lines) {
         let [name, owner, fence, ttl] = line;
         let [names, owners, fences, _] = widths;

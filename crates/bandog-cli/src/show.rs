@@ -36,7 +36,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let client = store.connect().await?;
         client.show(&args.name).await.map_err(|error| store.fault(&error))
     })?;
-    store.announce("looking at");
     let rows = [row];
     row::print(&rows, args.format, &store.shown())
 }

@@ -90,9 +90,11 @@ impl Store {
         Fault::of(error, &format!("{} ({origin})", self.shown()))
     }
 
-    /// Says which store is used, where somebody sits and reads.
+    /// Says which store is used, where somebody sits and reads; and to everybody, if it protects from nobody.
     pub(crate) fn announce(&self, what: &str) {
-        if stderr().is_terminal() {
+        if self.url.starts_with("memory:") {
+            say(&format!("{what} {}, which no other process can see: this lock keeps nobody out", self.shown()));
+        } else if stderr().is_terminal() {
             say(&format!("{what} {}", self.shown()));
         }
     }

@@ -5,11 +5,14 @@ use std::{ffi::OsString, io, os::unix::process::CommandExt, time::Duration};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, wait};
 use tokio::time::{Instant, sleep};
 
-use super::tree::{self, Process};
-use crate::{exec, exit_code::ExitCode, fault::Fault, signals::Caught};
+use super::{
+    heir::Heir,
+    tree::{self, Process},
+};
+use crate::{exec, exit_code::ExitCode, fault::Fault, signals::Caught, store};
 
 /// How long the killed may take to die. Only what hangs in the kernel, or belongs to another user, takes longer.
-const BURIAL: Duration = Duration::from_secs(5);
+pub(super) const BURIAL: Duration = Duration::from_secs(5);
 
 /// Between two looks at who is left.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -17,7 +20,10 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// What to start.
 pub(super) struct Child<'a> {
     pub(super) command: &'a [OsString],
-    pub(super) variables: Vec<(&'static str, String)>,
+    /// What tells its family from any other.
+    pub(super) marks: [(&'static str, String); 2],
+    /// The store's URL, for its environment.
+    pub(super) url: Option<String>,
     /// Whether it gets a process group of its own; on a terminal that would put it into the background.
     pub(super) own_group: bool,
 }
@@ -28,24 +34,31 @@ pub(super) struct Family {
     child: Pid,
     own_group: bool,
     ended: Option<ExitCode>,
-    /// Children that this process had before: it may have been a shell that became bandog.
+    /// Children that are not the child's: the heir, and those of a shell that became bandog.
     strangers: Vec<Process>,
+    heir: Heir,
 }
 
 impl Family {
-    /// Starts the child. It dies when the calling thread does.
+    /// Starts the child. It dies when the calling thread does, and what it has started then dies by its heir.
     pub(super) fn start(child: Child<'_>) -> Result<Self, Fault> {
         set_child_subreaper(Some(getpid())).map_err(|error| Fault::system("cannot adopt orphans", error))?;
+        let heir = Heir::appoint(&child.marks).map_err(|error| Fault::system("cannot start the heir", error))?;
         let strangers = tree::children();
         let mut step = exec::step(child.command);
-        step.envs(child.variables);
+        step.envs(child.marks).envs(child.url.map(|url| (store::VARIABLE, url)));
         if child.own_group {
             step.process_group(0);
         }
         let started = step.spawn().and_then(|child| i32::try_from(child.id()).map_err(io::Error::other));
         let pid = started.map_err(|error| Fault::system("cannot start the command", error))?;
         let pid = Pid::from_raw(pid).ok_or_else(|| Fault::system("cannot start the command", "it has no number"))?;
-        Ok(Self { child: pid, own_group: child.own_group, ended: None, strangers })
+        Ok(Self { child: pid, own_group: child.own_group, ended: None, strangers, heir })
+    }
+
+    /// Lets go of whoever the child has left behind.
+    pub(super) fn disband(self) {
+        self.heir.dismiss();
     }
 
     /// Collects whoever has ended, orphans too. The child's exit code, once it is among them.

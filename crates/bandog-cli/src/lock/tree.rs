@@ -60,7 +60,7 @@ impl Process {
 /// The children that this process has now.
 pub(super) fn children() -> Vec<Process> {
     let us = us();
-    all().into_iter().filter(|process| process.parent == us).collect()
+    all().filter(|process| process.parent == us).collect()
 }
 
 /// All living descendants of this process, but for the strangers and what is theirs.
@@ -86,10 +86,14 @@ pub(super) fn descendants(strangers: &[Process]) -> Vec<Process> {
     found
 }
 
-fn all() -> Vec<Process> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.filter_map(Process::read).collect()
+/// Every process that has not ended.
+pub(super) fn living() -> impl Iterator<Item = Process> {
+    all().filter(|process| !process.dead)
+}
+
+fn all() -> impl Iterator<Item = Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter_map(Process::read)
 }
 
 fn us() -> i32 {

@@ -1,7 +1,7 @@
 //! The child at work, and its end when the lock is in danger.
 
 use bandog::{Clock, Guard, backend::Moment};
-use tokio::time::sleep;
+use tokio::time::{interval, sleep};
 
 use super::{family::Family, grace::Grace, tree::Process};
 use crate::{exit_code::ExitCode, signals::Signals};
@@ -30,16 +30,23 @@ pub(super) enum Danger {
 /// Watches the child and the lock until one of them ends, and sees to it that the child does not outlive the lock.
 pub(super) async fn watch(guard: &Guard, family: &mut Family, signals: &mut Signals, grace: Grace) -> Ended {
     let mut deadline = Deadline::of(guard);
+    let mut look = interval(grace.look);
     let mut expiring = guard.expiring(grace.warning());
     loop {
         tokio::select! { biased;
+            () = &mut expiring => break,
             caught = signals.next() => match caught.is_child().then(|| family.reap()) {
                 Some(Some(code)) => return Ended::ByItself(code),
                 Some(None) => {}
                 None => family.forward(caught),
             },
-            () = &mut expiring => break,
-            () = sleep(grace.look) => deadline.look(guard),
+            _ = look.tick() => {
+                deadline.look(guard);
+                // Whoever started us may have blocked the signal that tells of a child.
+                if let Some(code) = family.reap() {
+                    return Ended::ByItself(code);
+                }
+            }
         }
     }
     if let Some(code) = family.reap() {

@@ -29,15 +29,15 @@ impl Place {
 
     /// `bandog` with these arguments, without a terminal and with nothing of the tester's own settings.
     pub(crate) fn bandog(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("setsid");
-        command.arg(env!("CARGO_BIN_EXE_bandog")).args(args);
-        self.at_home(&mut command);
-        command
+        self.command(&[&["setsid", env!("CARGO_BIN_EXE_bandog")], args].concat())
     }
 
-    /// Sets directory and variables.
-    pub(crate) fn at_home(&self, command: &mut Command) {
+    /// A command in this place, whose signals do what they do by default, however the tests were started.
+    pub(crate) fn command(&self, line: &[&str]) -> Command {
+        let mut command = Command::new("env");
+        command.arg("--default-signal").args(line);
         command.env_remove("BANDOG_URL").env("XDG_STATE_HOME", self.path("state")).current_dir(self.dir.path());
+        command
     }
 
     /// `bandog` at work.

@@ -35,12 +35,39 @@ fn the_child_gets_the_directory_the_variables_and_the_arguments_as_they_are() {
 #[test]
 fn the_child_dies_with_a_bandog_that_is_killed() {
     let place = Place::new();
-    let mut bandog = place.start(&Place::lock("x", &[], "echo $$; trap '' TERM INT HUP; while :; do sleep 0.05; done"));
+    let mut bandog =
+        place.start(&Place::lock("x", &[], "echo $$; trap '' TERM INT HUP; for n in $(seq 1000); do sleep 0.02; done"));
     let child: u32 = bandog.stdout_line("", SOON).parse().unwrap();
     assert!(is_alive(child));
     bandog.kill();
     eventually(SOON, || !is_alive(child));
     bandog.wait(SOON);
+}
+
+#[test]
+fn what_the_child_has_started_dies_too_with_a_bandog_that_is_killed() {
+    let place = Place::new();
+    let script = r#"
+        work='echo $$ > $0; trap "" TERM INT HUP; n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); sleep 0.02; done'
+        setsid sh -c "$work" left &
+        (setsid sh -c "$work" orphan &)
+        sh -c "$work" below
+        true"#;
+    let mut bandog = place.start(&Place::lock("a name = \"x\"", &[], script));
+    let pids = ["left", "orphan", "below"].map(|name| place.pid(name));
+    bandog.kill();
+    eventually(SOON, || !pids.iter().any(|pid| is_alive(*pid)));
+    bandog.wait(SOON);
+}
+
+#[test]
+fn nobody_is_left_when_bandog_has_ended() {
+    let place = Place::new();
+    let mut bandog = place.start(&Place::lock("x", &[], "cat /proc/$PPID/task/*/children"));
+    ends(&mut bandog, 0);
+    let pids: Vec<u32> = bandog.stdout().iter().flat_map(|line| line.split(' ')).flat_map(str::parse).collect();
+    assert_eq!(pids.len(), 2, "the child and the heir");
+    eventually(SOON, || !pids.iter().any(|pid| is_alive(*pid)));
 }
 
 #[test]
@@ -84,10 +111,7 @@ fn children_from_before_bandog_are_not_its_own() {
         "sleep 1000 >&- 2>&- & echo $! > before; exec {} lock x --lease 500ms -- sleep 1000",
         env!("CARGO_BIN_EXE_bandog")
     );
-    let mut command = Command::new("setsid");
-    command.args(["sh", "-c", &script]);
-    place.at_home(&mut command);
-    let mut bandog = Process::spawn(&command);
+    let mut bandog = Process::spawn(&place.command(&["setsid", "sh", "-c", &script]));
     ends(&mut bandog, 76);
     let before = place.pid("before");
     assert!(is_alive(before));

@@ -53,10 +53,13 @@ fn people_get_tables() {
     for args in [&["show", "x"][..], &["ls"]] {
         let ran = place.run(args);
         let lines: Vec<&str> = ran.stdout.lines().collect();
-        assert!(lines[0].starts_with("NAME  OWNER"), "{ran:?}");
-        assert!(lines[1].starts_with("x ") && lines[1].contains(&fence) && lines[1].contains("59m"), "{ran:?}");
-        assert_eq!((ran.code, lines.len(), ran.stderr.as_str()), (0, 2, ""));
+        assert!(lines[0].ends_with("state/bandog/locks.db"), "{ran:?}");
+        assert!(lines[1].starts_with("NAME  OWNER"), "{ran:?}");
+        assert!(lines[2].starts_with("x ") && lines[2].contains(&fence) && lines[2].contains("59m"), "{ran:?}");
+        assert_eq!((ran.code, lines.len(), ran.stderr.as_str()), (0, 3, ""));
     }
+    let none = place.run(&["ls", "z*"]);
+    assert!(none.code == 0 && none.stdout.contains("no lock is held"), "{none:?}");
     let free = place.run(&["show", "y"]);
     assert!(free.stdout.contains("free"), "{free:?}");
 }
@@ -64,9 +67,6 @@ fn people_get_tables() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let place = Place::new();
-    let script = format!("{} ls | exec true", env!("CARGO_BIN_EXE_bandog"));
-    let mut command = std::process::Command::new("bash");
-    command.args(["-c", &format!("set -o pipefail; {script}")]);
-    place.at_home(&mut command);
-    crate::help::Ran::from(command).told(0, &[]);
+    let script = format!("set -o pipefail; {} ls | exec true", env!("CARGO_BIN_EXE_bandog"));
+    crate::help::Ran::from(place.command(&["bash", "-c", &script])).told(0, &[]);
 }

@@ -1,5 +1,3 @@
-use std::process::Command;
-
 use bandog_testkit::{Process, Signal, eventually, process::state};
 
 use crate::help::{Place, SOON, ends};
@@ -94,10 +92,7 @@ fn what_was_ignored_stays_ignored() {
     let place = Place::new();
     let bandog = env!("CARGO_BIN_EXE_bandog");
     let script = format!("trap '' HUP; exec {bandog} lock x -- sh -c 'echo ready; read word; exit 0'");
-    let mut command = Command::new("setsid");
-    command.args(["sh", "-c", &script]);
-    place.at_home(&mut command);
-    let mut bandog = Process::spawn(&command);
+    let mut bandog = Process::spawn(&place.command(&["setsid", "sh", "-c", &script]));
     bandog.stdout_line("ready", SOON);
     assert!(!is_catching(bandog.pid(), Signal::HUP) && is_catching(bandog.pid(), Signal::TERM));
     bandog.signal(Signal::HUP);

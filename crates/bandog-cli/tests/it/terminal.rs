@@ -1,17 +1,13 @@
 //! On a terminal: `script` gives the command one.
 
-use std::process::Command;
-
 use bandog_testkit::{Process, Signal, eventually, process::send};
 
 use crate::help::{Place, SOON};
 
 /// `bandog` on a terminal of its own, whose keys are this process's standard input.
 fn on_terminal(place: &Place, line: &str) -> Process {
-    let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--flush", "--command", line, "/dev/null"]);
-    place.at_home(&mut command);
-    Process::spawn(&command)
+    let script = ["script", "--quiet", "--return", "--flush", "--command", line, "/dev/null"];
+    Process::spawn(&place.command(&script))
 }
 
 fn bandog(rest: &str) -> String {

@@ -9,7 +9,7 @@ use crate::help::{Place, SOON, dead, ends};
 /// A child that obeys nobody, a descendant that left its group, and one that was orphaned: each writes down its pid,
 /// and `a` with its fence into the log, for ever.
 const STUBBORN: &str = r#"
-    work='echo $$ > $0; trap "echo told >> told" TERM; while :; do echo a $BANDOG_FENCE >> log; sleep 0.005; done'
+    work='echo $$ > $0; trap "echo told >> told" TERM; n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); echo a $BANDOG_FENCE >> log; sleep 0.005; done'
     setsid sh -c "$work" left &
     (sh -c "$work" orphan &)
     exec sh -c "$work" child
@@ -92,9 +92,9 @@ fn a_server_that_came_back_empty_ends_the_command() {
 #[test]
 fn a_lock_that_was_forced_ends_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());
-    let url = format!("{}?watchdog=2s", redis.url());
-    let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
-    let mut bandog = place.start(&Place::lock("x", &["--url", &url], script));
+    let url = format!("{}?watchdog=4s", redis.url());
+    let script = "trap 'sleep 0.3; echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut bandog = place.start(&Place::lock("x", &["--url", &url, "--kill-after", "2s"], script));
     bandog.stdout_line("ready", SOON);
     redis.cmd(&["DEL", "x"]);
     bandog.stdout_line("told", SOON);
