@@ -10,6 +10,8 @@ use crate::{leases::Redis, names::Token, refusal};
 
 /// So many names are looked through at a time.
 const PAGE: usize = 512;
+/// So many fields of a hash are looked at; a lock has one, or one for each of its readers.
+const FIELDS: usize = 16;
 
 #[async_trait]
 impl Inspect for Redis {
@@ -57,7 +59,7 @@ impl Redis {
             Some(Value::ServerError(error)) => Err(refusal::refused(error)),
             Some(Value::Array(parts)) if parts.len() == 2 => {
                 let cursor = text(&parts[0]).ok_or_else(|| refusal::nonsense(&parts[0]))?;
-                Ok((cursor, texts(&parts[1])))
+                Ok((cursor, list(&parts[1]).iter().filter_map(text).collect()))
             }
             Some(_) | None => Err(refusal::nonsense(&Value::Array(replies))),
         }
@@ -90,7 +92,8 @@ impl Redis {
 
 /// The three questions of which [`row`] reads the answers.
 fn look(pipe: &mut Pipeline, name: &str) {
-    pipe.cmd("HGETALL").arg(name);
+    // Some fields are enough, and any hash of somebody else may have millions.
+    pipe.cmd("HSCAN").arg(name).arg(0).arg("COUNT").arg(FIELDS);
     pipe.cmd("PTTL").arg(name);
     pipe.cmd("GET").arg(Token(name).to_string());
 }
@@ -101,7 +104,10 @@ fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerError> {
     {
         return Err(error.clone());
     }
-    let fields = replies.first().map(texts).unwrap_or_default();
+    let fields = match replies.first() {
+        Some(Value::Array(parts)) if parts.len() == 2 => list(&parts[1]),
+        Some(_) | None => &[],
+    };
     let left = match replies.get(1) {
         Some(Value::Int(left)) => *left,
         Some(_) | None => -2,
@@ -110,7 +116,8 @@ fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerError> {
     if fields.is_empty() || left == -2 {
         return Ok(None);
     }
-    let owner = fields.iter().step_by(2).find(|field| is_owner(field)).or(fields.first());
+    let names: Vec<String> = fields.iter().step_by(2).filter_map(text).collect();
+    let owner = names.iter().find(|name| is_owner(name)).or(names.first());
     let ours = owner.is_some_and(|owner| ClientId::made(owner));
     let token = replies.get(2).filter(|_| ours).and_then(text).and_then(|token| token.parse().ok());
     Ok(Some(Row {
@@ -165,14 +172,10 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The texts of a list, or the keys and values of a map in turn.
-fn texts(value: &Value) -> Vec<String> {
+fn list(value: &Value) -> &[Value] {
     match value {
-        Value::Array(values) | Value::Set(values) => values.iter().filter_map(text).collect(),
-        Value::Map(pairs) => {
-            pairs.iter().filter_map(|(key, value)| Some([text(key)?, text(value)?])).flatten().collect()
-        }
-        _ => Vec::new(),
+        Value::Array(values) => values,
+        _ => &[],
     }
 }
 

@@ -13,6 +13,9 @@ use crate::{bell::Bells, link::Link, names::Channel, options::RedisOptions, refu
 /// So many keys are renewed by one call of the script: more would keep the server from others for too long.
 const RENEWALS: usize = 512;
 
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
 /// Leases on one Redis server.
 ///
 /// - The server's clock ends a lease, at its ttl in whole milliseconds, rounded up.
@@ -30,7 +33,7 @@ const RENEWALS: usize = 512;
 /// # Rights
 /// A user needs the keys and the channel above, and the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL` instead of both),
 /// `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and `UNSUBSCRIBE`, and
-/// `SELECT` for another database than 0; to look at locks also `HGETALL`, and `SCAN` to list them. Without `PUBLISH`
+/// `SELECT` for another database than 0; to look at locks also `HSCAN`, and `SCAN` to list them. Without `PUBLISH`
 /// or `SUBSCRIBE` locks work all the same, and waiters poll.
 ///
 /// # Connections
@@ -50,7 +53,7 @@ impl Redis {
     /// A backend for this server. It does no I/O.
     ///
     /// # Errors
-    /// `Misused` for a timeout of zero.
+    /// `Misused` for a timeout that is not between 1 ms and a day.
     ///
     /// ```
     /// use bandog_redis::{Redis, RedisOptions};
@@ -58,8 +61,8 @@ impl Redis {
     /// # Ok::<(), bandog_core::Error>(())
     /// ```
     pub fn new(options: RedisOptions) -> Result<Self> {
-        if options.timeout.is_zero() {
-            return Err(Error::misused("the timeout is 0; it takes more than that"));
+        if !(SHORTEST..=LONGEST).contains(&options.timeout) {
+            return Err(Error::misused(format!("the timeout is {:?}; it takes 1 ms to 1 day", options.timeout)));
         }
         let (store, timeout, bells) = (options.store(), options.timeout, Bells::new(options.clone()));
         Ok(Self { store, timeout, link: Link::new(options), bells })

@@ -56,7 +56,7 @@ impl RedisOptions {
         })
     }
 
-    /// How long one request may take; 3 s unless set.
+    /// How long one request may take, from 1 ms to a day; 3 s unless set.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }

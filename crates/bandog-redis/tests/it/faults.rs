@@ -12,7 +12,7 @@ use std::{
 };
 
 use bandog_core::{Error, ErrorKind, Leases, Released, Renewal, Step};
-use bandog_redis::Redis;
+use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RedisServer, Wire, eventually_async};
 use futures_util::future::join_all;
 
@@ -391,6 +391,10 @@ async fn a_backend_does_nothing_until_it_is_asked_and_shows_no_secret() {
     let text = format!("{redis:?}");
     assert!(text.contains("127.0.0.1:1") && !text.contains("secret") && !text.contains("user"), "{text}");
     assert_eq!(*redis.profile().epoch.borrow(), 0);
+    for wrong in [Duration::ZERO, Duration::MAX] {
+        let options = RedisOptions::from_url("redis://h").unwrap().timeout(wrong);
+        assert_eq!(Redis::new(options).unwrap_err().kind(), ErrorKind::Misused);
+    }
 }
 
 async fn break_and_wait(server: &RedisServer, redis: &Redis) {

@@ -39,6 +39,20 @@ async fn show_tells_javas_hold_without_a_fence() {
 }
 
 #[tokio::test]
+async fn show_tells_of_a_hold_whatever_its_owner_is() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let key = Key::new("k").unwrap();
+    server.cmd(&["EVAL", "return redis.call('hset', KEYS[1], '\\255', 'x')", "1", "k"]);
+    assert_eq!(redis.show(&key).await.unwrap(), Row { held: true, ..Row::free(&key) });
+    // A read lock of Redisson has its mode beside the owners.
+    server.cmd(&["DEL", "k"]);
+    server.cmd(&["HSET", "k", "mode", "read", JAVA, "1"]);
+    assert_eq!(redis.show(&key).await.unwrap().owner.as_deref(), Some(JAVA));
+    assert_eq!(listed(&redis, "*").await, ["k"]);
+}
+
+#[tokio::test]
 async fn show_refuses_what_is_no_lock() {
     let server = RedisServer::start();
     server.cmd(&["SET", "k", "text"]);
@@ -59,6 +73,7 @@ async fn list_finds_every_lock_and_nothing_else() {
     server.cmd(&["HSET", "java", JAVA, "1"]);
     server.cmd(&["HSET", "no-lock", "field", "value"]);
     server.cmd(&["RPUSH", "list", "x"]);
+    server.cmd(&["EVAL", "for i = 1, 100000 do redis.call('hset', 'huge', i, i) end", "0"]);
     names.push("java".into());
     names.sort();
     assert_eq!(listed(&redis, "*").await, names);
@@ -83,7 +98,7 @@ async fn list_leaves_out_what_this_user_may_not_see() {
     server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~mine:*", "~redisson_lock_token:{mine:*", "+@all"]);
     let url = format!("redis://u:p@{}", server.addr());
     assert_eq!(listed(&at(&url), "*").await, ["mine:a", "mine:b"]);
-    server.cmd(&["ACL", "SETUSER", "u", "-hgetall"]);
+    server.cmd(&["ACL", "SETUSER", "u", "-hscan"]);
     let error = at(&url).list(&Pattern::all()).await.unwrap_err();
     assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("list")));
 }
