@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy};
+use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy, Stopped, Which};
 use bandog_core::{ErrorKind, Fence};
 use bandog_sync::{Client, Mutex};
 use tokio::{task::JoinHandle, time};
@@ -155,21 +155,26 @@ async fn a_fixed_lease_is_fresh_for_everybody() {
     assert_eq!((counts.claims(), counts.passes()), (1, 2));
 }
 
-/// A hold with less than half of its ttl left is exchanged rather than passed on.
+/// A hold with less than half of its ttl left is exchanged rather than passed on: here its grant took long to be told.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_half_over_is_exchanged() {
-    let wire = Lossy::new(memory());
-    let counts = Counting::new(wire.clone());
-    let client = paused().watchdog(ms(3000)).over(counts.clone()).unwrap();
-    let guard = client.mutex("orders").lock().await.unwrap();
-    wire.always(Fate::Refused); // No renewal succeeds.
-    time::sleep(ms(1600)).await;
-    wire.heal();
-    let next = waiting(&client, "orders").await;
-    drop(guard);
-    let next = soon(next).await.unwrap().unwrap();
-    assert_eq!(counts.passes() + counts.claims(), 2);
-    assert!(next.remaining() > ms(2900), "{:?}", next.remaining());
+    for (answered_after, exchanges) in [(1200, 0), (1800, 1)] {
+        let lossy = Lossy::new(memory());
+        let wire = Stopped::new(lossy.clone());
+        let counts = Counting::new(wire.clone());
+        let client = paused().watchdog(ms(3000)).over(counts.clone()).unwrap();
+        lossy.next([Fate::Well; 3]);
+        lossy.always(Fate::Refused); // No renewal succeeds.
+        wire.stop(Which::Answers);
+        let (first, next) = (waiting(&client, "orders").await, waiting(&client, "orders").await);
+        time::sleep(ms(answered_after)).await;
+        wire.go_on();
+        drop(soon(first).await.unwrap().unwrap());
+        let next = soon(next).await.unwrap().unwrap();
+        assert_eq!((counts.claims(), counts.passes()), (1, exchanges), "answered after {answered_after} ms");
+        let left = if exchanges > 0 { 2970 } else { 2970 - answered_after };
+        assert_eq!(next.remaining(), ms(left));
+    }
 }
 
 /// With one local turn every user asks the store, and fences leave no gaps.
