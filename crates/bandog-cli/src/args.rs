@@ -27,12 +27,12 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  bandog lock deploy -- ./deploy.sh              one deployment at a time
-  bandog lock nightly --wait 0s -- ./report.sh   or not at all, if somebody else does it (exit code 75)
-  export BANDOG_URL=redis://cache.example        the same locks from every machine
-  bandog show deploy                             who holds it
-  bandog ls 'order-*'                            which locks are held
-  bandog demo                                    see what goes wrong without a lock, and right with one";
+  bandog lock deploy -- ./deploy.sh               one deployment at a time
+  bandog lock nightly --wait 0s -- ./report.sh    or not at all, if another does it
+  export BANDOG_URL=redis://cache.example         the same locks on every machine
+  bandog show deploy                              who holds it
+  bandog ls 'order-*'                             which locks are held
+  bandog demo                                     what goes wrong without a lock";
 
 /// One command and its arguments.
 #[derive(Debug, Subcommand)]

@@ -60,23 +60,31 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 Exit codes:
-  CMD's own, 128 + N when signal N ended it, 126 when it cannot be run, 127 when it is not found
-  64  wrong name, duration, URL or command line     75  somebody else has held the lock for all of --wait
-  69  the store does not answer                     76  lost while CMD ran, or CMD ended because it was about to be
-  71  the machine refused a process                 77  the store refuses: password, right, key of another type
+       CMD's own; 128 + N when signal N ended it
+  126  CMD cannot be run
+  127  CMD is not found
+   64  the command line, a name, a duration or the URL is wrong
+   69  the store does not answer
+   71  the machine refused a process
+   75  somebody else has held the lock for all of --wait
+   76  the lock was lost while CMD ran, or CMD was ended because it was about to be
+   77  the store refuses: password, missing right, key of another type
 
-Signals: TERM, INT, HUP and QUIT leave the queue while bandog waits (exit code 128 + N); later they and USR1, USR2, \
-WINCH, CONT go to CMD, which decides. Without a terminal CMD gets a process group of its own, and the group is \
-signalled.
+Signals:
+  While bandog waits, TERM, INT, HUP and QUIT leave the queue (exit code 128 + N).
+  Later these and USR1, USR2, WINCH and CONT are handed on to CMD, which decides.
+  Without a terminal CMD gets a process group of its own, which is signalled whole.
 
-The lock ends with CMD itself, not with what CMD leaves running in the background. If bandog is killed outright, CMD \
-is killed with it, and so is what CMD has started, if it still has BANDOG_NAME and BANDOG_FENCE in its environment.
+What ends with what:
+  The lock ends with CMD itself, not with what CMD leaves running in the background.
+  If bandog is killed outright, CMD is killed too, and so is what CMD has started,
+  if it still has BANDOG_NAME and BANDOG_FENCE in its environment.
 
 Examples:
   bandog lock deploy -- ./deploy.sh --prod
-  bandog lock nightly --wait 0s -- ./report.sh       not at all, if somebody else does it
-  bandog lock migrate --wait 10m -- sh -c 'run-migrations --fence \"$BANDOG_FENCE\"'
-  bandog lock import --lease 1h -- ./import.sh       for at most one hour
+  bandog lock nightly --wait 0s -- ./report.sh    or not at all, if another does it
+  bandog lock import --lease 1h -- ./import.sh    for one hour at most
+  bandog lock migrate --wait 10m -- sh -c './migrate --fence \"$BANDOG_FENCE\"'
   BANDOG_URL=redis://app:secret@cache.example bandog lock orders -- ./sweep";
 
 /// Runs the command under the lock. What is wrong with the arguments is told before any I/O.

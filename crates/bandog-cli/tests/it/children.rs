@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_testkit::{Process, eventually, is_alive};
+use bandog_testkit::{Process, Signal, eventually, is_alive, process::send};
 
 use crate::help::{Place, SOON, dead, ends};
 
@@ -38,6 +38,10 @@ fn the_child_dies_with_a_bandog_that_is_killed() {
     let mut bandog =
         place.start(&Place::lock("x", &[], "echo $$; trap '' TERM INT HUP; for n in $(seq 1000); do sleep 0.02; done"));
     let child: u32 = bandog.stdout_line("", SOON).parse().unwrap();
+    // The heir dies with it, as when everything named bandog is killed; the child has the kernel's word.
+    let heir = children_of(bandog.pid()).into_iter().find(|pid| *pid != child).unwrap();
+    send(heir, Signal::KILL);
+    eventually(SOON, || !is_alive(heir));
     assert!(is_alive(child));
     bandog.kill();
     eventually(SOON, || !is_alive(child));
@@ -63,10 +67,12 @@ fn what_the_child_has_started_dies_too_with_a_bandog_that_is_killed() {
 #[test]
 fn nobody_is_left_when_bandog_has_ended() {
     let place = Place::new();
-    let mut bandog = place.start(&Place::lock("x", &[], "cat /proc/$PPID/task/*/children"));
-    ends(&mut bandog, 0);
-    let pids: Vec<u32> = bandog.stdout().iter().flat_map(|line| line.split(' ')).flat_map(str::parse).collect();
+    let mut bandog = place.start(&Place::lock("x", &[], "echo in; read word; exit 0"));
+    bandog.stdout_line("in", SOON);
+    let pids = children_of(bandog.pid());
     assert_eq!(pids.len(), 2, "the child and the heir");
+    bandog.close_stdin();
+    ends(&mut bandog, 0);
     eventually(SOON, || !pids.iter().any(|pid| is_alive(*pid)));
 }
 
@@ -86,7 +92,7 @@ fn the_lock_ends_with_the_child_and_not_with_what_it_leaves_behind() {
     let left = place.pid("left");
     assert!(is_alive(left));
     assert_eq!(place.show("x", &[])["held"], false);
-    bandog_testkit::process::send(left, bandog_testkit::Signal::KILL);
+    send(left, Signal::KILL);
 }
 
 #[test]
@@ -115,7 +121,7 @@ fn children_from_before_bandog_are_not_its_own() {
     ends(&mut bandog, 76);
     let before = place.pid("before");
     assert!(is_alive(before));
-    bandog_testkit::process::send(before, bandog_testkit::Signal::KILL);
+    send(before, Signal::KILL);
 }
 
 #[test]
@@ -134,4 +140,11 @@ fn a_command_may_run_for_many_ttls() {
     bandog.close_stdin();
     ends(&mut bandog, 0);
     dead(&[bandog.pid()]);
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).unwrap();
+    let of = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).unwrap();
+    let lines: Vec<String> = threads.map(Result::unwrap).map(of).collect();
+    lines.iter().flat_map(|line| line.split_whitespace()).map(|pid| pid.parse().unwrap()).collect()
 }

@@ -35,6 +35,14 @@ fn durations_out_of_bounds_are_told_with_the_bounds() {
 }
 
 #[test]
+fn the_ttl_is_what_was_said_last() {
+    let ttl = |url: &str| ConnectOptions::parse(url).unwrap().ttl().as_secs();
+    assert_eq!((ttl("memory:"), ttl("memory:?watchdog=10s")), (30, 10));
+    let options = ConnectOptions::parse("memory:?watchdog=10s").unwrap();
+    assert_eq!(options.watchdog(std::time::Duration::from_secs(5)).ttl().as_secs(), 5);
+}
+
+#[test]
 fn durations_set_by_hand_have_the_same_bounds() {
     let options = ConnectOptions::parse("memory:").unwrap();
     let error = options.clone().watchdog(std::time::Duration::ZERO).connect_lazy().unwrap_err();
