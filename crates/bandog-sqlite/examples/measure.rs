@@ -154,19 +154,17 @@ async fn wait(path: &Path, name: &str) {
         let rung = rung.clone();
         Ringer::new(move || rung.notify_one())
     };
-    let done = Key::new("done").unwrap();
     let _bell = store.listen(&Key::new(name).unwrap(), ringer).await.unwrap();
-    loop {
+    let done = Key::new("done").unwrap();
+    while !bandog_core::Inspect::show(&store, &done).await.unwrap().held {
         let ours = claim(name);
-        while !take(&store, &ours).await {
+        if take(&store, &ours).await {
+            println!("{}", now());
+            release(&store, &ours).await;
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        } else {
             let _ = tokio::time::timeout(Duration::from_secs(1), rung.notified()).await;
-            if bandog_core::Inspect::show(&store, &done).await.unwrap().held {
-                return;
-            }
         }
-        println!("{}", now());
-        release(&store, &ours).await;
-        tokio::time::sleep(Duration::from_millis(3)).await;
     }
 }
 
