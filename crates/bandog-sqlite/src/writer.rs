@@ -30,8 +30,17 @@ const STEPS: usize = 512;
 pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
     let (sender, queue) = mpsc::channel(QUEUE);
     let ourselves = sender.downgrade();
-    let writer =
-        Writer { shared, queue, ourselves, next: None, store: None, in_the_way: None, watch: None, missed: false };
+    let writer = Writer {
+        shared,
+        queue,
+        ourselves,
+        next: None,
+        store: None,
+        in_the_way: None,
+        watch: None,
+        deaf: false,
+        missed: false,
+    };
     let thread = thread::Builder::new().name("bandog-sqlite".into()).spawn(|| writer.run());
     thread.map_err(|cause| Error::unavailable("no thread for SQLite can be started").caused_by(cause))?;
     Ok(sender)
@@ -48,6 +57,8 @@ struct Writer {
     /// What kept the last requests waiting until their time was over.
     in_the_way: Option<Error>,
     watch: Option<Watch>,
+    /// Whether it was told already that the bell cannot be heard.
+    deaf: bool,
     /// Whether rings may have been missed: another file may lie there now, where nobody knows that we listen.
     missed: bool,
 }
@@ -152,18 +163,15 @@ impl Writer {
 
     /// Sees to it that the bell is heard by those who want to, and goes on being heard.
     fn hear(&mut self, orders: &[Order]) {
-        match &self.watch {
-            Some(watch) if !watch.has_failed() => {}
-            None if !orders.iter().any(Order::listens) => {}
-            None => self.watch = self.start_watch(),
-            Some(_) => {
-                self.watch = self.start_watch();
-                self.missed = true;
-            }
+        let failed = self.watch.as_ref().is_some_and(Watch::has_failed);
+        let first = self.watch.is_none() && orders.iter().any(Order::listens);
+        if failed || first {
+            self.missed |= failed;
+            self.watch = self.start_watch();
         }
     }
 
-    fn start_watch(&self) -> Option<Watch> {
+    fn start_watch(&mut self) -> Option<Watch> {
         let (ourselves, timeout) = (self.ourselves.clone(), self.shared.options.timeout);
         let remark = move |keys| {
             if let Some(queue) = ourselves.upgrade() {
@@ -173,9 +181,14 @@ impl Writer {
         };
         let Shared { bell, ears, .. } = &*self.shared;
         match Watch::start(Arc::clone(bell), Arc::clone(ears), Box::new(remark)) {
-            Ok(watch) => Some(watch),
+            Ok(watch) => {
+                self.deaf = false;
+                Some(watch)
+            }
             Err(error) => {
-                tracing::warn!(%error, bell = ?bell.path(), "the bell file cannot be heard; waiters poll");
+                if !mem::replace(&mut self.deaf, true) {
+                    tracing::warn!(%error, bell = ?bell.path(), "the bell file cannot be heard; waiters poll");
+                }
                 None
             }
         }

@@ -10,6 +10,7 @@ use std::{
 
 use bandog_core::{Bell, Key, Leases, Released, Ringer};
 use bandog_sqlite::Sqlite;
+use rusqlite::Connection;
 
 use crate::support::{Place, TTL, busy, claim, eventually, pass, release, take};
 
@@ -90,6 +91,21 @@ async fn nobody_is_rung_who_did_not_ask() {
     assert_eq!(release(&there, &to).await, Released::Freed { others: None });
     eventually("a ring", async || rings.count() > 0).await;
     assert!(bell_file().len() <= 4096, "the file must not grow");
+}
+
+#[tokio::test]
+async fn a_bell_that_cannot_be_heard_is_silent_and_nothing_else_suffers() {
+    let place = Place::new();
+    let (store, ours) = (place.open(), claim("k", TTL));
+    fs::create_dir(place.path().with_file_name("locks.db-bell")).unwrap(); // In the way of the bell file.
+    for _ in 0..2 {
+        assert!(store.listen(&ours.key, Ringer::new(|| {})).await.unwrap().is_silent());
+    }
+    take(&store, &ours).await.unwrap();
+    assert_eq!(release(&store, &ours).await, Released::Freed { others: Some(0) }, "nobody was promised a ring");
+    Connection::open(place.path()).unwrap().execute("update lease set wanted = 1", []).unwrap();
+    take(&store, &ours).await.unwrap();
+    assert_eq!(release(&store, &ours).await, Released::Freed { others: None }, "a release never fails for its bell");
 }
 
 #[tokio::test]

@@ -139,13 +139,14 @@ async fn a_file_deleted_under_us_is_noticed_and_its_holds_are_lost() {
     let place = Place::new();
     let (store, ours) = (place.open(), claim("k", TTL));
     let mut epoch = store.profile().epoch;
-    take(&store, &ours).await.unwrap();
+    let old = take(&store, &ours).await.unwrap().last();
     epoch.mark_unchanged();
     for ending in ["", "-wal", "-shm", "-bell"] {
         let _ = fs::remove_file(place.path().with_file_name(format!("locks.db{ending}")));
     }
     let other = place.open();
-    take(&other, &claim("k", TTL)).await.expect("the new file knows of nobody");
+    let mut new = take(&other, &claim("k", TTL)).await.expect("the new file knows of nobody");
+    assert!(new.take().unwrap() > old, "a fence rises although the file was lost");
     assert_eq!(renew(&store, &ours).await, bandog_core::Renewal::Gone);
     assert!(epoch.has_changed().unwrap());
 }
