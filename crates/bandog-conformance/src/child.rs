@@ -22,6 +22,8 @@ const SAYS: &str = "child says: ";
 /// A child that does as it is told.
 pub(crate) struct Child {
     process: Process,
+    /// A file that children may count in.
+    counter: PathBuf,
 }
 
 impl Child {
@@ -30,7 +32,9 @@ impl Child {
         let mut command = Command::new(env::current_exe().expect("this binary"));
         command.args(["--exact", CHILD, "--ignored", "--nocapture", "--test-threads=1"]);
         command.env(ADDRESS, address).env(TTL, ttl.as_millis().to_string());
-        Ok(Self { process: Process::spawn(&command) })
+        let process = Process::spawn(&command);
+        let counter = env::temp_dir().join(format!("bandog-laws-{}", process.pid()));
+        Ok(Self { process, counter })
     }
 
     pub(crate) fn tell(&mut self, order: &str) {
@@ -61,11 +65,17 @@ impl Child {
         self.process.cont();
     }
 
-    /// A file that children may count in.
+    /// The file that children may count in, at zero.
     pub(crate) fn counter(&self) -> PathBuf {
-        let path = env::temp_dir().join(format!("bandog-laws-{}-{}", std::process::id(), self.process.pid()));
-        fs::write(&path, "0").expect("a file to count in");
-        path
+        fs::write(&self.counter, "0").expect("a file to count in");
+        self.counter.clone()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Most children never count.
+        let _ = fs::remove_file(&self.counter);
     }
 }
 

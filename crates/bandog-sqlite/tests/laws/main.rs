@@ -9,6 +9,7 @@ use bandog_conformance::{Can, Unkept, World, conformance};
 use bandog_core::Clock;
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use bandog_sync::{Client, ClientOptions};
+use bandog_testkit::eventually;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -25,6 +26,12 @@ struct OnSqlite {
 impl OnSqlite {
     fn path(&self) -> PathBuf {
         self.dir.path().join("locks.db")
+    }
+
+    fn open_files(&self) -> usize {
+        let open = fs::read_dir("/proc/self/fd").unwrap();
+        let targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        targets.filter(|target| target.starts_with(self.dir.path())).count()
     }
 
     /// A raw look, past the backend; it waits for writers.
@@ -133,9 +140,7 @@ impl World for OnSqlite {
 
     /// Files of this store that this process has open.
     async fn connections(&self) -> Can<usize> {
-        let open = fs::read_dir("/proc/self/fd").unwrap();
-        let targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-        Ok(targets.filter(|target| target.starts_with(self.dir.path())).count())
+        Ok(self.open_files())
     }
 
     async fn jump(&self) -> Can {
@@ -165,6 +170,15 @@ impl World for OnSqlite {
         let end = bandog_core::Moment::from_nanos(expires.cast_unsigned());
         assert!(end > now && end.since(now) <= ttl);
         Ok(())
+    }
+}
+
+/// Clients may end a little after their last handle; the folder goes when nobody would make it anew.
+impl Drop for OnSqlite {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            eventually(Duration::from_secs(20), || self.open_files() == 0);
+        }
     }
 }
 

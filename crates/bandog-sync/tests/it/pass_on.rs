@@ -252,3 +252,21 @@ async fn a_lost_hold_is_not_passed_on() {
     assert!(!next.is_lost());
     assert_eq!(held(&store).await, ["orders"]);
 }
+
+/// A turn that was passed on has a deadline and an end of its own.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_passed_on_can_be_lost() {
+    let store = Forgetful::new(memory());
+    let client = client(store.clone());
+    let first = client.mutex("orders").lock().await.unwrap();
+    let early = first.lost();
+    let next = waiting(&client, "orders").await;
+    first.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    assert_eq!(next.remaining(), ms(29_700));
+    store.forget(&key("orders")).await.unwrap();
+    time::timeout(ms(10_001), next.lost()).await.expect("told at the next renewal");
+    assert!(next.is_lost());
+    assert!(time::timeout(ms(60_000), early).await.is_err(), "the first had given it back");
+    assert_eq!(kind(next.release().await), Some(ErrorKind::Lost));
+}

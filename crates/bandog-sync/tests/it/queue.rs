@@ -104,3 +104,21 @@ async fn a_late_bell_leaves_nobody_deaf() {
     assert_eq!(start.elapsed(), ms(0), "no bell, so it looked again");
     drop(second);
 }
+
+/// A ring that comes while a claim is on its way is not forgotten: the answer may be older than the ring.
+#[tokio::test(start_paused = true)]
+async fn a_ring_while_a_claim_is_on_its_way_counts() {
+    let store = memory();
+    let wire = Stopped::new(store.clone());
+    let (ours, theirs) = (client(wire.clone()), client(store));
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    let waiter = waiting(&ours, "orders").await;
+    ours.idle().await;
+    wire.stop(Which::Answers);
+    wire.until_held(1).await; // It looks again, and is refused, and does not know yet.
+    guard.release().await.unwrap();
+    let start = time::Instant::now();
+    wire.go_on();
+    drop(soon(waiter).await.unwrap().unwrap());
+    assert_eq!(start.elapsed(), ms(0));
+}
