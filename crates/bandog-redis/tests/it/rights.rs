@@ -205,6 +205,11 @@ async fn who_may_not_unsubscribe_can_listen_again() {
         server.cmd(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);
         bandog_testkit::eventually_async(crate::help::SOON, async || rung() == 1).await;
         drop(bell);
+        let refused = format!("rejected_calls={times},");
+        bandog_testkit::eventually_async(crate::help::SOON, async || {
+            stats_of(&server, "unsubscribe").contains(&refused)
+        })
+        .await;
         assert_eq!(server.calls("subscribe"), 1, "{times}");
     }
 }
@@ -228,6 +233,12 @@ fn limited() -> (RedisServer, Redis) {
     assert_eq!(server.cmd(&rule).text(), "OK");
     let redis = at(&format!("redis://u:p@{}", server.addr()));
     (server, redis)
+}
+
+fn stats_of(server: &RedisServer, command: &str) -> String {
+    let stats = server.cmd(&["INFO", "commandstats"]);
+    let head = format!("cmdstat_{command}:");
+    stats.text().lines().find(|line| line.starts_with(&head)).unwrap_or_default().to_owned()
 }
 
 fn without(server: &RedisServer, right: &str) {
