@@ -1,3 +1,5 @@
+//! One lock, taken and given back.
+
 use std::time::Duration;
 
 use bandog_core::{Clock, Memory};

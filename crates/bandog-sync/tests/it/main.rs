@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bad_input;
+mod basics;
 mod cancel;
 mod close;
 mod deaf;
