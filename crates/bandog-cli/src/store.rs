@@ -17,7 +17,7 @@ pub(crate) const VARIABLE: &str = "BANDOG_URL";
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// The store: redis://[user:password@]host[:port][/db] or sqlite:PATH, with ?watchdog=DUR and ?timeout=DUR.
+    /// The store: `redis://user:password@host:port/db` or `sqlite:PATH`, with `?watchdog=DUR` and `?timeout=DUR`.
     ///
     /// Without it the variable BANDOG_URL names the store, and without both it is a SQLite file in the user's state
     /// directory. Everybody on the machine can see a password on a command line; the variable keeps it to the user.
