@@ -9,6 +9,7 @@ use std::{
 use bandog_core::{
     Answer, Claim, ClaimId, ClientId, Fences, Inspect, Key, Kind, Leases, Released, Renewal, Step, Verdict,
 };
+use rusqlite::Connection;
 
 use crate::{Sqlite, SqliteOptions, host::Host};
 
@@ -62,6 +63,9 @@ async fn a_hold_of_another_boot_is_held_for_one_ttl_from_when_it_was_first_seen(
         let new = take_at_last(&after, &claim()).await.last();
         assert!(seen.elapsed() >= TTL, "granted after {:?} with the clock moved by {shift}", seen.elapsed());
         assert!(new > old);
+        let left = "select count(*) from sighting";
+        let left: u32 = Connection::open(&path).unwrap().query_row(left, [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "what was seen of a hold that has ended stays behind");
     }
 }
 

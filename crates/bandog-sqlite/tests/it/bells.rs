@@ -143,21 +143,24 @@ async fn a_bell_rings_on_after_its_file_was_deleted() {
 }
 
 #[tokio::test]
-async fn a_bell_rings_on_after_all_files_were_deleted() {
-    let place = Place::new();
-    let (here, rings) = (place.open(), Rings::default());
-    let _bell = rings.listen(&here, "k").await;
-    for ending in ["", "-wal", "-shm", "-bell"] {
-        let _ = fs::remove_file(place.path().with_file_name(format!("locks.db{ending}")));
+async fn a_bell_rings_on_after_the_database_was_deleted() {
+    for files in [&["", "-wal", "-shm"][..], &["", "-wal", "-shm", "-bell"]] {
+        let place = Place::new();
+        let (here, rings) = (place.open(), Rings::default());
+        let _bell = rings.listen(&here, "k").await;
+        for ending in files {
+            fs::remove_file(place.path().with_file_name(format!("locks.db{ending}"))).unwrap();
+        }
+        let (there, other, ours) = (place.open(), claim("other", TTL), claim("k", TTL));
+        take(&there, &ours).await.unwrap();
+        take(&there, &other).await.unwrap();
+        eventually("a request hears the new file", async || {
+            busy(&here, &claim("other", TTL)).await;
+            place.path().with_file_name("locks.db-bell").exists()
+        })
+        .await;
+        let before = rings.count();
+        release(&there, &ours).await;
+        eventually("a ring", async || rings.count() > before).await;
     }
-    let (there, ours) = (place.open(), claim("k", TTL));
-    take(&there, &ours).await.unwrap();
-    eventually("a request hears the new file", async || {
-        busy(&here, &claim("k", TTL)).await;
-        place.path().with_file_name("locks.db-bell").exists()
-    })
-    .await;
-    let before = rings.count();
-    release(&there, &ours).await;
-    eventually("a ring", async || rings.count() > before).await;
 }

@@ -1,10 +1,14 @@
 //! The rules of claim, pass, renew and release.
 
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use bandog_core::{Answer, Inspect, Key, Leases, Pattern, Released, Renewal, Row, Step, Verdict};
 
-use crate::support::{Place, TTL, busy, claim, fences, pass, release, renew, take, take_at_last, try_take};
+use crate::support::{Place, TTL, busy, claim, eventually, fences, pass, release, renew, take, take_at_last, try_take};
 
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -33,7 +37,7 @@ async fn a_repeated_claim_is_granted_again_with_the_same_fences_and_a_fresh_ttl(
 async fn a_lease_that_ran_out_frees_its_key_and_the_fence_rises() {
     let place = Place::new();
     let (store, first, second) = (place.open(), claim("k", SHORT), claim("k", TTL));
-    let before = std::time::Instant::now();
+    let before = Instant::now();
     let old = take(&store, &first).await.unwrap().last();
     let (mut new, _) = take_at_last(&store, &second).await;
     assert!(before.elapsed() >= SHORT, "granted before the ttl had passed");
@@ -48,7 +52,7 @@ async fn a_hold_that_ran_out_is_gone_even_if_nobody_took_it() {
     let place = Place::new();
     let (store, ours) = (place.open(), claim("k", SHORT));
     let mut first = take(&store, &ours).await.unwrap();
-    crate::support::eventually("the row has run out", async || !store.show(&ours.key).await.unwrap().held).await;
+    eventually("the row has run out", async || !store.show(&ours.key).await.unwrap().held).await;
     assert_eq!(renew(&store, &ours).await, Renewal::Gone);
     assert_eq!(release(&store, &ours).await, Released::NotHeld);
     let mut second = take(&store, &ours).await.unwrap();
@@ -62,7 +66,7 @@ async fn a_renewal_makes_a_hold_last() {
     take(&store, &ours).await.unwrap();
     ours.ttl = TTL;
     assert_eq!(renew(&store, &ours).await, Renewal::Extended { valid_for: TTL });
-    assert!(busy(&store, &theirs).await > Duration::from_secs(5));
+    assert!(busy(&store, &theirs).await > TTL / 3 * 2);
     assert_eq!(renew(&store, &theirs).await, Renewal::Gone);
     assert_eq!(renew(&store, &claim("never", TTL)).await, Renewal::Gone);
 }
@@ -155,16 +159,21 @@ async fn calls_are_applied_in_the_order_of_their_first_poll() {
     }
 }
 
-/// Polls the calls in their order, each time.
+/// Polls the calls in their order once, and then in the reverse order, in which they must not overtake each other.
 async fn poll_all<F: Future + Unpin>(calls: &mut [F]) -> Vec<F::Output> {
     let mut outputs: Vec<Option<F::Output>> = calls.iter().map(|_| None).collect();
+    let mut first = true;
     std::future::poll_fn(|context| {
-        for (call, output) in calls.iter_mut().zip(&mut outputs).filter(|(_, output)| output.is_none()) {
-            if let std::task::Poll::Ready(answer) = std::pin::Pin::new(call).poll(context) {
-                *output = Some(answer);
+        let mut order: Vec<usize> = (0..calls.len()).filter(|&n| outputs[n].is_none()).collect();
+        if !std::mem::take(&mut first) {
+            order.reverse();
+        }
+        for n in order {
+            if let Poll::Ready(answer) = Pin::new(&mut calls[n]).poll(context) {
+                outputs[n] = Some(answer);
             }
         }
-        if outputs.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
     outputs.into_iter().map(Option::unwrap).collect()
