@@ -129,3 +129,26 @@ async fn a_grant_that_comes_too_late_is_not_used() {
     assert!(!guard.is_lost() && guard.remaining() > ms(900));
     assert_eq!(guard.fence().get(), 65, "a second claim, with a block of its own");
 }
+
+/// What is lost while its renewal waits for its turn is not renewed after that.
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_is_not_renewed() {
+    const MANY: usize = 1100;
+    const IN_FLIGHT: usize = 1024; // Two calls of 512 keys.
+    let wire = Stopped::new(memory());
+    let counts = Counting::new(wire.clone());
+    let client = paused().watchdog(ms(3000)).over(counts.clone()).unwrap();
+    let mut guards = Vec::new();
+    for number in 0..MANY {
+        guards.push(client.mutex(number.to_string()).lock().await.unwrap());
+    }
+    wire.stop(Which::Requests);
+    for guard in &guards {
+        guard.lost().await;
+    }
+    assert_eq!(counts.renewals(), IN_FLIGHT);
+    wire.go_on();
+    client.idle().await;
+    time::sleep(ms(10_000)).await;
+    assert_eq!(counts.renewals(), IN_FLIGHT);
+}
