@@ -39,6 +39,7 @@ impl Store {
     fn try_open(path: &Path) -> Result<Self, Fault> {
         create(path).map_err(Fault::Files)?;
         let file = FileId::of(path).map_err(Fault::Files)?;
+        #[allow(unused_mut, reason = "rusqlite before 0.41 sets the handler without it")]
         let mut conn = Connection::open_with_flags(path, flags())?;
         conn.busy_handler(Some(patience::busy as fn(i32) -> bool))?;
         conn.set_prepared_statement_cache_capacity(32);

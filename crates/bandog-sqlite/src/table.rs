@@ -1,9 +1,9 @@
 //! The verbs on rows, in whatever transaction the writer is.
 
-use std::time::Duration;
+use std::{ptr, time::Duration};
 
 use bandog_core::{Answer, Claim, Fence, Fences, Key, Pattern, Released, Renewal, Result, Row, Step, Verdict};
-use rusqlite::{Connection, OptionalExtension, Params, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use crate::{
     fault::Fault,
@@ -13,20 +13,21 @@ use crate::{
 };
 
 /// The tables, as one transaction sees them.
-#[derive(Debug)]
 pub(crate) struct Table<'t> {
     conn: &'t Connection,
     shared: &'t Shared,
     heard: bool,
     may_write: bool,
     freed: Vec<Key>,
+    /// Those in use, so that a batch looks for each of them once.
+    statements: Vec<(&'static str, CachedStatement<'t>)>,
 }
 
 impl<'t> Table<'t> {
     /// To look only: whatever must write ends with [`Fault::MustWrite`]. `heard` says whether this process hears the
     /// bell.
     pub(crate) fn new(conn: &'t Connection, shared: &'t Shared, heard: bool) -> Self {
-        Self { conn, shared, heard, may_write: false, freed: Vec::new() }
+        Self { conn, shared, heard, may_write: false, freed: Vec::new(), statements: Vec::new() }
     }
 
     /// To write, in a transaction that the caller has begun.
@@ -93,13 +94,13 @@ impl<'t> Table<'t> {
     }
 
     /// One lock as operators see it.
-    pub(crate) fn show(&self, key: &Key) -> Result<Row, Fault> {
+    pub(crate) fn show(&mut self, key: &Key) -> Result<Row, Fault> {
         let lease = self.lease(key)?;
         Ok(self.row(key, &lease)?.unwrap_or_else(|| Row::free(key)))
     }
 
     /// All locks that are held and whose names match.
-    pub(crate) fn list(&self, pattern: &Pattern) -> Result<Vec<Row>, Fault> {
+    pub(crate) fn list(&mut self, pattern: &Pattern) -> Result<Vec<Row>, Fault> {
         let mut statement = self.conn.prepare_cached(sql::HELD)?;
         let mut rows = statement.query([self.boot()])?;
         let mut found = Vec::new();
@@ -175,21 +176,21 @@ impl<'t> Table<'t> {
         self.write(sql::WANT, [key.as_str()])
     }
 
-    fn lease(&self, key: &Key) -> Result<Lease, Fault> {
-        let mut statement = self.conn.prepare_cached(sql::LEASE)?;
-        Ok(statement.query_row([key.as_str(), self.boot()], read_lease).optional()?.unwrap_or_default())
+    fn lease(&mut self, key: &Key) -> Result<Lease, Fault> {
+        let params = [key.as_str(), self.boot()];
+        Ok(self.statement(sql::LEASE)?.query_row(params, read_lease).optional()?.unwrap_or_default())
     }
 
-    fn state<'l>(&self, key: &Key, lease: &'l Lease, now: i64) -> Result<State<'l>, Fault> {
+    fn state<'l>(&mut self, key: &Key, lease: &'l Lease, now: i64) -> Result<State<'l>, Fault> {
         if lease.owner.is_none() || !lease.is_foreign(now) {
             return Ok(lease.state(now, None));
         }
-        let mut statement = self.conn.prepare_cached(sql::SIGHTING)?;
+        let params = [key.as_str(), self.boot()];
         let read = |row: &rusqlite::Row<'_>| Ok(Sighting { since: row.get(0)?, stamp: row.get(1)? });
-        Ok(lease.state(now, statement.query_row(params![key.as_str(), self.boot()], read).optional()?))
+        Ok(lease.state(now, self.statement(sql::SIGHTING)?.query_row(params, read).optional()?))
     }
 
-    fn row(&self, key: &Key, lease: &Lease) -> Result<Option<Row>, Fault> {
+    fn row(&mut self, key: &Key, lease: &Lease) -> Result<Option<Row>, Fault> {
         let State::Held { owner, left, .. } = self.state(key, lease, self.shared.host.now())? else {
             return Ok(None);
         };
@@ -202,12 +203,23 @@ impl<'t> Table<'t> {
         }))
     }
 
-    fn write(&self, sql: &str, params: impl Params) -> Result<(), Fault> {
+    fn write(&mut self, sql: &'static str, params: impl Params) -> Result<(), Fault> {
         if !self.may_write {
             return Err(Fault::MustWrite);
         }
-        self.conn.prepare_cached(sql)?.execute(params)?;
+        self.statement(sql)?.execute(params)?;
         Ok(())
+    }
+
+    fn statement(&mut self, sql: &'static str) -> Result<&mut CachedStatement<'t>, Fault> {
+        let at = match self.statements.iter().position(|(text, _)| ptr::eq(*text, sql)) {
+            Some(at) => at,
+            None => {
+                self.statements.push((sql, self.conn.prepare_cached(sql)?));
+                self.statements.len() - 1
+            }
+        };
+        Ok(&mut self.statements[at].1)
     }
 }
 

@@ -152,6 +152,18 @@ async fn a_file_deleted_under_us_is_noticed_and_its_holds_are_lost() {
 }
 
 #[tokio::test]
+async fn many_handles_may_make_the_database_at_once() {
+    for _ in 0..20 {
+        let place = Place::new();
+        let tasks: Vec<_> =
+            (0..8).map(|_| place.open()).map(|store| tokio::spawn(async move { store.ping().await })).collect();
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_last_handle_closes_the_database() {
     let place = Place::new();
     let is_open = || {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use bandog_core::{Answer, Inspect, Key, Leases, Pattern, Released, Renewal, Row, Step, Verdict};
+use bandog_sqlite::Sqlite;
 
 use crate::support::{Place, TTL, busy, claim, eventually, fences, pass, release, renew, take, take_at_last, try_take};
 
@@ -145,9 +146,9 @@ async fn mixed_steps_are_applied_in_their_order() {
 #[tokio::test]
 async fn calls_are_applied_in_the_order_of_their_first_poll() {
     let place = Place::new();
-    let store = place.open();
+    let store = Sqlite::new(place.options().timeout(Duration::from_secs(60))).unwrap();
     // More than the queue has room for, so that some wait for room.
-    let claims: Vec<_> = (0..3000).map(|_| claim("k", TTL)).collect();
+    let claims: Vec<_> = (0..1400).map(|_| claim("k", TTL)).collect();
     let steps: Vec<_> = claims.iter().map(|claim| [Step::Claim(claim.clone()), Step::Release(claim.clone())]).collect();
     let mut calls: Vec<_> = steps.iter().map(|steps| store.apply(steps)).collect();
     let mut last = 0;
