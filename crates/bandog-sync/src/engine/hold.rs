@@ -91,7 +91,7 @@ impl Engine {
     pub(super) fn granted(&mut self, asked_at: Moment, attempt: Attempt, fences: Fences, valid_for: Duration) {
         let Attempt { claim, terms, from, spell, unsure, .. } = attempt;
         let key = claim.key.clone();
-        let now = self.clock.now();
+        let now = self.now;
         let until = asked_at + valid_for - margin(terms.ttl);
         if until <= now {
             // The answer came too late to be used safely.
@@ -121,7 +121,7 @@ impl Engine {
 
     /// Gives a hold that nobody uses to the next in the queue, or back to the store.
     fn serve(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
-        let now = self.clock.now();
+        let now = self.now;
         let Some(held) = self.holds.get_mut(&id) else { return };
         let key = held.claim.key.clone();
         let Some((ticket, terms)) = self.next_waiter(&key) else { return self.give_back(id, report) };
@@ -220,14 +220,14 @@ impl Engine {
         if let Some(slot) = self.slots.get_mut(&held.claim.key)
             && matches!(slot.stage, Stage::Held(present) if present == id)
         {
-            slot.busy_at = Some(self.clock.now()); // Whoever has waited until now has waited for a holder: us.
+            slot.busy += 1; // Whoever has waited until now has waited for a holder: us.
         }
         Some(held)
     }
 
     /// The last guard of a turn has gone.
     pub(super) fn free(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
-        let now = self.clock.now();
+        let now = self.now;
         let Some(held) = self.holds.get(&id) else {
             // The client was closed, and has given it back.
             return drop(report.map(|report| report.send(Err(Error::closed()))));
@@ -245,7 +245,7 @@ impl Engine {
 
     /// Somebody wants to be woken before the hold ends.
     pub(super) fn heed(&mut self, id: HoldId, grace: Duration) {
-        let now = self.clock.now();
+        let now = self.now;
         let Some(held) = self.holds.get_mut(&id) else { return };
         if held.lost || held.graces.contains(&grace) {
             return;
@@ -279,7 +279,7 @@ impl Engine {
 
     /// Renews a hold out of turn.
     pub(super) fn renew_now(&mut self, id: HoldId) {
-        let now = self.clock.now();
+        let now = self.now;
         let Some(held) = self.holds.get_mut(&id) else { return };
         if held.renew_at.is_some() {
             held.renew_at = Some(now);
@@ -294,13 +294,14 @@ impl Engine {
         let ours = due.filter_map(|id| self.holds.get(&id)).filter(|held| !held.lost);
         let claims: Vec<_> = ours.map(|held| held.claim.clone()).collect();
         if !claims.is_empty() {
-            self.calls.renew(self.clock.now(), claims);
+            self.now = self.clock.now();
+            self.calls.renew(self.now, claims);
         }
     }
 
     /// The store has answered a renewal.
     pub(super) fn renewed(&mut self, asked_at: Moment, id: HoldId, answer: Renewed) {
-        let now = self.clock.now();
+        let now = self.now;
         let Some(held) = self.holds.get_mut(&id) else { return };
         match answer {
             Ok(Renewal::Extended { valid_for }) => {

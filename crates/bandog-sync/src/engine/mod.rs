@@ -53,10 +53,15 @@ const MAIL: usize = 256;
 /// The engine looks at the clock at least this often, since the machine may have slept.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Looked into several times a call, so its hash is a quick one; it is seeded like the standard one.
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 pub(crate) struct Engine {
     backend: Arc<dyn Backend>,
     client: ClientId,
     clock: Clock,
+    /// When this round began. It is never later than the present, so deadlines that are counted from it are safe.
+    now: Moment,
     timeout: Duration,
     mailbox: mpsc::UnboundedReceiver<Msg>,
     epoch: watch::Receiver<u64>,
@@ -65,9 +70,9 @@ pub(crate) struct Engine {
     timers: Timers,
 
     handle: Weak<Handle>,
-    slots: HashMap<Key, Slot>,
-    holds: HashMap<HoldId, Held>,
-    owed: HashMap<HoldId, Owed>,
+    slots: Map<Key, Slot>,
+    holds: Map<HoldId, Held>,
+    owed: Map<HoldId, Owed>,
 
     /// Steps to send.
     out: Vec<Step>,
@@ -100,15 +105,16 @@ impl Engine {
             backend,
             client,
             clock,
+            now: clock.now(),
             timeout: profile.timeout,
             mailbox,
             epoch: profile.epoch,
             rings: Rings::default(),
             timers: Timers::default(),
             handle: Weak::new(),
-            slots: HashMap::new(),
-            holds: HashMap::new(),
-            owed: HashMap::new(),
+            slots: Map::default(),
+            holds: Map::default(),
+            owed: Map::default(),
             out: Vec::new(),
             renewals: Vec::new(),
             claims: 0,
@@ -153,6 +159,7 @@ impl Engine {
 
     /// Takes what is ready.
     fn take(&mut self, mail: &mut Vec<Msg>) {
+        self.now = self.clock.now();
         while let Some(done) = self.calls.take() {
             self.done(done);
         }
@@ -171,7 +178,7 @@ impl Engine {
         for key in self.rings.take() {
             self.rang(&key);
         }
-        let now = self.clock.now();
+        let now = self.now;
         while let Some(timer) = self.timers.due(now) {
             match timer {
                 Timer::Hold(id) => self.hold_is_due(id, now),
@@ -191,7 +198,8 @@ impl Engine {
             if !self.out.is_empty() {
                 let rest = self.out.split_off(self.out.len().min(BATCH));
                 let steps = std::mem::replace(&mut self.out, rest);
-                self.calls.apply(self.clock.now(), steps);
+                self.now = self.clock.now();
+                self.calls.apply(self.now, steps);
             }
             self.calls.poll().await;
             if self.out.is_empty() {
@@ -270,7 +278,7 @@ impl Engine {
     }
 
     fn measure(&mut self, asked_at: Moment) {
-        self.trip = self.trip * 7 / 8 + self.clock.now().since(asked_at) / 8;
+        self.trip = self.trip * 7 / 8 + self.now.since(asked_at) / 8;
     }
 
     /// The store may have forgotten everything, and rings may have been missed.
@@ -297,7 +305,7 @@ impl Engine {
         if self.closing.is_some() {
             return;
         }
-        self.closing = Some(self.clock.now() + self.timeout * 2);
+        self.closing = Some(self.now + self.timeout * 2);
         let keys: Vec<_> = self.slots.keys().cloned().collect();
         for key in keys {
             self.refuse_all(&key, &Error::closed());

@@ -23,7 +23,7 @@ pub(super) struct Owed {
 impl Engine {
     /// Releases a claim. `report` is told how it went.
     pub(super) fn owe(&mut self, claim: Claim, unsure: bool, report: Option<oneshot::Sender<Result<()>>>) {
-        let since = self.clock.now();
+        let since = self.now;
         self.out.push(Step::Release(claim.clone()));
         let owed = Owed { report, since, unsure, repeated: false, answered: false, faults: 0, timer: None, claim };
         self.owed.insert(owed.claim.id.number, owed);
@@ -31,7 +31,7 @@ impl Engine {
 
     /// Releases a claim that is not held any more, when the last request of it that may yet be applied has been.
     pub(super) fn owe_later(&mut self, claim: Claim) {
-        let since = self.clock.now();
+        let since = self.now;
         let id = claim.id.number;
         let (report, timer) = (None, None);
         let mut owed = Owed { claim, report, since, unsure: true, repeated: true, answered: true, faults: 0, timer };
@@ -41,7 +41,7 @@ impl Engine {
 
     /// The store has answered a release.
     pub(super) fn released(&mut self, id: HoldId, released: Released) {
-        let now = self.clock.now();
+        let now = self.now;
         let Some(owed) = self.owed.get_mut(&id) else { return };
         let key = owed.claim.key.clone();
         if let Some(report) = owed.report.take() {
@@ -66,7 +66,7 @@ impl Engine {
 
     /// The store has refused a release, or not answered.
     pub(super) fn release_failed(&mut self, id: HoldId, error: Error) {
-        let now = self.clock.now();
+        let now = self.now;
         let Some(owed) = self.owed.get_mut(&id) else { return };
         owed.unsure |= error.maybe_applied();
         owed.repeated |= error.maybe_applied();

@@ -17,8 +17,8 @@ pub(super) struct Slot {
     pub(super) ear: Ear,
     /// The bell rang since the last claim was sent.
     pub(super) rung: bool,
-    /// When the store last told of another holder.
-    pub(super) busy_at: Option<Moment>,
+    /// How often the store has told of another holder.
+    pub(super) busy: u64,
     /// Why the store did not answer, since when it does not.
     pub(super) fault: Option<Error>,
     pub(super) timer: Option<Moment>,
@@ -83,7 +83,8 @@ pub(super) enum Ear {
 pub(super) struct Waiter {
     pub(super) owner: Option<Owner>,
     pub(super) terms: Terms,
-    pub(super) since: Moment,
+    /// What its slot's count was when it came.
+    pub(super) busy: u64,
     /// When it gives up.
     pub(super) until: Option<Moment>,
     pub(super) timer: Option<Moment>,
@@ -99,7 +100,7 @@ impl Slot {
     /// What a waiter is told whose time is up: that it is busy only if the store said so while it waited.
     pub(super) fn verdict(&self, waiter: &Waiter) -> Result<(), Error> {
         let held = matches!(self.stage, Stage::Held(_) | Stage::Resting);
-        if held || self.busy_at.is_some_and(|busy| busy >= waiter.since) {
+        if held || self.busy > waiter.busy {
             return Ok(());
         }
         Err(self.fault.clone().unwrap_or_else(|| Error::unavailable("the store has not answered in time")))

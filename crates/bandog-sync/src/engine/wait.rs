@@ -58,7 +58,7 @@ impl Engine {
 
     fn enqueue(&mut self, want: Want) {
         let Want { key, ticket, owner, terms, patience, reply } = want;
-        let since = self.clock.now();
+        let since = self.now;
         let until = match patience {
             Patience::Once => Some(since + self.timeout),
             Patience::For(wait) => Some(since + wait),
@@ -67,11 +67,11 @@ impl Engine {
         // Until the store has ever answered, nobody waits longer than for a first answer.
         let first_answer = (!self.answered).then(|| since + FIRST_ANSWER);
         let wake = [until, first_answer].into_iter().flatten().min();
-        let mut waiter = Waiter { owner, terms, since, until, timer: None, reply };
+        let slot = self.slots.entry(key.clone()).or_default();
+        let mut waiter = Waiter { owner, terms, busy: slot.busy, until, timer: None, reply };
         if wake.is_some() {
-            self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, wake);
+            self.timers.set(Timer::Ticket(key, ticket), &mut waiter.timer, wake);
         }
-        let slot = self.slots.entry(key).or_default();
         slot.queue.insert(ticket, waiter);
         if matches!(patience, Patience::Once) {
             slot.once.push(ticket);
@@ -155,7 +155,7 @@ impl Engine {
 
     /// Claims the key for the first in the queue, or for nobody if the queue is empty.
     pub(super) fn ask(&mut self, key: &Key) {
-        let now = self.clock.now();
+        let now = self.now;
         let Some(slot) = self.slots.get_mut(key) else { return };
         let Some(terms) = slot.queue.first_key_value().map(|(_, waiter)| waiter.terms) else {
             return self.settle(key);
@@ -225,11 +225,11 @@ impl Engine {
 
     fn busy(&mut self, mut attempt: Box<Attempt>, retry_after: Duration) {
         let key = attempt.claim.key.clone();
-        let now = self.clock.now();
+        let now = self.now;
         attempt.from = None; // Whoever is told of another holder has lost the hold that it wanted to pass on.
         attempt.faults = 0;
         let Some(slot) = self.slots.get_mut(&key) else { return };
-        slot.busy_at = Some(now);
+        slot.busy += 1;
         slot.fault = None;
         let rung = mem::take(&mut slot.rung);
         slot.stage = Stage::Waiting(attempt);
@@ -277,7 +277,7 @@ impl Engine {
         if slot.queue.is_empty() {
             return self.settle(&key);
         }
-        let again = self.clock.now() + pause;
+        let again = self.now + pause;
         self.timers.set(Timer::Slot(key), &mut slot.timer, Some(again));
     }
 
@@ -325,7 +325,7 @@ impl Engine {
     pub(super) fn rest(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.stage = Stage::Resting;
-        let until = self.clock.now() + self.trip * 4;
+        let until = self.now + self.trip * 4;
         self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, Some(until));
     }
 
