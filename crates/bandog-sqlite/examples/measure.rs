@@ -61,8 +61,7 @@ async fn floor(path: &Path) {
         run(include_str!("../sql/grant.sql"), params![&"k", &owner, &cycles, &1, &1, &"boot"]);
         run("commit", &[]);
         run("begin immediate", &[]);
-        read();
-        run(include_str!("../sql/release.sql"), params![&"k"]);
+        run(include_str!("../sql/free.sql"), params![&"k", &owner, &"boot", &0]);
         run("commit", &[]);
         cycles += 1;
     }

@@ -7,6 +7,7 @@ pub(crate) const HELD: &str = body(include_str!("../sql/held.sql"));
 pub(crate) const SIGHTING: &str = body(include_str!("../sql/sighting.sql"));
 pub(crate) const GRANT: &str = body(include_str!("../sql/grant.sql"));
 pub(crate) const RENEW: &str = body(include_str!("../sql/renew.sql"));
+pub(crate) const FREE: &str = body(include_str!("../sql/free.sql"));
 pub(crate) const RELEASE: &str = body(include_str!("../sql/release.sql"));
 pub(crate) const WANT: &str = body(include_str!("../sql/want.sql"));
 pub(crate) const SEE: &str = body(include_str!("../sql/see.sql"));

@@ -152,9 +152,13 @@ impl<'t> Table<'t> {
     }
 
     fn release(&mut self, claim: &Claim) -> Result<Released, Fault> {
+        let (owner, now) = (claim.id.to_string(), self.shared.host.now());
+        if self.write(sql::FREE, params![claim.key.as_str(), owner, self.boot(), now])? == 1 {
+            return Ok(Released::Freed { others: Some(0) });
+        }
         let lease = self.lease(&claim.key)?;
-        match self.state(&claim.key, &lease, self.shared.host.now())? {
-            State::Held { owner, .. } if owner == claim.id.to_string() => {}
+        match self.state(&claim.key, &lease, now)? {
+            State::Held { owner: holder, .. } if holder == owner => {}
             State::Held { .. } | State::Free => return Ok(Released::NotHeld),
         }
         self.write(sql::RELEASE, [claim.key.as_str()])?;
@@ -173,7 +177,8 @@ impl<'t> Table<'t> {
         if lease.wanted {
             return Ok(());
         }
-        self.write(sql::WANT, [key.as_str()])
+        self.write(sql::WANT, [key.as_str()])?;
+        Ok(())
     }
 
     fn lease(&mut self, key: &Key) -> Result<Lease, Fault> {
@@ -203,12 +208,12 @@ impl<'t> Table<'t> {
         }))
     }
 
-    fn write(&mut self, sql: &'static str, params: impl Params) -> Result<(), Fault> {
+    /// Changes rows, and tells how many.
+    fn write(&mut self, sql: &'static str, params: impl Params) -> Result<usize, Fault> {
         if !self.may_write {
             return Err(Fault::MustWrite);
         }
-        self.statement(sql)?.execute(params)?;
-        Ok(())
+        Ok(self.statement(sql)?.execute(params)?)
     }
 
     fn statement(&mut self, sql: &'static str) -> Result<&mut CachedStatement<'t>, Fault> {
