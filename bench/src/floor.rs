@@ -29,7 +29,7 @@ impl Floor {
         let info: ConnectionInfo = format!("{url}?protocol=resp3").into_connection_info().expect("a URL");
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let client = redis::Client::open(info.set_tcp_settings(tcp)).expect("a URL");
-        let config = AsyncConnectionConfig::new();
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(std::time::Duration::from_secs(3)));
         let mut connection =
             client.get_multiplexed_async_connection_with_config(&config).await.expect("the server answers");
         let claim = if fenced == Fenced::Yes { CLAIM } else { PLAIN_CLAIM };

@@ -8,7 +8,14 @@ use bandog_core::{
 };
 use redis::Value;
 
-use crate::{bell::Bells, link::Link, names::Channel, options::RedisOptions, refusal, script};
+use crate::{
+    bell::Bells,
+    link::Link,
+    names::Channel,
+    options::RedisOptions,
+    refusal,
+    script::{self, Group},
+};
 
 /// So many keys are renewed by one call of the script: more would keep the server from others for too long.
 const RENEWALS: usize = 512;
@@ -91,13 +98,20 @@ impl Leases for Redis {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        if steps.is_empty() {
-            return Vec::new();
+        let mut answers = vec![None; steps.len()];
+        let mut groups = script::groups(steps);
+        let mut fault = refusal::nonsense(&Value::Nil);
+        while !groups.is_empty() {
+            groups = match self.link.call(|by| script::steps(steps, &groups, by)).await {
+                Ok(values) => self.sort(steps, groups, values, &mut answers),
+                Err(error) => {
+                    fault = error;
+                    Vec::new()
+                }
+            };
         }
-        match self.link.call(|by| script::steps(steps, by)).await {
-            Ok(values) => steps.iter().zip(values).map(|(step, value)| self.answer(step, value)).collect(),
-            Err(error) => steps.iter().map(|step| Err(error.clone().during(step.verb()).at(step.key()))).collect(),
-        }
+        let none = |step: &Step| Err(fault.clone().during(step.verb()).at(step.key()));
+        answers.into_iter().zip(steps).map(|(answer, step)| answer.unwrap_or_else(|| none(step))).collect()
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -121,6 +135,36 @@ impl Leases for Redis {
 }
 
 impl Redis {
+    /// Puts each group's answers where they belong, and tells which groups are to be sent again.
+    fn sort(
+        &self,
+        steps: &[Step],
+        groups: Vec<Group>,
+        values: Vec<Value>,
+        answers: &mut [Option<Result<Answer>>],
+    ) -> Vec<Group> {
+        let mut again = Vec::new();
+        for (group, value) in groups.into_iter().zip(values) {
+            match value {
+                Value::Array(replies) if group.len() > 1 && group.len() == replies.len() => {
+                    for (place, reply) in group.into_iter().zip(replies) {
+                        answers[place] = Some(self.answer(&steps[place], reply));
+                    }
+                }
+                // A right that is missing for one key refuses the call for all of them before it begins.
+                Value::ServerError(error) if group.len() > 1 && refusal::is_out_of_reach(&error) => {
+                    again.extend(group.into_iter().map(|place| vec![place]));
+                }
+                value => {
+                    for place in group {
+                        answers[place] = Some(self.answer(&steps[place], value.clone()));
+                    }
+                }
+            }
+        }
+        again
+    }
+
     fn answer(&self, step: &Step, value: Value) -> Result<Answer> {
         let answer = match (step, value) {
             (_, Value::ServerError(error)) => Err(refusal::refused(&error)),

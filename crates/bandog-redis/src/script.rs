@@ -25,14 +25,31 @@ struct Script {
     hash: String,
 }
 
-/// All steps, one command each.
-pub(crate) fn steps(steps: &[Step], by: By) -> Pipeline {
-    let mut pipe = Pipeline::with_capacity(steps.len());
-    for step in steps {
-        pipe.add_command(match step {
-            Step::Claim(claim) => self::claim(claim, None, by),
-            Step::Pass { from, to } => claim(to, Some(from), by),
-            Step::Release(claim) => release(claim, by),
+/// Steps that one command sends, by their places: claims and passes, or releases.
+pub(crate) type Group = Vec<usize>;
+
+/// How the steps are sent. All claims go in one command and all releases in another, which spares the server half of
+/// its work for each; steps of different keys may change places, and of the same key they go one by one.
+pub(crate) fn groups(steps: &[Step]) -> Vec<Group> {
+    let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
+    keys.sort_unstable();
+    if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+        return (0..steps.len()).map(|place| vec![place]).collect();
+    }
+    let (releases, claims): (Group, Group) =
+        (0..steps.len()).partition(|place| matches!(steps[*place], Step::Release(_)));
+    [releases, claims].into_iter().filter(|group| !group.is_empty()).collect()
+}
+
+/// The groups of steps, one command each.
+pub(crate) fn steps(steps: &[Step], groups: &[Group], by: By) -> Pipeline {
+    let mut pipe = Pipeline::with_capacity(groups.len());
+    for group in groups {
+        let steps = || group.iter().map(|place| &steps[*place]);
+        pipe.add_command(if steps().any(|step| matches!(step, Step::Release(_))) {
+            release(steps(), by)
+        } else {
+            claim(steps(), by)
         });
     }
     pipe
@@ -56,32 +73,47 @@ pub(crate) fn load() -> Pipeline {
     pipe
 }
 
-fn claim(claim: &Claim, from: Option<&Claim>, by: By) -> Cmd {
-    let script = match claim.kind {
-        Kind::Mutex => &CLAIM,
-    };
-    let key = claim.key.as_str();
-    let mut cmd = script.call(by, 2, 6, 2 * key.len() + 160);
-    cmd.arg(key);
-    cmd.write_arg_fmt(Token(key));
-    cmd.write_arg_fmt(claim.id);
-    cmd.arg(millis(claim.ttl)).arg(claim.fences.get());
-    match from {
-        Some(from) => cmd.write_arg_fmt(from.id),
-        None => cmd.write_arg(b""),
+fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
+    let keys = || steps.clone().map(|step| step.key().as_str());
+    let count = keys().count();
+    let size = keys().map(|key| 2 * key.len() + 160).sum();
+    let mut cmd = CLAIM.call(by, 2 * count, 6 * count, size);
+    for key in keys() {
+        cmd.arg(key);
+        cmd.write_arg_fmt(Token(key));
+    }
+    for step in steps {
+        let (Step::Claim(to) | Step::Pass { to, .. } | Step::Release(to)) = step;
+        match to.kind {
+            Kind::Mutex => cmd.write_arg_fmt(to.id),
+        }
+        cmd.arg(millis(to.ttl)).arg(to.fences.get());
+        match step {
+            Step::Pass { from, .. } => cmd.write_arg_fmt(from.id),
+            Step::Claim(_) | Step::Release(_) => cmd.write_arg(b""),
+        }
     }
     cmd
 }
 
-fn release(claim: &Claim, by: By) -> Cmd {
-    let script = match claim.kind {
-        Kind::Mutex => &RELEASE,
+fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
+    let claims = || {
+        steps.clone().map(|step| match step {
+            Step::Release(claim) | Step::Claim(claim) | Step::Pass { from: claim, .. } => claim,
+        })
     };
-    let key = claim.key.as_str();
-    let mut cmd = script.call(by, 1, 3, 2 * key.len() + 90);
-    cmd.arg(key);
-    cmd.write_arg_fmt(claim.id);
-    cmd.write_arg_fmt(Channel(key));
+    let count = claims().count();
+    let size = claims().map(|claim| 2 * claim.key.as_str().len() + 90).sum();
+    let mut cmd = RELEASE.call(by, count, 3 * count, size);
+    for claim in claims() {
+        cmd.arg(claim.key.as_str());
+    }
+    for claim in claims() {
+        match claim.kind {
+            Kind::Mutex => cmd.write_arg_fmt(claim.id),
+        }
+        cmd.write_arg_fmt(Channel(claim.key.as_str()));
+    }
     cmd
 }
 

@@ -6,46 +6,57 @@ use redis::Arg;
 use super::*;
 
 #[test]
-fn every_header_tells_what_its_script_is_called_with() {
-    let one = claim_of("a");
-    let commands = [(&CLAIM, claim(&one, None, By::Hash)), (&RELEASE, release(&one, By::Hash))];
+fn every_header_tells_what_each_claim_adds() {
+    let three = ["a", "b", "c"].map(claim_of);
+    let claims = three.clone().map(Step::Claim);
+    let releases = three.clone().map(Step::Release);
+    let commands = [
+        (&CLAIM, claim(claims.iter(), By::Hash)),
+        (&RELEASE, release(releases.iter(), By::Hash)),
+        (&RENEW, renew(&three, By::Hash)),
+    ];
     for (script, cmd) in commands {
         let (keys, args) = called_with(&cmd);
-        assert_eq!(words(script, "KEYS").len(), keys, "{}", script.text);
-        assert_eq!(words(script, "ARGV").len(), args, "{}", script.text);
+        for (word, number) in [("KEYS", keys), ("ARGV", args)] {
+            let mut words = words(script, word);
+            assert_eq!(words.pop().as_deref(), Some("..."), "{}", script.text);
+            assert_eq!(words.len() * 3, number, "{word} of {}", script.text);
+        }
         assert!(script.text.contains("\n-- Reply: "), "{}", script.text);
     }
 }
 
 #[test]
-fn the_header_of_the_renewal_tells_what_each_claim_adds() {
-    let (keys, args) = called_with(&renew(&[claim_of("a"), claim_of("b"), claim_of("c")], By::Hash));
-    for (word, number) in [("KEYS", keys), ("ARGV", args)] {
-        let mut words = words(&RENEW, word);
-        assert_eq!(words.pop().as_deref(), Some("..."));
-        assert_eq!(words.len() * 3, number, "{word}");
-    }
-}
-
-#[test]
 fn scripts_take_their_names_from_where_the_header_puts_them() {
-    for script in [&CLAIM, &RELEASE] {
-        for array in ["KEYS", "ARGV"] {
-            let names = words(script, array);
-            let places: Vec<String> = (1..=names.len()).map(|place| format!("{array}[{place}]")).collect();
-            let line = format!("local {} = {}\n", names.join(", "), places.join(", "));
-            assert!(script.text.contains(&line), "expected {line:?} in\n{}", script.text);
-        }
+    for (script, function) in [(&CLAIM, "claim"), (&RELEASE, "release")] {
+        let mut names = words(script, "KEYS");
+        names.pop();
+        names.extend(words(script, "ARGV"));
+        names.pop();
+        let line = format!("local function {function}({})\n", names.join(", "));
+        assert!(script.text.contains(&line), "expected {line:?} in\n{}", script.text);
     }
 }
 
 #[test]
 fn a_pass_is_a_claim_that_names_its_predecessor() {
     let (from, to) = (claim_of("a"), claim_of("a"));
-    let args = texts(&claim(&to, Some(&from), By::Hash));
+    let pass = [Step::Pass { from: from.clone(), to: to.clone() }];
+    let args = texts(&claim(pass.iter(), By::Hash));
     assert_eq!(args[3..], ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string()]);
-    let args = texts(&claim(&to, None, By::Text));
+    let args = texts(&claim([Step::Claim(to)].iter(), By::Text));
     assert_eq!((args[0].as_str(), args[1].as_str(), args[8].as_str()), ("EVAL", CLAIM.text, ""));
+}
+
+#[test]
+fn steps_of_different_keys_go_together_and_of_the_same_key_one_by_one() {
+    let (a, b, c) = (claim_of("a"), claim_of("b"), claim_of("c"));
+    let pass = Step::Pass { from: claim_of("d"), to: claim_of("d") };
+    let apart = [Step::Claim(a.clone()), Step::Release(b.clone()), pass, Step::Release(c)];
+    assert_eq!(groups(&apart), [vec![1, 3], vec![0, 2]]);
+    let same = [Step::Release(a.clone()), Step::Claim(b), Step::Claim(a)];
+    assert_eq!(groups(&same), [[0], [1], [2]]);
+    assert!(groups(&[]).is_empty());
 }
 
 #[test]
