@@ -30,7 +30,7 @@ impl Child {
     pub(crate) fn start<W: World>(world: &W, ttl: Duration) -> Can<Self> {
         let address = world.address()?;
         let mut command = Command::new(env::current_exe().expect("this binary"));
-        command.args(["--exact", CHILD, "--ignored", "--nocapture", "--test-threads=1"]);
+        command.args(["--exact", CHILD, "--nocapture", "--test-threads=1"]);
         command.env(ADDRESS, address).env(TTL, ttl.as_millis().to_string());
         let process = Process::spawn(&command);
         let counter = env::temp_dir().join(format!("bandog-laws-{}", process.pid()));

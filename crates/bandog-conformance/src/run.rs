@@ -44,9 +44,8 @@ macro_rules! conformance {
     ($world:ty) => {
         $crate::each_law! { (#[tokio::test]) $world }
 
-        /// Not a test by itself: the laws about processes start this binary again with its name.
+        /// Not a test by itself: the laws about processes start this binary again with its name and an address.
         #[test]
-        #[ignore = "played by children of the laws"]
         fn child_of_the_laws() {
             $crate::serve_as_child::<$world>();
         }
