@@ -74,6 +74,9 @@ fn sql_error(cause: rusqlite::Error, database: &Path) -> Error {
         Some(ErrorCode::DiskFull) => {
             (ErrorKind::Unavailable, format!("no room on the disk of {database:?}: make some"))
         }
+        Some(ErrorCode::SystemIoFailure) => {
+            (ErrorKind::Unavailable, format!("the disk of {database:?} does not do its work; is it full?"))
+        }
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied) => {
             (ErrorKind::Denied, format!("this process may not write {database:?} and the files beside it"))
         }

@@ -12,19 +12,23 @@
 //! - A crash of a process or of the machine loses nothing but leases that were granted in the last moments before a
 //!   power failure, and their holders are gone with them.
 //! - One process that is stopped (`SIGSTOP`, a debugger) in the middle of a transaction keeps the whole file locked
-//!   until it goes on or dies. Transactions last some microseconds, so this is rare. Meanwhile a claim of a name that
-//!   is held is still answered; everything that must write ends with `Unavailable` in time and names that process.
+//!   until it goes on or dies. Transactions last microseconds to milliseconds, so this is rare. Meanwhile looks, and
+//!   claims of names that are held, are answered unless they stand behind something that must write; whatever must
+//!   write ends with `Unavailable` in time, surely not applied, and the error names the process.
 //! - Whoever can write to the file can take and free every lock in it, so the database, its `-wal`, `-shm` and `-bell`
 //!   files are created for their owner only (0600), and a missing directory as well (0700). To share the file with a
 //!   group, create it first with the rights that you want: the other files follow it.
 //! - The file must not be deleted while it is in use. When that happens all the same, it is seen at the next request
-//!   of each process: its holds are lost, and it goes on with the new file.
+//!   of each process: its holds are lost, and it goes on with the new file. Nor may a program that uses this crate
+//!   open and close the file by itself (to copy it, say): that gives up the locks by which SQLite's processes share it.
+//! - Elsewhere than on Linux leases end by the wall clock, and waiters poll.
 //!
 //! # How it works
 //! One thread for each [`Sqlite`] does all the writing. It takes whatever stands in its queue into one transaction, so
 //! many callers cost little more than one. A claim of a name that is held only reads. Who waits leaves a mark in the
-//! row; who frees a marked row writes to the bell file after the commit, and inotify wakes the waiters. Where inotify
-//! is not to be had, bells are silent and waiters poll.
+//! row; who frees a marked row writes to the bell file after the commit, and inotify wakes the waiters: those whose
+//! name has the same slot of the file, of which there are 512. Where inotify is not to be had, bells are silent and
+//! waiters poll.
 
 mod bell;
 mod ears;
