@@ -100,17 +100,20 @@ impl Leases for Redis {
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         let mut answers = vec![None; steps.len()];
         let mut groups = script::groups(steps);
-        let mut fault = refusal::nonsense(&Value::Nil);
+        let mut fault = None;
         while !groups.is_empty() {
             groups = match self.link.call(|by| script::steps(steps, &groups, by)).await {
                 Ok(values) => self.sort(steps, groups, values, &mut answers),
                 Err(error) => {
-                    fault = error;
+                    fault = Some(error);
                     Vec::new()
                 }
             };
         }
-        let none = |step: &Step| Err(fault.clone().during(step.verb()).at(step.key()));
+        let none = |step: &Step| {
+            let fault = fault.clone().unwrap_or_else(|| refusal::nonsense(&Value::Nil));
+            Err(fault.during(step.verb()).at(step.key()))
+        };
         answers.into_iter().zip(steps).map(|(answer, step)| answer.unwrap_or_else(|| none(step))).collect()
     }
 

@@ -153,7 +153,8 @@ impl Engine {
     }
 
     fn give(&mut self, id: HoldId, key: &Key, ticket: Ticket, fence: Fence) {
-        let Some(Waiter { owner, reply, .. }) = self.leave(key, ticket) else { return };
+        let Some(waiter) = self.leave(key, ticket) else { return };
+        let Waiter { owner, reply, .. } = *waiter;
         // Whoever waits keeps the client alive, so without a client nobody does.
         let Some(handle) = self.handle.upgrade() else { return self.give_back(id, None) };
         let Some(held) = self.holds.get_mut(&id) else { return };

@@ -10,7 +10,8 @@ use crate::Owner;
 /// The local queue of a key, of which only the first claims, listens and looks again.
 #[derive(Default)]
 pub(super) struct Slot {
-    pub(super) queue: BTreeMap<Ticket, Waiter>,
+    /// Boxed, because a node of the map has room for eleven, and most queues are of one.
+    pub(super) queue: BTreeMap<Ticket, Box<Waiter>>,
     /// Those of the queue who want one answer only.
     pub(super) once: Vec<Ticket>,
     pub(super) stage: Stage,

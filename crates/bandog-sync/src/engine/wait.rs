@@ -68,7 +68,7 @@ impl Engine {
         let first_answer = (!self.answered).then(|| since + FIRST_ANSWER);
         let wake = [until, first_answer].into_iter().flatten().min();
         let slot = self.slots.entry(key.clone()).or_default();
-        let mut waiter = Waiter { owner, terms, busy: slot.busy, until, timer: None, reply };
+        let mut waiter = Box::new(Waiter { owner, terms, busy: slot.busy, until, timer: None, reply });
         if wake.is_some() {
             self.timers.set(Timer::Ticket(key, ticket), &mut waiter.timer, wake);
         }
@@ -104,7 +104,7 @@ impl Engine {
     }
 
     /// Takes a waiter out of its queue.
-    pub(super) fn leave(&mut self, key: &Key, ticket: Ticket) -> Option<Waiter> {
+    pub(super) fn leave(&mut self, key: &Key, ticket: Ticket) -> Option<Box<Waiter>> {
         let slot = self.slots.get_mut(key)?;
         let mut waiter = slot.queue.remove(&ticket)?;
         if slot.queue.is_empty() {
