@@ -28,15 +28,17 @@ pub(super) struct Calls {
     flying: FuturesUnordered<BoxFuture<'static, Done>>,
     landed: VecDeque<Done>,
     renewing: usize,
+    steps: usize,
 }
 
 impl Calls {
     pub(super) fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, flying: FuturesUnordered::new(), landed: VecDeque::new(), renewing: 0 }
+        Self { backend, flying: FuturesUnordered::new(), landed: VecDeque::new(), renewing: 0, steps: 0 }
     }
 
     /// `asked_at` is read before the call is made: deadlines count from it.
-    pub(super) fn apply(&self, asked_at: Moment, steps: Vec<Step>) {
+    pub(super) fn apply(&mut self, asked_at: Moment, steps: Vec<Step>) {
+        self.steps += steps.len();
         let backend = Arc::clone(&self.backend);
         self.flying.push(Box::pin(async move {
             let answers = backend.apply(&steps).await;
@@ -118,12 +120,21 @@ impl Calls {
         self.renewing
     }
 
+    /// Steps on their way.
+    pub(super) fn steps(&self) -> usize {
+        self.steps
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.flying.is_empty() && self.landed.is_empty()
     }
 
     fn land(&mut self, done: Done) {
-        self.renewing -= usize::from(matches!(done, Done::Renewed { .. }));
+        match &done {
+            Done::Applied { steps, .. } => self.steps -= steps.len(),
+            Done::Renewed { .. } => self.renewing -= 1,
+            Done::Listening { .. } | Done::Pinged { .. } | Done::Looked => {}
+        }
         self.landed.push_back(done);
     }
 }

@@ -44,6 +44,11 @@ pub(crate) use self::msg::{HoldId, Msg, Patience, Terms, Ticket, Want};
 
 /// Steps in one call: so that the wire carries the first while the second is packed.
 const BATCH: usize = 32;
+/// With so many steps on the way to a store that is near, a batch that is not full waits for the next answer: many
+/// small batches would cost both sides more than the wait.
+const GATHER: usize = BATCH / 2;
+/// A store is near that answers within this time, and nothing waits for longer to gather.
+const NEAR: Duration = Duration::from_millis(1);
 /// Keys in one renewal.
 const RENEWALS: usize = 512;
 /// Renewals in flight at a time, so that they do not crowd out claims.
@@ -76,6 +81,8 @@ pub(crate) struct Engine {
 
     /// Steps to send.
     out: Vec<Step>,
+    /// When steps were last sent.
+    sent_at: Moment,
     /// Holds to renew.
     renewals: Vec<HoldId>,
     claims: u64,
@@ -116,6 +123,7 @@ impl Engine {
             holds: Map::default(),
             owed: Map::default(),
             out: Vec::new(),
+            sent_at: clock.now(),
             renewals: Vec::new(),
             claims: 0,
             answered: false,
@@ -140,11 +148,11 @@ impl Engine {
 
     /// Returns when there is something to do. Answers and messages that are ready are in `mail` and `calls` then.
     async fn wait(&mut self, mail: &mut Vec<Msg>) {
-        let nap = self.timers.nearest().map(|moment| moment.since(self.clock.now()).min(LOOK));
-        let nap = match (nap, self.closing) {
-            (None, None) => None,
-            (nap, closing) => Some(nap.unwrap_or(LOOK).min(closing.map_or(LOOK, |end| end.since(self.clock.now())))),
-        };
+        let now = self.clock.now();
+        let due = self.timers.nearest().map(|moment| moment.since(now).min(LOOK));
+        let end = self.closing.map(|end| end.since(now));
+        let gathered = (!self.out.is_empty()).then_some(NEAR);
+        let nap = [due, end, gathered].into_iter().flatten().min();
         tokio::select! {
             biased;
             () = self.calls.answered() => {}
@@ -195,14 +203,15 @@ impl Engine {
             while !self.renewals.is_empty() && self.calls.renewing() < RENEWING {
                 self.send_renewals();
             }
-            if !self.out.is_empty() {
+            if !self.out.is_empty() && !self.gathers() {
                 let rest = self.out.split_off(self.out.len().min(BATCH));
                 let steps = std::mem::replace(&mut self.out, rest);
                 self.now = self.clock.now();
+                self.sent_at = self.now;
                 self.calls.apply(self.now, steps);
             }
             self.calls.poll().await;
-            if self.out.is_empty() {
+            if self.out.is_empty() || self.gathers() {
                 break;
             }
             tokio::task::yield_now().await;
@@ -210,6 +219,12 @@ impl Engine {
         if !self.idlers.is_empty() && self.is_idle() {
             self.idlers.clear();
         }
+    }
+
+    /// Whether what is to be sent waits for more.
+    fn gathers(&self) -> bool {
+        let few = self.out.len() < BATCH && self.calls.steps() >= GATHER;
+        few && self.trip < NEAR && self.now.since(self.sent_at) < NEAR
     }
 
     fn told(&mut self, msg: Msg) {
