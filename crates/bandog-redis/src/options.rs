@@ -42,6 +42,9 @@ impl RedisOptions {
         if parsed.scheme() != "redis" {
             return Err(Error::misused(format!("the scheme {:?} is unknown; it takes redis", parsed.scheme())));
         }
+        if parsed.cannot_be_a_base() {
+            return Err(Error::misused(format!("the URL {:?} lacks its //; it takes {FORM}", without_secrets(url))));
+        }
         refuse_rest("query", parsed.query())?;
         refuse_rest("fragment", parsed.fragment())?;
         let user = decoded("user", parsed.username())?;
@@ -103,7 +106,11 @@ fn db(path: &str) -> Result<u16> {
 
 fn refuse_rest(what: &str, rest: Option<&str>) -> Result<()> {
     match rest {
-        Some(rest) => Err(Error::misused(format!("the {what} {rest:?} is unknown; a URL takes {FORM}"))),
+        // What stands before an `@` is a piece of a password that was not encoded.
+        Some(rest) => {
+            let shown = rest.rsplit_once('@').map_or(rest.to_owned(), |(_, rest)| format!("***@{rest}"));
+            Err(Error::misused(format!("the {what} {shown:?} is unknown; a URL takes {FORM}")))
+        }
         None => Ok(()),
     }
 }

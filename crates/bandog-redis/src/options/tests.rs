@@ -57,6 +57,9 @@ fn no_message_has_a_password() {
         "redis://user:secret%ZZ@h",
         "redis://user:secret%FF@h",
         "rediss://user:secret@h",
+        "redis:user:secret@h",
+        "redis://user:1?secret@h",
+        "redis://user:1#secret@h",
         "user:secret@h",
         "//user:secret@h",
     ] {

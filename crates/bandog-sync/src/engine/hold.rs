@@ -162,6 +162,7 @@ impl Engine {
             // Each turn has a cell of its own: what was promised to one must not be told to another.
             held.cell = Arc::new(Cell::held_until(held.until));
             held.graces.clear();
+            self.passed_on = true;
         }
         held.fresh = false;
         held.spell.turns += 1;

@@ -19,7 +19,8 @@ pub(crate) enum Home {
 
 impl Home {
     /// Starts the engine on a thread of its own.
-    pub(crate) fn on_own_thread(engine: Engine) -> Result<Self> {
+    pub(crate) fn on_own_thread(mut engine: Engine) -> Result<Self> {
+        engine.lingers = true;
         let failed = |source| Error::unavailable("the engine's thread could not be started").caused_by(source);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let ended = Arc::new(Ended::default());

@@ -49,6 +49,9 @@ const BATCH: usize = 32;
 const GATHER: usize = BATCH / 2;
 /// A store is near that answers within this time, and nothing waits for longer to gather.
 const NEAR: Duration = Duration::from_millis(1);
+/// How long an engine with a thread of its own looks for the next message after a turn that was passed on within the
+/// process: the turn is often over sooner than a sleeping thread is awake.
+const LINGER: Duration = Duration::from_micros(30);
 /// Keys in one renewal.
 const RENEWALS: usize = 512;
 /// Renewals in flight at a time, so that they do not crowd out claims.
@@ -83,6 +86,10 @@ pub(crate) struct Engine {
     out: Vec<Step>,
     /// When steps were last sent.
     sent_at: Moment,
+    /// Whether it may keep its thread busy while it has nothing to do.
+    lingers: bool,
+    /// A turn was passed on in this round.
+    passed_on: bool,
     /// Holds to renew.
     renewals: Vec<HoldId>,
     claims: u64,
@@ -124,6 +131,8 @@ impl Engine {
             owed: Map::default(),
             out: Vec::new(),
             sent_at: clock.now(),
+            lingers: false,
+            passed_on: false,
             renewals: Vec::new(),
             claims: 0,
             answered: false,
@@ -146,8 +155,25 @@ impl Engine {
         }
     }
 
+    /// Looks for the next message for a moment.
+    fn linger(&mut self, mail: &mut Vec<Msg>) {
+        let until = self.clock.now() + LINGER;
+        while mail.is_empty() && self.clock.now() < until {
+            match self.mailbox.try_recv() {
+                Ok(msg) => mail.push(msg),
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
     /// Returns when there is something to do. Answers and messages that are ready are in `mail` and `calls` then.
     async fn wait(&mut self, mail: &mut Vec<Msg>) {
+        if std::mem::take(&mut self.passed_on) && self.lingers && self.calls.is_empty() {
+            self.linger(mail);
+            if !mail.is_empty() {
+                return;
+            }
+        }
         let now = self.clock.now();
         let due = self.timers.nearest().map(|moment| moment.since(now).min(LOOK));
         let end = self.closing.map(|end| end.since(now));
