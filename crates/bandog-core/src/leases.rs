@@ -103,7 +103,8 @@ pub struct Profile {
     pub fence_survives_failover: bool,
     /// Whose clock ends a lease, in words.
     pub expiry: &'static str,
-    /// Counts the connections made: a change says that the store may have forgotten everything meanwhile.
+    /// Counts the connections made, from 0 before the first: every later one says that the store may have forgotten
+    /// everything meanwhile.
     pub epoch: watch::Receiver<u64>,
 }
 

@@ -24,7 +24,7 @@ struct Inner<B> {
 impl<B: Backend> Forgetful<B> {
     /// A backend that forgets nothing until it is told to.
     pub fn new(backend: B) -> Self {
-        Self(Arc::new(Inner { backend, holders: Mutex::default(), epoch: watch::Sender::new(0) }))
+        Self(Arc::new(Inner { backend, holders: Mutex::default(), epoch: watch::Sender::new(1) })) // Connected already, so the next one is a reconnection.
     }
 
     /// Takes this key's hold away.
