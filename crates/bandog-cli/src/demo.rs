@@ -86,7 +86,7 @@ async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, Fault> {
     let place = tempfile::Builder::new().prefix(locks::PLACE).tempdir();
     let place = place.map_err(|error| Fault::System("cannot make a directory for the shop", error))?;
     tokio::select! { biased;
-        signal = signals.ending() => Ok(ExitCode::Signal(signal)),
+        signal = signals.ending() => Ok(ExitCode::Signal(signal.as_raw())),
         played = play(args, &plan, url, place.path()) => played.map(|()| ExitCode::Done),
     }
 }

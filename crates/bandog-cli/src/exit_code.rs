@@ -3,7 +3,6 @@
 use std::process;
 
 use bandog::ErrorKind;
-use rustix::process::Signal;
 
 /// The command's exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +12,7 @@ pub(crate) enum ExitCode {
     /// The child's own code, or 126 and 127 where it could not be started.
     Child(u8),
     /// 128 + N: signal N ended the child, or bandog while it waited.
-    Signal(Signal),
+    Signal(i32),
     /// 64 (`EX_USAGE`): a wrong command line, name, duration or URL.
     Usage,
     /// 69 (`EX_UNAVAILABLE`): the store does not answer.
@@ -36,7 +35,7 @@ impl ExitCode {
         match self {
             Self::Done => 0,
             Self::Child(code) => code,
-            Self::Signal(signal) => 128u8.wrapping_add(signal.as_raw().to_le_bytes()[0]),
+            Self::Signal(number) => 128u8.wrapping_add(number.to_le_bytes()[0]),
             Self::Usage => 64,
             Self::Unavailable => 69,
             Self::Internal => 70,

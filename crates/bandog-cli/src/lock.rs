@@ -128,7 +128,7 @@ impl Run<'_> {
         let guard = match acquire(mutex, self.args.wait, &mut self.signals).await {
             Ok(Acquired::Guard(guard)) => guard,
             Ok(Acquired::Busy) => return Err(self.busy()),
-            Ok(Acquired::Interrupted(signal)) => return Ok(ExitCode::Signal(signal)),
+            Ok(Acquired::Interrupted(signal)) => return Ok(ExitCode::Signal(signal.as_raw())),
             Err(error) => return Err(self.store.fault(&error)),
         };
         let mut family = Family::start(self.child(&guard))?;
@@ -176,11 +176,12 @@ impl Run<'_> {
 
     fn busy(&self) -> Fault {
         let Self { args: Args { name, .. }, store, .. } = self;
-        let store = store.shown();
         Fault::new(
             ExitCode::Busy,
             format!(
-                "somebody else holds {name:?} in {store}\n  `bandog show {name:?}` tells who; a longer --wait may help"
+                "somebody else holds {name:?} in {}\n  `bandog show` tells who, with the same name and store; a longer \
+                 --wait may help",
+                store.shown()
             ),
         )
     }

@@ -43,14 +43,14 @@ impl Store {
     /// The store of the option, else of the environment, else the file in the user's state directory.
     pub(crate) fn of(args: &Args) -> Result<Self, Fault> {
         if let Some(url) = &args.url {
-            return Ok(Self { url: url.clone(), from: From::Option });
+            return Ok(Self { url: absolute(url), from: From::Option });
         }
         match env::var(VARIABLE) {
             // A variable that was to name a server and is empty must not end in a lock file of its own per machine.
             Ok(url) if url.is_empty() => Err(Fault::usage(format!(
                 "{VARIABLE} is empty: unset it to use the file in the state directory, or let it name a store"
             ))),
-            Ok(url) => Ok(Self { url, from: From::Environment }),
+            Ok(url) => Ok(Self { url: absolute(&url), from: From::Environment }),
             Err(env::VarError::NotUnicode(_)) => Err(Fault::usage(format!("{VARIABLE} is not UTF-8"))),
             Err(env::VarError::NotPresent) => Ok(Self { url: default_url()?, from: From::Default }),
         }
@@ -97,6 +97,17 @@ impl Store {
         } else if stderr().is_terminal() {
             say(&format!("{what} {}", self.shown()));
         }
+    }
+}
+
+/// The URL of a file with its whole path: a child that changes its directory must not lock in another file.
+fn absolute(url: &str) -> String {
+    let Some(place) = url.strip_prefix("sqlite:") else { return url.to_owned() };
+    let place = place.strip_prefix("//").unwrap_or(place);
+    let (path, options) = place.split_at(place.find('?').unwrap_or(place.len()));
+    match std::path::absolute(path) {
+        Ok(path) => path.to_str().map_or(url.to_owned(), |path| format!("sqlite:{path}{options}")),
+        Err(_) => url.to_owned(), // An empty path; whoever reads the URL says so.
     }
 }
 

@@ -149,8 +149,16 @@ fn without_secrets(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         (None, Some((_, rest))) => format!("***@{rest}"),
+        // The `@` may have been mistyped, and then what stands where a port should is a password.
+        (Some((scheme, rest)), None) if rest.split_once(':').is_some_and(|(_, port)| !is_port(port)) => {
+            format!("{scheme}://***")
+        }
         (_, None) => url.into(),
     }
+}
+
+fn is_port(text: &str) -> bool {
+    text.split('/').next().is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]

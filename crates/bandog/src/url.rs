@@ -118,7 +118,8 @@ fn without_password(url: &str, instead: &str) -> String {
         return url.to_owned(); // They have no login, and a file's name may look like one.
     }
     // A password may hold any character if somebody forgot to encode it, so the last `@` ends it.
-    let Some((head, place)) = url.rsplit_once('@') else { return url.to_owned() };
+    let Some((head, place)) = url.rsplit_once('@') else { return without_odd_parts(url) };
+    let place = without_odd_options(place);
     let Some((scheme, login)) = head.split_once("://") else {
         // No URL as it should be, so anything before the `@` may be the password.
         let scheme = head.split_once(':').map_or("", |(scheme, _)| scheme);
@@ -127,6 +128,31 @@ fn without_password(url: &str, instead: &str) -> String {
     match login.split_once(':') {
         Some((user, _)) if user.is_empty() && instead.is_empty() => format!("{scheme}://{place}"),
         Some((user, _)) => format!("{scheme}://{user}{instead}@{place}"),
-        None => url.to_owned(),
+        None => format!("{scheme}://{login}@{place}"),
     }
+}
+
+/// A URL without an `@`: what stands where a port should is hidden unless it is a number, for the `@` may have been
+/// mistyped.
+fn without_odd_parts(url: &str) -> String {
+    let url = without_odd_options(url);
+    let Some((scheme, rest)) = url.split_once("://") else { return url };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, tail) = rest.split_at(end);
+    match host.split_once(':') {
+        Some((name, port)) if !host.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{scheme}://{name}:***{tail}")
+        }
+        Some(_) | None => url,
+    }
+}
+
+/// Options that nobody knows may be secrets.
+fn without_odd_options(place: &str) -> String {
+    let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
+    let shown = query.split('&').map(|option| match option.split_once('=') {
+        Some((name, _)) if !matches!(name, "watchdog" | "timeout") => format!("{name}=***"),
+        Some(_) | None => option.to_owned(),
+    });
+    format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))
 }

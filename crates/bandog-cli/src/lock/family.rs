@@ -141,5 +141,6 @@ fn exit_code(status: WaitStatus) -> Option<ExitCode> {
     if let Some(code) = status.exit_status() {
         return Some(ExitCode::Child(code.to_le_bytes()[0]));
     }
-    status.terminating_signal().and_then(Signal::from_named_raw).map(ExitCode::Signal)
+    // Real-time signals have numbers only.
+    status.terminating_signal().map(ExitCode::Signal)
 }

@@ -9,6 +9,9 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// KILL goes out so long before the deadline, so that all are dead when it comes.
 const HEAD_START: Duration = Duration::from_millis(100);
 
+/// Bandog looks after its child at least this often: whoever started it may have blocked the signal that tells.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// How much time the child gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grace {
@@ -33,7 +36,7 @@ impl Grace {
                 "--kill-after is {kill_after:?}; 0s to {most:?} are allowed, since {of} is all that a child can have"
             )));
         }
-        Ok(Self { kill_after, head_start, look: ttl / 4 })
+        Ok(Self { kill_after, head_start, look: (ttl / 4).min(LOOK) })
     }
 
     /// How long before the deadline the child is told.

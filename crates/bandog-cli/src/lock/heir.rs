@@ -43,6 +43,10 @@ impl Heir {
     pub(super) fn appoint(marks: &[(&str, String)]) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("bandog").args([NAME, "--"]).args(marks.iter().map(|(name, value)| format!("{name}={value}")));
+        // It must not be taken for family itself, by the heir of a bandog that this one runs under.
+        for (name, _) in marks {
+            command.env_remove(name);
+        }
         // It must not keep a pipe open that others wait for the end of.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let line = command.spawn()?.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;

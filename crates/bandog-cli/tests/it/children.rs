@@ -148,3 +148,25 @@ fn children_of(parent: u32) -> Vec<u32> {
     let lines: Vec<String> = threads.map(Result::unwrap).map(of).collect();
     lines.iter().flat_map(|line| line.split_whitespace()).map(|pid| pid.parse().unwrap()).collect()
 }
+
+#[test]
+fn a_real_time_signal_ends_the_child_like_any_other() {
+    let place = Place::new();
+    for signal in [34, 64] {
+        let mut bandog = place.start(&Place::lock("x", &[], &format!("kill -{signal} $$")));
+        ends(&mut bandog, 128 + signal);
+        assert_eq!(place.show("x", &[])["held"], false);
+    }
+}
+
+#[test]
+fn the_heirs_of_nested_locks_do_not_take_each_other_for_family() {
+    let place = Place::new();
+    let bandog = env!("CARGO_BIN_EXE_bandog");
+    let inner = format!("exec {bandog} lock inner -- sh -c 'sleep 3600 & echo started $!; wait'");
+    let outer = place.start(&Place::lock("outer", &[], &inner));
+    let started = outer.stdout_line("started", SOON);
+    let pid: u32 = started.trim().rsplit(' ').next().unwrap().parse().unwrap();
+    outer.kill();
+    eventually(SOON, || !is_alive(pid));
+}

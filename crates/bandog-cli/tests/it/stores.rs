@@ -1,6 +1,6 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use crate::help::{Place, Ran};
+use crate::help::{Place, Ran, SOON, ends};
 
 #[test]
 fn without_a_url_the_locks_are_in_the_state_directory() {
@@ -62,10 +62,12 @@ fn the_child_knows_its_lock() {
     let second = fence(&place.run(&Place::lock("a name", &[], script)), "a name|none|");
     assert!(second > first);
     let url = "sqlite:a@b:c.db?watchdog=3s";
-    fence(&place.run(&Place::lock("ü", &["--url", url], script)), &format!("ü|{url}|"));
+    // With its whole path, so that it is the same file for a child that changes its directory.
+    let whole = format!("sqlite:{}?watchdog=3s", place.path("a@b:c.db").display());
+    fence(&place.run(&Place::lock("ü", &["--url", url], script)), &format!("ü|{whole}|"));
     let mut command = place.bandog(&Place::lock("x", &[], script));
     command.env("BANDOG_URL", url);
-    fence(&command.into(), &format!("x|{url}|"));
+    fence(&command.into(), &format!("x|{whole}|"));
 }
 
 #[test]
@@ -95,4 +97,15 @@ fn a_directory_that_may_not_be_written_is_told() {
     let ran = place.run(&["lock", "x", "--wait", "0s", "--url", "sqlite:/proc/no/such.db", "--", "true"]);
     assert!(matches!(ran.code, 69 | 77), "{ran:?}");
     assert!(ran.stderr.contains("/proc/no/such.db") && ran.stderr.contains("from --url"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_relative_file_is_the_same_for_a_child_elsewhere() {
+    let place = Place::new();
+    let script = format!("mkdir -p sub && cd sub && {} show x --json", env!("CARGO_BIN_EXE_bandog"));
+    let mut bandog = place.start(&["lock", "x", "--url", "sqlite:here.db", "--", "sh", "-c", &script]);
+    let line = bandog.stdout_line("held", SOON);
+    assert!(line.contains("\"held\":true"), "{line}");
+    ends(&mut bandog, 0);
+    assert!(!place.path("sub/here.db").exists());
 }

@@ -143,3 +143,14 @@ fn told(bandog: &Process, words: &str) {
     let said = bandog.stderr().join("\n");
     assert!(said.contains("bandog: ") && said.contains(words) && said.contains("\"x\""), "{said}");
 }
+
+#[test]
+fn a_server_that_answers_and_cannot_grant_is_told_within_the_time_for_a_first_answer() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    redis.cmd(&["REPLICAOF", "127.0.0.1", "1"]);
+    let start = Instant::now();
+    let mut bandog = place.start(&Place::lock("x", &["--url", &redis.url()], "true"));
+    ends(&mut bandog, 69);
+    assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
+    assert!(bandog.stderr().join("\n").contains("read only replica"), "{:?}", bandog.stderr());
+}

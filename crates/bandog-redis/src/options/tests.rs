@@ -58,6 +58,7 @@ fn no_message_has_a_password() {
         "redis://user:secret%FF@h",
         "rediss://user:secret@h",
         "redis:user:secret@h",
+        "redis://user:secret%h:7412",
         "redis://user:1?secret@h",
         "redis://user:1#secret@h",
         "user:secret@h",

@@ -324,7 +324,6 @@ impl Engine {
 
     /// The store may have forgotten everything, and rings may have been missed.
     fn reconnected(&mut self) {
-        self.answered = true;
         if *self.epoch.borrow() <= 1 {
             return; // Nothing was asked before the first connection, so nothing can have been forgotten or missed.
         }

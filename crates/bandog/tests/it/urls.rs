@@ -58,6 +58,9 @@ fn no_error_and_no_debug_shows_a_password() {
         "redis://:hunter2@db/notanumber",
         "mongo://app:hunter2@db",
         "redis://app:hunter2@:x",
+        "redis://host?password=hunter2",
+        "redis://app:hunter2%host:7412",
+        "redis://app@host?a=b&password=hunter2",
         "redis://app:1/hunter2@db",
         "redis://app:a?hunter2@db",
         "redis://app:a#hunter2@db",
@@ -76,6 +79,10 @@ fn a_url_is_shown_without_its_password() {
     assert_eq!(redact("redis://app:se@cret@db:6379/2?watchdog=3s"), "redis://app:***@db:6379/2?watchdog=3s");
     assert_eq!(redact("redis://:secret@db"), "redis://:***@db");
     assert_eq!(redact("redis://db"), "redis://db");
+    assert_eq!(redact("redis://db:6379/2?timeout=1s"), "redis://db:6379/2?timeout=1s");
+    assert_eq!(redact("redis://[::1]:6379"), "redis://[::1]:6379");
+    assert_eq!(redact("redis://u:secret%db:6379/2"), "redis://u:***/2");
+    assert_eq!(redact("redis://db?password=secret&timeout=1s"), "redis://db?password=***&timeout=1s");
     assert_eq!(redact("sqlite:/tmp/a@b:c.db"), "sqlite:/tmp/a@b:c.db");
     assert_eq!(redact("sqlite:///tmp/a:b@c.db"), "sqlite:///tmp/a:b@c.db");
     assert_eq!(redact("app:secret@db"), "app:***@db");
