@@ -23,8 +23,8 @@ pub(crate) enum Task {
         #[arg(long)]
         embedded: bool,
     },
-    /// Do what a change has to pass: formatting, clippy, docs, all tests.
-    Ci,
+    /// Check formatting, clippy and docs: what a change has to pass beside its tests.
+    Check,
     /// Measure in one run: ours, the floor, the peers.
     Bench {
         /// Handed to the benchmark; try `--help`.
@@ -48,5 +48,5 @@ pub(crate) enum Task {
 const EXAMPLES: &str = "Examples:
   cargo xtask test              everything; installs redis-server if it may
   cargo xtask test --embedded   no server needed
-  cargo xtask ci                what a change has to pass
+  cargo xtask check             formatting, clippy, docs
   cargo test -p bandog-core     plain cargo works too, once the servers are installed";

@@ -1,7 +1,7 @@
 //! The project's task runner: `cargo xtask --help`.
 
 mod args;
-mod ci;
+mod check;
 mod fault;
 mod interop;
 mod measure;
@@ -29,7 +29,7 @@ fn run(task: Task) -> Result<(), Fault> {
     match task {
         Task::Test { embedded: true } => test::embedded(),
         Task::Test { embedded: false } => test::full(),
-        Task::Ci => ci::run(),
+        Task::Check => check::run(),
         Task::Bench { args } => measure::bench(&args),
         Task::Peers { args } => measure::peers(&args),
         Task::Interop { args } => interop::run(&args),

@@ -1,7 +1,7 @@
-//! What a change has to pass.
+//! What a change has to pass beside its tests.
 
 use crate::fault::Fault;
-use crate::{step, test, tools};
+use crate::{step, tools};
 
 /// The cheap checks come first; the first that fails ends the run.
 pub(crate) fn run() -> Result<(), Fault> {
@@ -11,6 +11,5 @@ pub(crate) fn run() -> Result<(), Fault> {
     let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step::run("clippy", &mut step::cargo(&clippy))?;
     let docs = ["doc", "--workspace", "--no-deps", "--locked"];
-    step::run("docs", step::cargo(&docs).env("RUSTDOCFLAGS", "-D warnings"))?;
-    test::full()
+    step::run("docs", step::cargo(&docs).env("RUSTDOCFLAGS", "-D warnings"))
 }
