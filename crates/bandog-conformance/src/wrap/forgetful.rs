@@ -22,9 +22,18 @@ struct Inner<B> {
 }
 
 impl<B: Backend> Forgetful<B> {
-    /// A backend that forgets nothing until it is told to.
+    /// A connected backend that forgets nothing until it is told to.
     pub fn new(backend: B) -> Self {
-        Self(Arc::new(Inner { backend, holders: Mutex::default(), epoch: watch::Sender::new(1) })) // Connected already, so the next one is a reconnection.
+        Self::connected(backend, 1)
+    }
+
+    /// The same, which has not told of its first connection yet.
+    pub fn unconnected(backend: B) -> Self {
+        Self::connected(backend, 0)
+    }
+
+    fn connected(backend: B, times: u64) -> Self {
+        Self(Arc::new(Inner { backend, holders: Mutex::default(), epoch: watch::Sender::new(times) }))
     }
 
     /// Takes this key's hold away.

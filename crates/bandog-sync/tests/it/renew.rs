@@ -79,6 +79,19 @@ async fn a_reconnection_makes_all_holds_due() {
     assert!(!two.is_lost() && !lease.is_lost());
 }
 
+/// The first connection is no reconnection: nothing is renewed before its time.
+#[tokio::test(start_paused = true)]
+async fn the_first_connection_renews_nothing() {
+    let store = Forgetful::unconnected(memory());
+    let client = client(store.clone());
+    let one = client.mutex("one").lock().await.unwrap();
+    store.forget(&key("one")).await.unwrap();
+    store.reconnected();
+    time::timeout(ms(9_000), one.lost()).await.expect_err("it was renewed before its time");
+    store.reconnected();
+    time::timeout(ms(5), one.lost()).await.expect("the second one is a reconnection");
+}
+
 /// And who waits looks again at once: a ring may have been missed.
 #[tokio::test(start_paused = true)]
 async fn a_reconnection_rings_for_all_waiters() {
