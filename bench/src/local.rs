@@ -13,6 +13,7 @@ use crate::{
 
 // Our own statements, one by one and each in a transaction of its own.
 const SCHEMA: &str = include_str!("../../crates/bandog-sqlite/sql/schema.sql");
+const TAKE: &str = include_str!("../../crates/bandog-sqlite/sql/take.sql");
 const LOOK: &str = include_str!("../../crates/bandog-sqlite/sql/lease.sql");
 const GRANT: &str = include_str!("../../crates/bandog-sqlite/sql/grant.sql");
 const RELEASE: &str = include_str!("../../crates/bandog-sqlite/sql/free.sql");
@@ -22,32 +23,49 @@ const TTL: i64 = 30_000_000_000;
 /// One process: tasks on names of their own, against the same prepared statements one by one in a plain loop.
 pub(crate) fn sqlite(report: &mut Report) {
     for tasks in [1, 64] {
-        let (mut ratios, mut floors) = (Vec::new(), Vec::new());
+        let (mut own, mut current, mut floors) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..report.rounds {
             let floor = plain_loop(report);
-            let ours = Workers::Two.runtime().block_on(async {
-                let folder = tempfile::tempdir().expect("a folder");
-                let url = format!("sqlite:{}", folder.path().join("locks.db").display());
-                let client = Engine::OwnThread.connect(&url).await;
-                let cycle = |number| {
-                    let mutex = client.mutex(format!("ours-{number}"));
-                    move || {
-                        let mutex = mutex.clone();
-                        async move { mutex.lock().await.expect("granted").release().await.expect("released") }
-                    }
-                };
-                let counted = count(tasks, report.span, cycle).await;
-                client.close().await.expect("closed");
-                counted.per_second
-            });
-            report.raw(json!({"what": "sqlite", "round": round, "tasks": tasks, "ours": ours, "floor": floor}));
-            ratios.push(ours / floor);
+            let on_own = our_cycles(report, Engine::OwnThread, tasks);
+            let on_current = our_cycles(report, Engine::CurrentRuntime, tasks);
+            report.raw(json!({
+                "what": "sqlite", "round": round, "tasks": tasks,
+                "own_thread": on_own, "current_runtime": on_current, "floor": floor,
+            }));
+            own.push(on_own / floor);
+            current.push(on_current / floor);
             floors.push(floor);
         }
         let target = if tasks == 1 { "≥ 0.1" } else { "≥ 3" };
         let against = format!("plain loop {:.0}/s", median(floors));
-        report.row(format!("SQLite, {tasks} tasks"), format!("×{:.2}", median(ratios)), against, target);
+        for (engine, ratios) in [(Engine::OwnThread, own), (Engine::CurrentRuntime, current)] {
+            report.row(
+                format!("SQLite, {tasks} tasks, {}", engine.name()),
+                format!("×{:.2}", median(ratios)),
+                against.clone(),
+                target,
+            );
+        }
     }
+}
+
+/// Cycles in a second.
+fn our_cycles(report: &Report, engine: Engine, tasks: usize) -> f64 {
+    Workers::Two.runtime().block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+        let client = engine.connect(&url).await;
+        let cycle = |number| {
+            let mutex = client.mutex(format!("ours-{number}"));
+            move || {
+                let mutex = mutex.clone();
+                async move { mutex.lock().await.expect("granted").release().await.expect("released") }
+            }
+        };
+        let counted = count(tasks, report.span, cycle).await;
+        client.close().await.expect("closed");
+        counted.per_second
+    })
 }
 
 fn plain_loop(report: &Report) -> f64 {
@@ -55,6 +73,7 @@ fn plain_loop(report: &Report) -> f64 {
     let db = rusqlite::Connection::open(folder.path().join("plain.db")).expect("a database");
     db.execute_batch("pragma journal_mode = wal; pragma synchronous = normal").expect("pragmas");
     db.execute_batch(SCHEMA).expect("a schema");
+    let mut take = db.prepare(TAKE).expect("a statement");
     let mut look = db.prepare(LOOK).expect("a statement");
     let mut grant = db.prepare(GRANT).expect("a statement");
     let mut release = db.prepare(RELEASE).expect("a statement");
@@ -62,10 +81,13 @@ fn plain_loop(report: &Report) -> f64 {
     let mut cycles = 0i64;
     while start.elapsed() < report.span {
         let (name, owner) = (format!("name-{}", cycles % 64), format!("00000000-0000-8000-8000-000000000000:{cycles}"));
-        let holder: Option<Option<String>> =
-            look.query_row((&name, BOOT), |row| row.get(0)).optional().expect("a look");
-        assert!(holder.flatten().is_none(), "the loop's names are its own");
-        assert_eq!(grant.execute((&name, &owner, cycles, cycles + TTL, TTL, BOOT)).expect("granted"), 1, "granted");
+        let fence = cycles + 1;
+        if take.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT, fence)).expect("a try") == 0 {
+            let holder: Option<Option<String>> =
+                look.query_row((&name, BOOT), |row| row.get(0)).optional().expect("a look");
+            assert!(holder.flatten().is_none(), "the loop's names are its own");
+            assert_eq!(grant.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT)).expect("granted"), 1, "granted");
+        }
         assert_eq!(release.execute((&name, &owner, BOOT, cycles)).expect("released"), 1, "released");
         cycles += 1;
     }

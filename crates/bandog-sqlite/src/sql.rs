@@ -5,6 +5,7 @@ pub(crate) const IDENTITY: &str = body(include_str!("../sql/identity.sql"));
 pub(crate) const LEASE: &str = body(include_str!("../sql/lease.sql"));
 pub(crate) const HELD: &str = body(include_str!("../sql/held.sql"));
 pub(crate) const SIGHTING: &str = body(include_str!("../sql/sighting.sql"));
+pub(crate) const TAKE: &str = body(include_str!("../sql/take.sql"));
 pub(crate) const GRANT: &str = body(include_str!("../sql/grant.sql"));
 pub(crate) const RENEW: &str = body(include_str!("../sql/renew.sql"));
 pub(crate) const FREE: &str = body(include_str!("../sql/free.sql"));

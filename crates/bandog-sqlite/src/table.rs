@@ -115,6 +115,12 @@ impl<'t> Table<'t> {
     }
 
     fn claim(&mut self, claim: &Claim, from: Option<&Claim>) -> Result<Verdict, Fault> {
+        if self.may_write
+            && from.is_none()
+            && let Some(granted) = self.take(claim)?
+        {
+            return Ok(granted);
+        }
         let lease = self.lease(&claim.key)?;
         let now = self.shared.host.now();
         let fresh = || next_fence(lease.fence, self.shared.host.wall_micros(), claim.fences);
@@ -135,8 +141,17 @@ impl<'t> Table<'t> {
         let owner = claim.id.to_string();
         let row = params![claim.key.as_str(), owner, fence, until, nanos(claim.ttl), self.boot()];
         self.write(sql::GRANT, row)?;
-        let fences = Fences::ending(Fence::new(fence.unsigned_abs()), claim.fences);
-        Ok(Verdict::Granted { fences, valid_for: claim.ttl })
+        Ok(granted(claim, fence))
+    }
+
+    /// Grants what is free at first sight.
+    fn take(&mut self, claim: &Claim) -> Result<Option<Verdict>, Fault> {
+        let (now, first) = (self.shared.host.now(), self.shared.host.wall_micros());
+        let fence = next_fence(0, first, claim.fences);
+        let until = now.saturating_add(nanos(claim.ttl));
+        let owner = claim.id.to_string();
+        let row = params![claim.key.as_str(), owner, fence, until, nanos(claim.ttl), self.boot(), first];
+        Ok((self.write(sql::TAKE, row)? == 1).then(|| granted(claim, fence)))
     }
 
     /// Writes only what is not written yet: our mark if we listen, and that this boot has seen the hold.
@@ -226,6 +241,11 @@ impl<'t> Table<'t> {
         };
         Ok(&mut self.statements[at].1)
     }
+}
+
+fn granted(claim: &Claim, fence: i64) -> Verdict {
+    let fences = Fences::ending(Fence::new(fence.unsigned_abs()), claim.fences);
+    Verdict::Granted { fences, valid_for: claim.ttl }
 }
 
 fn read_lease(row: &rusqlite::Row<'_>) -> rusqlite::Result<Lease> {
