@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Fence, Key, Result};
+use crate::{Error, ErrorKind, Fence, Finding, Key, Member, Released, Result};
 
 /// One lock as its store sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +19,31 @@ pub struct Row {
     pub fence: Option<Fence>,
     /// How long the hold lasts if nobody renews it; none for a hold without an end.
     pub ttl: Option<Duration>,
+    /// Who the owner is, if its client is registered. Filled in by [`Row::tell`], not by backends.
+    pub holder: Option<Member>,
+    /// The registered clients that wait for it. Filled in by [`Row::tell`], not by backends.
+    pub waiters: Vec<Member>,
 }
 
 impl Row {
     /// The row of a lock that nobody holds.
     pub fn free(key: &Key) -> Self {
-        Self { name: key.to_string(), held: false, owner: None, fence: None, ttl: None }
+        let (holder, waiters) = (None, Vec::new());
+        Self { name: key.to_string(), held: false, owner: None, fence: None, ttl: None, holder, waiters }
+    }
+
+    /// The row of a lock that somebody holds.
+    pub fn held(key: &Key, owner: impl Into<String>) -> Self {
+        Self { held: true, owner: Some(owner.into()), ..Self::free(key) }
+    }
+
+    /// Fills in who holds it and who waits, from the store's registry.
+    pub fn tell(&mut self, members: &[Member]) {
+        let client = self.owner.as_deref().and_then(|owner| owner.split_once(':')).map(|(client, _)| client);
+        let is_owner = |member: &&Member| client.is_some_and(|client| member.id.to_string() == client);
+        self.holder = members.iter().find(is_owner).cloned();
+        let waits = |member: &&Member| member.waits.iter().any(|key| key.as_str() == self.name);
+        self.waiters = members.iter().filter(waits).cloned().collect();
     }
 }
 
@@ -108,7 +127,7 @@ fn token(glob: &[char], at: usize) -> (Option<Token>, usize) {
     }
 }
 
-/// For operators: what a store knows of its locks. Reading never changes anything.
+/// For operators: what a store knows of its locks, and how it is. Reading never changes anything.
 #[async_trait]
 pub trait Inspect: Send + Sync + 'static {
     /// The locks that are held now and whose names match, sorted by name.
@@ -122,4 +141,31 @@ pub trait Inspect: Send + Sync + 'static {
     /// # Errors
     /// As [`crate::Leases::ping`]; `Denied` when the key is something else than a lock.
     async fn show(&self, key: &Key) -> Result<Row>;
+
+    /// The clients that the store knows of, in no order. A backend without a registry knows of none.
+    ///
+    /// # Errors
+    /// As [`crate::Leases::ping`].
+    async fn members(&self) -> Result<Vec<Member>> {
+        Ok(Vec::new())
+    }
+
+    /// Frees a lock whoever holds it, and rings those who wait. Its fences go on rising. The holder learns it at its
+    /// next renewal.
+    ///
+    /// # Errors
+    /// As [`crate::Leases::ping`]; `Denied` when the key is something else than a lock, and is left alone;
+    /// `Unsupported` by default.
+    async fn evict(&self, key: &Key) -> Result<Released> {
+        let message = "this backend cannot take a lock from its holder";
+        Err(Error::new(ErrorKind::Unsupported, message).during("evict").at(key))
+    }
+
+    /// What may endanger locks in this store or its surroundings, and what is well. Nothing by default.
+    ///
+    /// # Errors
+    /// As [`crate::Leases::ping`]; what cannot be looked at is a finding, and no error.
+    async fn check(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
 }

@@ -5,7 +5,7 @@ use std::{fmt::Debug, time::Duration};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::{Bell, Claim, Fences, Inspect, Key, Result, Ringer};
+use crate::{Bell, Claim, ClientId, Fences, Inspect, Key, Member, Result, Ringer};
 
 /// One thing that [`Leases::apply`] is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +139,26 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Leases::ping`].
     async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell>;
+
+    /// Writes down in the store's registry who this client is, for `ttl`, instead of what it has said before.
+    ///
+    /// A backend without a registry does nothing.
+    ///
+    /// # Errors
+    /// As [`Leases::ping`].
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        let _ = (member, ttl);
+        Ok(())
+    }
+
+    /// Takes a client out of the registry.
+    ///
+    /// # Errors
+    /// As [`Leases::ping`].
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        let _ = client;
+        Ok(())
+    }
 
     /// What this backend promises.
     fn profile(&self) -> Profile;

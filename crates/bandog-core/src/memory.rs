@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::{
-    Answer, Bell, Claim, ClaimId, Clock, Fence, Fences, Inspect, Key, Leases, Moment, Pattern, Profile, Released,
-    Renewal, Result, Ringer, Row, Step, Verdict,
+    Answer, Bell, Claim, ClaimId, ClientId, Clock, Fence, Fences, Finding, Inspect, Key, Leases, Member, Moment,
+    Pattern, Profile, Released, Renewal, Result, Ringer, Row, Step, Verdict,
 };
 
 /// Leases in this process's memory, for tests and for programs of one process. Clones share the same locks.
@@ -36,6 +36,7 @@ struct State {
     rows: BTreeMap<Key, Record>,
     listeners: HashMap<Key, BTreeMap<u64, Ringer>>,
     listener: u64,
+    members: HashMap<ClientId, (Member, Moment)>,
 }
 
 #[derive(Debug)]
@@ -88,6 +89,17 @@ impl Leases for Memory {
         Ok(Bell::new(move || shared.state().stop_listening(&key, number)))
     }
 
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        let until = self.clock.now() + ttl;
+        self.state().members.insert(member.id, (member.clone(), until));
+        Ok(())
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.state().members.remove(&client);
+        Ok(())
+    }
+
     fn profile(&self) -> Profile {
         Profile {
             store: "memory".into(),
@@ -113,6 +125,25 @@ impl Inspect for Memory {
         let state = self.state();
         let held = state.rows.get(key).and_then(|record| record.row(key, now));
         Ok(held.unwrap_or_else(|| Row::free(key)))
+    }
+
+    async fn members(&self) -> Result<Vec<Member>> {
+        let now = self.clock.now();
+        let mut state = self.state();
+        state.members.retain(|_, (_, until)| now < *until);
+        Ok(state.members.values().map(|(member, _)| member.clone()).collect())
+    }
+
+    async fn evict(&self, key: &Key) -> Result<Released> {
+        let now = self.clock.now();
+        Ok(self.state().free(key, now, |_| true))
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        Ok(vec![Finding::fine(
+            "memory",
+            "the store lives and ends with this process, so nobody else can see its locks",
+        )])
     }
 }
 
@@ -150,15 +181,20 @@ impl State {
     }
 
     fn release(&mut self, claim: &Claim, now: Moment) -> Released {
-        let Some(record) = self.rows.get_mut(&claim.key) else {
+        self.free(&claim.key, now, |holder| holder.id == claim.id)
+    }
+
+    /// Takes a key from its holder, if it is the right one.
+    fn free(&mut self, key: &Key, now: Moment, is_right: impl FnOnce(&Holder) -> bool) -> Released {
+        let Some(record) = self.rows.get_mut(key) else {
             return Released::NotHeld;
         };
-        if record.live(now).is_none_or(|holder| holder.id != claim.id) {
+        if record.live(now).is_none_or(|holder| !is_right(holder)) {
             return Released::NotHeld;
         }
         record.holder = None;
         let mut rung = 0;
-        for ringer in self.listeners.get(&claim.key).into_iter().flat_map(BTreeMap::values) {
+        for ringer in self.listeners.get(key).into_iter().flat_map(BTreeMap::values) {
             ringer.ring();
             rung += 1;
         }
@@ -184,12 +220,7 @@ impl Record {
 
     fn row(&self, key: &Key, now: Moment) -> Option<Row> {
         let holder = self.holder.as_ref().filter(|holder| now < holder.until)?;
-        Some(Row {
-            name: key.to_string(),
-            held: true,
-            owner: Some(holder.id.to_string()),
-            fence: Some(self.fence),
-            ttl: Some(holder.until.since(now)),
-        })
+        let ttl = Some(holder.until.since(now));
+        Some(Row { fence: Some(self.fence), ttl, ..Row::held(key, holder.id.to_string()) })
     }
 }

@@ -126,6 +126,8 @@ fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerError> {
         owner: owner.cloned(),
         fence: token.map(Fence::new),
         ttl: u64::try_from(left).ok().map(Duration::from_millis),
+        holder: None,
+        waiters: Vec::new(),
     }))
 }
 

@@ -214,13 +214,8 @@ impl<'t> Table<'t> {
         let State::Held { owner, left, .. } = self.state(key, lease, self.shared.host.now())? else {
             return Ok(None);
         };
-        Ok(Some(Row {
-            name: key.to_string(),
-            held: true,
-            owner: Some(owner.into()),
-            fence: Some(Fence::new(lease.fence.unsigned_abs())),
-            ttl: Some(left),
-        }))
+        let fence = Some(Fence::new(lease.fence.unsigned_abs()));
+        Ok(Some(Row { fence, ttl: Some(left), ..Row::held(key, owner) }))
     }
 
     /// Changes rows, and tells how many.

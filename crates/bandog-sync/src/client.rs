@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, ClientId, Clock, Error, Key, Pattern, Result, Row, check_ttl};
+use bandog_core::{Backend, ClientId, Clock, Error, Finding, Key, Member, Pattern, Released, Result, Row, check_ttl};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -151,7 +151,9 @@ impl Client {
     /// Dropping the future changes nothing.
     pub async fn show(&self, name: impl AsRef<str>) -> Result<Row> {
         let key = Key::new(name)?;
-        self.look(|backend| Box::pin(async move { backend.show(&key).await })).await
+        let mut row = self.look(|backend| Box::pin(async move { backend.show(&key).await })).await?;
+        row.tell(&self.members().await?);
+        Ok(row)
     }
 
     /// The locks that are held now and whose names match, sorted by name.
@@ -162,7 +164,51 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn list(&self, pattern: Pattern) -> Result<Vec<Row>> {
-        self.look(|backend| Box::pin(async move { backend.list(&pattern).await })).await
+        let mut rows = self.look(|backend| Box::pin(async move { backend.list(&pattern).await })).await?;
+        let members = if rows.is_empty() { Vec::new() } else { self.members().await? };
+        rows.iter_mut().for_each(|row| row.tell(&members));
+        Ok(rows)
+    }
+
+    /// The clients that the store knows of: those that hold or wait for something, and those that did a ttl ago.
+    ///
+    /// # Errors
+    /// As [`Client::list`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn members(&self) -> Result<Vec<Member>> {
+        self.look(|backend| Box::pin(async move { backend.members().await })).await
+    }
+
+    /// Takes a lock from whoever holds it, and tells whether somebody did. Those who wait for it are rung.
+    ///
+    /// A holder in this client learns it at once, any other at its next renewal, which is after a third of its ttl;
+    /// until then two may believe that they hold the lock, and only the fence, which goes on rising, tells them
+    /// apart. A guard with a fixed lease in another client never learns it.
+    ///
+    /// # Errors
+    /// As [`Client::show`].
+    ///
+    /// # Cancel safety
+    /// Once it has been polled the lock may be freed all the same.
+    pub async fn evict(&self, name: impl AsRef<str>) -> Result<bool> {
+        let key = Key::new(name)?;
+        let wanted = key.clone();
+        let released = self.look(|backend| Box::pin(async move { backend.evict(&key).await })).await?;
+        self.handle.send(Msg::Doubt(wanted))?;
+        Ok(matches!(released, Released::Freed { .. }))
+    }
+
+    /// What may endanger locks in the store or its surroundings, and what is well.
+    ///
+    /// # Errors
+    /// As [`Client::list`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn check(&self) -> Result<Vec<Finding>> {
+        self.look(|backend| Box::pin(async move { backend.check().await })).await
     }
 
     /// The store in words, without secrets.

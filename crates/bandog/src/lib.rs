@@ -19,7 +19,8 @@ mod connect;
 mod url;
 
 pub use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Fence, Key, MAX_KEY_LEN, MAX_TTL, MIN_TTL, Pattern, Result, Row,
+    Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Key, Level, MAX_KEY_LEN, MAX_TTL, MIN_TTL, Member,
+    Pattern, Result, Row,
 };
 pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Lost, Mutex, Owner};
 
@@ -29,7 +30,7 @@ pub use self::url::{redact, without_secrets};
 /// What a backend is made of, for those who write one.
 pub mod backend {
     pub use bandog_core::{
-        Answer, Backend, Bell, Claim, ClaimId, Fences, Inspect, Kind, Leases, Memory, Moment, Profile, Released,
-        Renewal, Ringer, Step, Verdict,
+        Answer, Backend, Bell, Claim, ClaimId, Fences, Inspect, Kind, Leases, MAX_WAITS, Memory, Moment, Profile,
+        Released, Renewal, Ringer, Step, Verdict,
     };
 }

@@ -33,7 +33,7 @@ async fn show_tells_javas_hold_without_a_fence() {
     server.cmd(&["HSET", "k", JAVA, "2"]);
     server.cmd(&["SET", "redisson_lock_token:{k}", "41"]);
     let row = redis.show(&key).await.unwrap();
-    assert_eq!(row, Row { name: "k".into(), held: true, owner: Some(JAVA.into()), fence: None, ttl: None });
+    assert_eq!(row, Row::held(&key, JAVA));
     server.cmd(&["PEXPIRE", "k", "5000"]);
     assert!(redis.show(&key).await.unwrap().ttl.unwrap() <= Duration::from_secs(5));
 }

@@ -289,6 +289,13 @@ impl Engine {
         }
     }
 
+    /// Asks the store about the hold of a key.
+    pub(super) fn doubt(&mut self, key: &Key) {
+        if let Some(Stage::Held(id)) = self.slot(key).map(|slot| &slot.stage) {
+            self.renew_now(*id);
+        }
+    }
+
     pub(super) fn send_renewals(&mut self) {
         let some = self.renewals.len().min(RENEWALS);
         let due = self.renewals.drain(..some);

@@ -260,6 +260,7 @@ impl Engine {
             Msg::Quit { key, ticket } => self.quit(&key, ticket),
             Msg::Free { hold, report } => self.free(hold, report),
             Msg::Heed { hold, grace } => self.heed(hold, grace),
+            Msg::Doubt(key) => self.doubt(&key),
             Msg::Ping(reply) => self.calls.ping(reply),
             Msg::Look(look) => self.calls.look(look(Arc::clone(&self.backend))),
             Msg::Idle(reply) => self.idlers.push(reply),

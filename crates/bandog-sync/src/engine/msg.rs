@@ -39,6 +39,8 @@ pub(crate) enum Msg {
         hold: HoldId,
         grace: Duration,
     },
+    /// Somebody has meddled with the key: whoever holds it asks the store.
+    Doubt(Key),
     Ping(oneshot::Sender<Result<()>>),
     Look(Looker),
     Idle(oneshot::Sender<()>),
@@ -96,6 +98,7 @@ impl fmt::Debug for Msg {
             Self::Quit { .. } => "Quit",
             Self::Free { .. } => "Free",
             Self::Heed { .. } => "Heed",
+            Self::Doubt(_) => "Doubt",
             Self::Ping(_) => "Ping",
             Self::Look(_) => "Look",
             Self::Idle(_) => "Idle",
