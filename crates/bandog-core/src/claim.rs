@@ -1,6 +1,6 @@
 //! Who asks for what.
 
-use std::{fmt, num::NonZeroU32, time::Duration};
+use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
 use uuid::Uuid;
 
@@ -23,6 +23,14 @@ pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
 }
 
 /// One client: a UUID of version 8, so that tools can tell it from Redisson's, which are of version 4.
+///
+/// ```
+/// use bandog_core::ClientId;
+/// let id = ClientId::random();
+/// assert_eq!(id.to_string().parse::<ClientId>()?, id);
+/// assert!("957c1da6-54c9-4017-93c7-a4ef987df61c".parse::<ClientId>().is_err(), "version 4");
+/// # Ok::<(), bandog_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(Uuid);
 
@@ -38,6 +46,18 @@ impl ClientId {
             return false;
         };
         number.parse::<u64>().is_ok() && Uuid::parse_str(uuid).is_ok_and(|uuid| uuid.get_version_num() == 8)
+    }
+}
+
+/// Reads what `Display` writes. `Misused` for anything else.
+impl FromStr for ClientId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let id = Uuid::parse_str(text).ok().filter(|uuid| uuid.get_version_num() == 8).map(Self);
+        id.filter(|id| id.to_string() == text).ok_or_else(|| {
+            Error::misused(format!("{text:?} is no client; it takes a UUID of version 8 in lower case with hyphens"))
+        })
     }
 }
 
