@@ -3,10 +3,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
-use bandog_core::{ClientId, Fence, Inspect, Key, Pattern, Result, Row};
+use bandog_core::{ClientId, Fence, Finding, Inspect, Key, Member, Pattern, Released, Result, Row};
 use redis::{Pipeline, ServerError, Value};
 
-use crate::{leases::Redis, names::Token, refusal};
+use crate::{
+    leases::Redis,
+    names::Token,
+    refusal,
+    reply::{list, text},
+    script,
+};
 
 /// So many names are looked through at a time.
 const PAGE: usize = 512;
@@ -23,6 +29,19 @@ impl Inspect for Redis {
     async fn show(&self, key: &Key) -> Result<Row> {
         let row = self.one(key).await.map_err(|error| error.during("show").at(key))?;
         Ok(row.unwrap_or_else(|| Row::free(key)))
+    }
+
+    async fn members(&self) -> Result<Vec<Member>> {
+        self.registered().await.map_err(|error| error.during("members"))
+    }
+
+    async fn evict(&self, key: &Key) -> Result<Released> {
+        let evicted = async { self.released(key, self.ask(|by| script::evict(key, by)).await?) };
+        evicted.await.map_err(|error| error.during("evict").at(key))
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        self.findings().await.map_err(|error| error.during("check"))
     }
 }
 
@@ -51,7 +70,7 @@ impl Redis {
     }
 
     /// The next cursor and some names of hashes; a name that is no text is no lock of ours.
-    async fn page(&self, cursor: &str, glob: &str) -> Result<(String, Vec<String>)> {
+    pub(crate) async fn page(&self, cursor: &str, glob: &str) -> Result<(String, Vec<String>)> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(PAGE).arg("TYPE").arg("hash");
         let replies = self.link.call(|_| pipe).await?;
@@ -164,21 +183,6 @@ fn redis_glob(pattern: &Pattern) -> String {
         glob.push(literal);
     }
     glob
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        Value::SimpleString(text) => Some(text.clone()),
-        _ => None,
-    }
-}
-
-fn list(value: &Value) -> &[Value] {
-    match value {
-        Value::Array(values) => values,
-        _ => &[],
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,17 @@
 //! The verbs.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Bell, Claim, Error, Fence, Fences, Key, Leases, Profile, Released, Renewal, Result, Ringer, Step, Verdict,
+    Answer, Bell, Claim, ClientId, Error, Fence, Fences, Key, Leases, Member, Profile, Released, Renewal, Result,
+    Ringer, Step, Verdict,
 };
-use redis::Value;
+use redis::{Pipeline, Value};
 
 use crate::{
     bell::Bells,
@@ -14,7 +19,7 @@ use crate::{
     names::Channel,
     options::RedisOptions,
     refusal,
-    script::{self, Group},
+    script::{self, By, Group},
 };
 
 /// So many keys are renewed by one call of the script: more would keep the server from others for too long.
@@ -35,13 +40,14 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// # Layout
 /// The lock `N` is the hash `N` with the owner as its field; the token is `redisson_lock_token:{N}`, and a release says
 /// `0` on the channel `redisson_lock__channel:{N}`. A name with a `{` gets no braces. These are Redisson's RLock and
-/// RFencedLock.
+/// RFencedLock. Who a client is stands in the hash `bandog:client:UUID`, with a ttl.
 ///
 /// # Rights
-/// A user needs the keys and the channel above, and the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL` instead of both),
+/// A user needs the keys and channels above, and the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL` instead of both),
 /// `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and `UNSUBSCRIBE`, and
-/// `SELECT` for another database than 0; to look at locks also `HSCAN`, and `SCAN` to list them. Without `PUBLISH`
-/// or `SUBSCRIBE` locks work all the same, and waiters poll.
+/// `SELECT` for another database than 0. Without `PUBLISH` or `SUBSCRIBE` locks work all the same, and waiters poll.
+/// To look at locks it also needs `HSCAN`, `SCAN` and `HMGET`, to take one from its holder `HSCAN`, and to look at
+/// the server's health `INFO`, `CONFIG GET` and `ACL DRYRUN`.
 ///
 /// # Connections
 /// There are two, one of them for subscriptions, made when first needed. A broken one is dialled again by itself, and
@@ -50,10 +56,11 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Nothing is dialled until the first call is polled, and then on its runtime. Should that runtime end, the next
 /// call dials anew on its own.
 pub struct Redis {
-    store: String,
-    timeout: Duration,
+    pub(crate) options: RedisOptions,
     pub(crate) link: Link,
     bells: Bells,
+    /// The connection of which a refused bell was told last.
+    warned: AtomicU64,
 }
 
 impl Redis {
@@ -71,14 +78,14 @@ impl Redis {
         if !(SHORTEST..=LONGEST).contains(&options.timeout) {
             return Err(Error::misused(format!("the timeout is {:?}; it takes 1 ms to 1 day", options.timeout)));
         }
-        let (store, timeout, bells) = (options.store(), options.timeout, Bells::new(options.clone()));
-        Ok(Self { store, timeout, link: Link::new(options), bells })
+        let (link, bells) = (Link::new(options.clone()), Bells::new(options.clone()));
+        Ok(Self { options, link, bells, warned: AtomicU64::new(0) })
     }
 }
 
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redis").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("Redis").field("store", &self.options.store()).finish_non_exhaustive()
     }
 }
 
@@ -101,8 +108,9 @@ impl Leases for Redis {
         let mut answers = vec![None; steps.len()];
         let mut groups = script::groups(steps);
         let mut fault = None;
+        let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
-            groups = match self.link.call(|by| script::steps(steps, &groups, by)).await {
+            groups = match self.link.call_by(deadline, |by| script::steps(steps, &groups, by)).await {
                 Ok(values) => self.sort(steps, groups, values, &mut answers),
                 Err(error) => {
                     fault = Some(error);
@@ -118,7 +126,7 @@ impl Leases for Redis {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.renew_in(claims, RENEWALS).await
+        self.renew_in(claims, RENEWALS, Instant::now() + self.options.timeout).await
     }
 
     async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
@@ -126,10 +134,18 @@ impl Leases for Redis {
         bell.map_err(|error| error.during("listen").at(key))
     }
 
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.write_down(member, ttl).await.map_err(|error| error.during("announce"))
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.strike_out(client).await.map_err(|error| error.during("withdraw"))
+    }
+
     fn profile(&self) -> Profile {
         Profile {
-            store: self.store.clone(),
-            timeout: self.timeout,
+            store: self.options.store(),
+            timeout: self.options.timeout,
             fence_survives_failover: true,
             expiry: "the Redis server's clock",
             epoch: self.link.epoch(),
@@ -138,6 +154,23 @@ impl Leases for Redis {
 }
 
 impl Redis {
+    /// Sends one command, once more if the server had forgotten our scripts.
+    ///
+    /// # Errors
+    /// As [`Link::call`], and for a refusal.
+    pub(crate) async fn ask(&self, pack: impl Fn(By) -> Pipeline + Send + Sync) -> Result<Value> {
+        let deadline = Instant::now() + self.options.timeout;
+        let mut values = self.link.call_by(deadline, &pack).await?;
+        if values.first().is_some_and(refusal::is_no_script) {
+            values = self.link.call_by(deadline, &pack).await?;
+        }
+        match values.pop() {
+            Some(Value::ServerError(error)) => Err(refusal::refused(&error)),
+            Some(value) => Ok(value),
+            None => Err(refusal::nonsense(&Value::Nil)),
+        }
+    }
+
     /// Puts each group's answers where they belong, and tells which groups are to be sent again.
     fn sort(
         &self,
@@ -174,32 +207,45 @@ impl Redis {
             (Step::Claim(claim) | Step::Pass { to: claim, .. }, Value::Int(reply)) => {
                 verdict(claim, reply).map(Answer::Claimed)
             }
-            (Step::Release(claim), Value::Int(reply)) => self.released(claim, reply).map(Answer::Released),
+            (Step::Release(claim), value) => self.released(&claim.key, value).map(Answer::Released),
             (_, value) => Err(refusal::nonsense(&value)),
         };
         answer.map_err(|error| error.during(step.verb()).at(step.key()))
     }
 
-    /// Reads the reply of `release.lua`.
-    fn released(&self, claim: &Claim, reply: i64) -> Result<Released> {
+    /// Reads the reply of `release.lua` and of `evict.lua`.
+    pub(crate) fn released(&self, key: &Key, reply: Value) -> Result<Released> {
         match reply {
-            -2 => Ok(Released::Freed { others: None }),
-            -1 => Ok(Released::NotHeld),
-            told => {
-                let told = u32::try_from(told).map_err(|_| refusal::nonsense(&Value::Int(told)))?;
+            Value::Int(-2) => {
+                self.warn_of_silence();
+                Ok(Released::Freed { others: None })
+            }
+            Value::Int(-1) => Ok(Released::NotHeld),
+            Value::Int(told) => {
+                let told = u32::try_from(told).map_err(|_| refusal::nonsense(&reply))?;
                 // We may be among those who were told.
-                let ours = told > 0 && self.bells.hears(Channel(claim.key.as_str()));
+                let ours = told > 0 && self.bells.hears(Channel(key.as_str()));
                 Ok(Released::Freed { others: Some(told - u32::from(ours)) })
             }
+            reply => Err(refusal::nonsense(&reply)),
+        }
+    }
+
+    /// Says once for each connection that nobody may be told of a release.
+    fn warn_of_silence(&self) {
+        let connection = self.link.connection();
+        if self.warned.swap(connection, Ordering::Relaxed) != connection {
+            let store = self.options.store();
+            tracing::warn!(%store, "this user may not publish, so those who wait for a lock poll instead of being woken");
         }
     }
 
     /// Renews so many at once.
-    async fn renew_in(&self, claims: &[Claim], each: usize) -> Vec<Result<Renewal>> {
+    async fn renew_in(&self, claims: &[Claim], each: usize, deadline: Instant) -> Vec<Result<Renewal>> {
         if claims.is_empty() {
             return Vec::new();
         }
-        let values = match self.link.call(|by| script::renewals(claims, each, by)).await {
+        let values = match self.link.call_by(deadline, |by| script::renewals(claims, each, by)).await {
             Ok(values) => values,
             Err(error) => return claims.iter().map(|claim| not_renewed(claim, error.clone())).collect(),
         };
@@ -211,7 +257,7 @@ impl Redis {
                 }
                 // A right that is missing for one key refuses the call for all of them before it begins.
                 Value::ServerError(error) if claims.len() > 1 && refusal::is_out_of_reach(&error) => {
-                    renewals.extend(Box::pin(self.renew_in(claims, 1)).await);
+                    renewals.extend(Box::pin(self.renew_in(claims, 1, deadline)).await);
                 }
                 value => renewals.extend(claims.iter().map(|claim| renewal(claim, value.clone()))),
             }

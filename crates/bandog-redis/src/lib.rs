@@ -7,6 +7,7 @@
 //! Users of locks need the `bandog` crate only. What this backend promises is told by [`Redis`].
 
 mod bell;
+mod check;
 mod dial;
 mod inspect;
 mod leases;
@@ -15,6 +16,8 @@ mod names;
 mod options;
 mod pause;
 mod refusal;
+mod registry;
+mod reply;
 mod script;
 
 pub use leases::Redis;

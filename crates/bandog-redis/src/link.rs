@@ -6,7 +6,7 @@ use std::{
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     task::Poll,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bandog_core::{Error, Result};
@@ -15,7 +15,7 @@ use futures_util::{
     future::{BoxFuture, Either},
     poll,
 };
-use redis::{Pipeline, ServerErrorKind, Value, aio::MultiplexedConnection};
+use redis::{Pipeline, Value, aio::MultiplexedConnection};
 use tokio::{
     sync::{Mutex, Notify, watch},
     task::unconstrained,
@@ -93,6 +93,16 @@ impl Link {
         self.0.epoch.subscribe()
     }
 
+    /// The number of the connection made last.
+    pub(crate) fn connection(&self) -> u64 {
+        *self.0.epoch.borrow()
+    }
+
+    /// As [`Link::call_by`], with the time that one request may take.
+    pub(crate) async fn call(&self, pack: impl FnOnce(By) -> Pipeline + Send) -> Result<Vec<Value>> {
+        self.call_by(Instant::now() + self.0.options.timeout, pack).await
+    }
+
     /// Sends one pipeline and gives one value for each of its commands; a refusal by the server is a value too.
     ///
     /// On a connection that stands the first poll sends it.
@@ -102,11 +112,15 @@ impl Link {
     ///
     /// # Cancel safety
     /// What was sent may be applied.
-    pub(crate) async fn call(&self, pack: impl FnOnce(By) -> Pipeline + Send) -> Result<Vec<Value>> {
+    pub(crate) async fn call_by(
+        &self,
+        deadline: Instant,
+        pack: impl FnOnce(By) -> Pipeline + Send,
+    ) -> Result<Vec<Value>> {
         match self.0.ready() {
-            Some(live) => live.send(&pack(live.by()), None).await,
+            Some(live) => live.send(&pack(live.by()), deadline).await,
             // The long way is in a box of its own, so that the short one does not carry its size.
-            None => self.0.call_later(pack).boxed().await,
+            None => self.0.call_later(deadline, pack).boxed().await,
         }
     }
 }
@@ -126,16 +140,18 @@ impl Shared {
         }
     }
 
-    async fn call_later(self: &Arc<Self>, pack: impl FnOnce(By) -> Pipeline + Send) -> Result<Vec<Value>> {
-        let deadline = Instant::now() + self.options.timeout;
+    async fn call_later(
+        self: &Arc<Self>,
+        deadline: Instant,
+        pack: impl FnOnce(By) -> Pipeline + Send,
+    ) -> Result<Vec<Value>> {
         let seen = self.dials.load(Ordering::Relaxed);
         let waiting = Waiting::new(self);
         let sent = unconstrained(async {
             let _turn = self.turn.lock().await;
             let live = self.live(seen).await?;
-            let left = deadline.saturating_duration_since(Instant::now());
             let pipe = pack(live.by());
-            let mut answer: BoxFuture<'static, _> = async move { live.send(&pipe, Some(left)).await }.boxed();
+            let mut answer: BoxFuture<'static, _> = async move { live.send(&pipe, deadline).await }.boxed();
             // The first poll sends it, and only then it is the next one's turn.
             Ok(match poll!(&mut answer) {
                 Poll::Ready(answer) => Either::Left(std::future::ready(answer)),
@@ -262,12 +278,10 @@ impl Live {
         if self.by_text.load(Ordering::Relaxed) { By::Text } else { By::Hash }
     }
 
-    /// Sends a pipeline on the first poll and waits for its answers, for this long if not as long as usual.
-    async fn send(self: &Arc<Self>, pipe: &Pipeline, limit: Option<Duration>) -> Result<Vec<Value>> {
+    /// Sends a pipeline on the first poll and waits for its answers.
+    async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
         let mut mux = self.mux.clone();
-        if let Some(limit) = limit {
-            mux.set_response_timeout(limit);
-        }
+        mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
         // A task out of its budget would otherwise be sent to the back, and what it asked with it.
         let answer = unconstrained(mux.send_packed_commands(pipe, 0, pipe.len())).await;
         let values = answer.map_err(|error| {
@@ -279,7 +293,7 @@ impl Live {
         if self.silent.load(Ordering::Relaxed) != 0 {
             self.silent.store(0, Ordering::Relaxed);
         }
-        if values.iter().any(is_no_script) {
+        if values.iter().any(refusal::is_no_script) {
             self.reload().await;
         }
         if values.len() == pipe.len() {
@@ -306,10 +320,6 @@ async fn load(live: Arc<Live>) {
     };
     let denied = |answer: &Value| matches!(answer, Value::ServerError(error) if refusal::is_lasting(error));
     live.by_text.store(answers.iter().any(denied), Ordering::Relaxed);
-}
-
-fn is_no_script(value: &Value) -> bool {
-    matches!(value, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
 /// Counts a call that waits, until it is dropped.

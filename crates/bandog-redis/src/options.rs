@@ -1,6 +1,6 @@
 //! Where the server is, and how long to wait for it.
 
-use std::{fmt, time::Duration};
+use std::{fmt, net::IpAddr, time::Duration};
 
 use bandog_core::{Error, Result};
 use url::{Host, Url};
@@ -63,6 +63,12 @@ impl RedisOptions {
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    /// Whether what is said stays on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }
 
     /// The address without user and password: `redis://host:port/db`.

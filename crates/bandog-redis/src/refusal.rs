@@ -4,7 +4,7 @@ use bandog_core::{
     Error,
     ErrorKind::{self, Corrupt, Denied, Unavailable, Unsupported},
 };
-use redis::{RedisError, ServerError, Value};
+use redis::{RedisError, ServerError, ServerErrorKind, Value};
 
 /// What a server's error reply means. Nothing was applied, unless the error says otherwise.
 pub(crate) fn refused(error: &ServerError) -> Error {
@@ -41,6 +41,11 @@ pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
 /// Whether the same command will be refused again, by this server to this user.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")
+}
+
+/// Whether the server does not know a script, and so did nothing.
+pub(crate) fn is_no_script(value: &Value) -> bool {
+    matches!(value, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
 /// What an answer means that no script gives.

@@ -2,14 +2,19 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use bandog_core::{Claim, Kind, Step};
+use bandog_core::{Claim, Key, Kind, Member, Step};
 use redis::{Cmd, Pipeline, RedisWrite};
 
-use crate::names::{Channel, Token};
+use crate::{
+    names::{Channel, Registered, Token},
+    registry,
+};
 
 static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/claim.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/release.lua")));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/renew.lua")));
+static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/announce.lua")));
+static EVICT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/evict.lua")));
 
 /// How a script is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,10 +69,28 @@ pub(crate) fn renewals(claims: &[Claim], each: usize, by: By) -> Pipeline {
     pipe
 }
 
+/// A client's row in the registry.
+pub(crate) fn announce(member: &Member, ttl: Duration, by: By) -> Pipeline {
+    let fields = registry::fields(member);
+    let size = fields.iter().map(String::len).sum::<usize>() + 128;
+    let mut cmd = ANNOUNCE.call(by, 1, 1 + fields.len(), size);
+    cmd.write_arg_fmt(Registered(member.id));
+    cmd.arg(millis(ttl)).arg(&fields[..]);
+    alone(cmd)
+}
+
+/// Takes a lock from whoever holds it.
+pub(crate) fn evict(key: &Key, by: By) -> Pipeline {
+    let mut cmd = EVICT.call(by, 1, 1, 2 * key.as_str().len() + 64);
+    cmd.arg(key.as_str());
+    cmd.write_arg_fmt(Channel(key.as_str()));
+    alone(cmd)
+}
+
 /// Loads every script.
 pub(crate) fn load() -> Pipeline {
     let mut pipe = Pipeline::new();
-    for script in [&CLAIM, &RELEASE, &RENEW] {
+    for script in [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &EVICT] {
         pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipe
@@ -128,6 +151,12 @@ fn renew(claims: &[Claim], by: By) -> Cmd {
         cmd.arg(millis(claim.ttl));
     }
     cmd
+}
+
+fn alone(cmd: Cmd) -> Pipeline {
+    let mut pipe = Pipeline::with_capacity(1);
+    pipe.add_command(cmd);
+    pipe
 }
 
 /// Whole milliseconds, rounded up: the store may keep a hold longer than we believe in it, never shorter.

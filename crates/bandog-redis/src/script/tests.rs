@@ -27,6 +27,26 @@ fn every_header_tells_what_each_claim_adds() {
 }
 
 #[test]
+fn every_header_tells_what_a_call_takes() {
+    let key = Key::new("a").unwrap();
+    let member = Member {
+        id: ClientId::random(),
+        host: "shop-1".into(),
+        pid: 17,
+        program: "till".into(),
+        since: std::time::UNIX_EPOCH,
+        waits: vec![key.clone()],
+    };
+    let calls = [(&ANNOUNCE, announce(&member, Duration::from_secs(30), By::Hash)), (&EVICT, evict(&key, By::Hash))];
+    for (script, pipe) in calls {
+        let cmd = pipe.cmd_iter().next().unwrap();
+        let number = (words(script, "KEYS").len(), words(script, "ARGV").len());
+        assert_eq!(called_with(cmd), number, "{}", script.text);
+        assert!(script.text.contains("\n-- Reply: "), "{}", script.text);
+    }
+}
+
+#[test]
 fn scripts_take_their_names_from_where_the_header_puts_them() {
     for (script, function) in [(&CLAIM, "claim"), (&RELEASE, "release")] {
         let mut names = words(script, "KEYS");

@@ -6,12 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use bandog_core::{
-    Answer, Claim, ClaimId, ClientId, Fence, Fences, Key, Kind, Leases, Released, Renewal, Result, Ringer, Step,
-    Verdict,
+    Answer, Claim, ClaimId, ClientId, Fence, Fences, Key, Kind, Leases, Member, Released, Renewal, Result, Ringer,
+    Step, Verdict,
 };
 use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::RedisServer;
@@ -40,6 +40,18 @@ pub(crate) fn claim(key: &str) -> Claim {
         kind: Kind::Mutex,
         ttl: TTL,
         fences: NonZeroU32::new(64).unwrap(),
+    }
+}
+
+/// A client as it announces itself, waiting for these.
+pub(crate) fn member(waits: &[&str]) -> Member {
+    Member {
+        id: ClientId::random(),
+        host: "shop-1".into(),
+        pid: 17,
+        program: "till".into(),
+        since: UNIX_EPOCH + Duration::from_millis(1_790_000_000_123),
+        waits: waits.iter().map(|name| Key::new(name).unwrap()).collect(),
     }
 }
 

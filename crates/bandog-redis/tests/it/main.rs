@@ -4,10 +4,13 @@
 
 mod batches;
 mod bells;
+mod check;
+mod evict;
 mod faults;
 mod fences;
 mod help;
 mod layout;
 mod look;
+mod registry;
 mod rights;
 mod source;

@@ -27,6 +27,7 @@ const CLAIM: [&str; 8] = ["evalsha", "pttl", "get", "time", "del", "hset", "pexp
 const PASS: [&str; 9] = ["evalsha", "pttl", "hexists", "get", "time", "del", "hset", "pexpire", "set"];
 const RELEASE: [&str; 3] = ["evalsha", "hexists", "del"];
 const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
+const ANNOUNCE: [&str; 3] = ["evalsha", "hset", "pexpire"];
 const TOKEN: &str = "redisson_lock_token:{k}";
 
 #[tokio::test]
@@ -110,6 +111,48 @@ async fn a_release_frees_also_where_nobody_may_be_told() {
 }
 
 #[tokio::test]
+async fn who_may_not_publish_is_warned_once_for_each_connection() {
+    let (server, redis) = limited();
+    without(&server, "publish");
+    let (warnings, counted) = crate::help::warnings();
+    let _here = tracing::subscriber::set_default(warnings);
+    for connection in 1..=2 {
+        for _ in 0..2 {
+            let held = claim("k");
+            bandog_testkit::eventually_async(crate::help::SOON, async || take(&redis, &held).await).await;
+            assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: None });
+            assert_eq!(counted(), connection);
+        }
+        let mut epoch = redis.profile().epoch;
+        server.kill_clients();
+        tokio::time::timeout(crate::help::SOON, epoch.changed()).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_announcement_that_lacks_one_right_leaves_nothing_behind() {
+    let (server, redis) = limited();
+    let there = crate::help::member(&["k"]);
+    for right in ANNOUNCE {
+        without(&server, right);
+        let error = redis.announce(&there, crate::help::TTL).await.unwrap_err();
+        assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("announce")), "without {right}: {error}");
+        assert_eq!(server.keys(), [""; 0], "without {right}");
+        with(&server, right);
+        redis.announce(&there, crate::help::TTL).await.unwrap();
+        redis.withdraw(there.id).await.unwrap();
+    }
+    redis.announce(&there, crate::help::TTL).await.unwrap();
+    without(&server, "del");
+    let error = redis.withdraw(there.id).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("withdraw")));
+    server.cmd(&["ACL", "SETUSER", "u", "+del", "resetkeys", "~k", "~redisson_lock_token:*"]);
+    let error = redis.announce(&there, crate::help::TTL).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("announce")));
+    fences(&redis, &claim("k")).await;
+}
+
+#[tokio::test]
 async fn where_scripts_cannot_be_loaded_their_text_is_sent() {
     let (server, redis) = limited();
     server.cmd(&["ACL", "SETUSER", "u", "-script|load", "-evalsha", "+eval"]);
@@ -173,6 +216,27 @@ async fn one_key_out_of_reach_does_not_stop_the_renewal_of_others() {
         }
     }
     assert!(server.pttl("b") <= 5000);
+}
+
+#[tokio::test]
+async fn a_second_try_for_the_keys_in_reach_has_only_the_time_that_is_left() {
+    let (server, _) = limited();
+    let wire = server.wire();
+    let timeout = std::time::Duration::from_millis(600);
+    let redis = crate::help::hasty(&format!("redis://u:p@{}", wire.addr()), timeout);
+    let claims = ["a", "b"].map(claim);
+    for claim in &claims {
+        fences(&redis, claim).await;
+    }
+    server.cmd(&["ACL", "SETUSER", "u", "resetkeys", "~a"]);
+    // Each of the two tries takes less than the timeout, and both together more.
+    wire.delay_replies(timeout * 2 / 3);
+    let start = std::time::Instant::now();
+    for renewal in redis.renew(&claims).await {
+        assert_eq!(renewal.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert!(start.elapsed() < timeout * 5 / 4, "{:?}", start.elapsed());
+    assert_eq!(server.calls("evalsha"), 2 + 1, "two claims and the renewal that is allowed");
 }
 
 #[tokio::test]

@@ -1,0 +1,126 @@
+//! What may endanger locks on this server, and what is well.
+
+mod rights;
+mod settings;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bandog_core::{Finding, Result};
+use redis::{Pipeline, ServerError, Value};
+
+use self::settings::Settings;
+use crate::{leases::Redis, refusal, reply::list, reply::text, script};
+
+/// A clock that is off by more than this is told.
+const OFF: Duration = Duration::from_secs(1);
+
+impl Redis {
+    /// Looks at the server's settings, its clock, and what this user may do there.
+    pub(crate) async fn findings(&self) -> Result<Vec<Finding>> {
+        let settings = self.settings().await?;
+        Ok([
+            vec![settings.version()],
+            self.tls().into_iter().collect(),
+            vec![settings.eviction(), settings.persistence()],
+            settings.replication(),
+            vec![self.clock().await?, self.scripts().await?, self.rights().await?],
+        ]
+        .concat())
+    }
+
+    async fn settings(&self) -> Result<Settings> {
+        let mut pipe = Pipeline::new();
+        pipe.cmd("INFO");
+        for name in settings::CONFIG {
+            pipe.cmd("CONFIG").arg("GET").arg(name);
+        }
+        let replies = self.link.call(|_| pipe).await?;
+        Ok(Settings::read(&replies))
+    }
+
+    async fn clock(&self) -> Result<Finding> {
+        let mut pipe = Pipeline::new();
+        pipe.cmd("TIME");
+        let before = since_epoch();
+        let replies = self.link.call(|_| pipe).await?;
+        let after = since_epoch();
+        Ok(match time(replies.first()) {
+            Some(theirs) => clock(theirs, before, after),
+            None => {
+                Finding::advice("clock", "the server does not tell its time", "let this user run TIME, as claims must")
+            }
+        })
+    }
+
+    async fn scripts(&self) -> Result<Finding> {
+        let pipe = script::load();
+        let replies = self.link.call(|_| pipe).await?;
+        let refused = replies.iter().find_map(|reply| match reply {
+            Value::ServerError(error) => Some(error),
+            _ => None,
+        });
+        Ok(match refused {
+            None => Finding::fine("scripts", "the server takes our scripts"),
+            Some(error) if refusal::is_denied(error) => Finding::advice(
+                "scripts",
+                "this user may not load scripts, so their text is sent with every call",
+                "let it run SCRIPT LOAD and EVALSHA",
+            ),
+            Some(error) => Finding::danger(
+                "scripts",
+                format!("the server does not take our scripts: {}", told(error)),
+                "use a server that runs Lua scripts: every lock is taken by one",
+            ),
+        })
+    }
+
+    fn tls(&self) -> Option<Finding> {
+        (!self.options.is_local()).then(|| {
+            Finding::advice(
+                "tls",
+                "password and names of locks cross the network in the clear",
+                "where the network is not your own, let the server listen with TLS and write rediss://",
+            )
+        })
+    }
+}
+
+/// What the two clocks are apart, as far as the time that the question took tells it.
+fn clock(theirs: Duration, before: Duration, after: Duration) -> Finding {
+    let trip = after.saturating_sub(before);
+    let ours = before + trip / 2;
+    let (apart, word) = if theirs > ours { (theirs - ours, "ahead of") } else { (ours - theirs, "behind") };
+    let millis = apart.as_millis();
+    if apart.saturating_sub(trip / 2) <= OFF {
+        return Finding::fine(
+            "clock",
+            format!("the server's clock is within a second of ours ({millis} ms {word} it)"),
+        );
+    }
+    Finding::advice(
+        "clock",
+        format!(
+            "the server's clock is {millis} ms {word} ours; leases do not mind, for the server alone counts them, but \
+             fences begin with its time: after a failover to a server whose clock is behind they may stop rising"
+        ),
+        "let every server that may take over follow the same time source (chrony, ntpd)",
+    )
+}
+
+fn time(reply: Option<&Value>) -> Option<Duration> {
+    let numbers: Vec<u64> = list(reply?).iter().filter_map(text).filter_map(|text| text.parse().ok()).collect();
+    let [seconds, micros] = numbers.try_into().ok()?;
+    Some(Duration::from_secs(seconds) + Duration::from_micros(micros))
+}
+
+fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A refusal in the server's words.
+fn told(error: &ServerError) -> String {
+    format!("{} {}", error.code(), error.details().unwrap_or_default()).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

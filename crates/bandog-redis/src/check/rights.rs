@@ -1,0 +1,156 @@
+//! What this user may do, asked of the server without doing it.
+
+use bandog_core::{Finding, Result};
+use redis::{Pipeline, Value};
+
+use super::told;
+use crate::{leases::Redis, names, reply::text};
+
+/// A name that stands for any other.
+const NAME: &str = "bandog:probe";
+const HASH: &str = "0000000000000000000000000000000000000000";
+/// So many commands run scripts; one of them is enough.
+const SCRIPTS: usize = 2;
+
+/// What it is needed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// Running a script, one way or the other.
+    Scripts,
+    /// Taking, renewing and giving back.
+    Locks,
+    /// Waking those who wait.
+    Bells,
+    /// `show`, `ls` and `release --force`.
+    Looks,
+}
+
+/// What the server said to one of the commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Right {
+    Granted,
+    /// The command itself is denied.
+    NoCommand,
+    /// The key or the channel is out of reach.
+    NoName,
+}
+
+struct Probe {
+    wanted: For,
+    command: Vec<String>,
+}
+
+impl Redis {
+    pub(super) async fn rights(&self) -> Result<Finding> {
+        // Without a user in the URL, or with a password alone, this is who we are.
+        let user = self.options.user.as_deref().unwrap_or("default");
+        let probes = probes();
+        let mut pipe = Pipeline::with_capacity(probes.len());
+        for probe in &probes {
+            pipe.cmd("ACL").arg("DRYRUN").arg(user).arg(&probe.command[..]);
+        }
+        let replies = self.link.call(|_| pipe).await?;
+        if let Some(error) = replies.iter().find_map(refused) {
+            return Ok(Finding::advice(
+                "rights",
+                format!("what the user {user:?} may do could not be looked at: {error}"),
+                "compare `ACL GETUSER` with docs/redis.md, or let this user run ACL DRYRUN (Redis 7)",
+            ));
+        }
+        let answers = probes.into_iter().zip(&replies).map(|(probe, reply)| (probe, right(reply)));
+        Ok(verdict(user, &answers.collect::<Vec<_>>()))
+    }
+}
+
+fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
+    let denied = |wanted: For| {
+        let denied = answers.iter().filter(|(probe, right)| probe.wanted == wanted && *right == Right::NoCommand);
+        let mut names: Vec<String> = denied.map(|(probe, _)| probe.name()).collect();
+        names.dedup();
+        names
+    };
+    let grant = |names: &[String]| {
+        let rules: Vec<String> = names.iter().map(|name| format!("+{}", name.to_lowercase())).collect();
+        format!("ACL SETUSER {user} {}", rules.join(" "))
+    };
+    let mut locks = denied(For::Locks);
+    if denied(For::Scripts).len() == SCRIPTS {
+        locks.insert(0, "EVALSHA".into());
+    }
+    if !locks.is_empty() {
+        let says = format!("the user {user:?} may not run {}, which every lock needs", locks.join(", "));
+        return Finding::danger("rights", says, grant(&locks));
+    }
+    let bells = denied(For::Bells);
+    if !bells.is_empty() {
+        let says = format!("the user {user:?} may not run {}, so those who wait poll every second", bells.join(", "));
+        return Finding::advice("rights", says, grant(&bells));
+    }
+    if let Some((probe, _)) = answers.iter().find(|(_, right)| *right == Right::NoName) {
+        return Finding::advice(
+            "rights",
+            format!(
+                "the user {user:?} may not use every name: {} is refused, and so are locks whose names, tokens, \
+                 channels or registry are out of its reach",
+                probe.command.join(" ")
+            ),
+            "see docs/redis.md for the patterns of keys and channels that a user needs",
+        );
+    }
+    let looks = denied(For::Looks);
+    if !looks.is_empty() {
+        let says = format!(
+            "the user {user:?} may run all that locks need, but not {}, which show, ls and release --force need",
+            looks.join(", ")
+        );
+        return Finding::advice("rights", says, grant(&looks));
+    }
+    Finding::fine("rights", format!("the user {user:?} may run all that locks need"))
+}
+
+fn probes() -> Vec<Probe> {
+    let (token, channel) = (names::Token(NAME).to_string(), names::Channel(NAME).to_string());
+    let member = format!("{}probe", names::REGISTRY);
+    let probe = |wanted, command: &[&str]| Probe { wanted, command: command.iter().map(ToString::to_string).collect() };
+    let scripts: [&[&str]; SCRIPTS] = [&["EVALSHA", HASH, "1", NAME], &["EVAL", "return 0", "1", NAME]];
+    let locks: [&[&str]; 10] = [
+        &["PTTL", NAME],
+        &["HEXISTS", NAME, "x"],
+        &["GET", &token],
+        &["TIME"],
+        &["SET", NAME, "x"],
+        &["SET", &token, "x"],
+        &["HSET", NAME, "x", "1"],
+        &["HSET", &member, "x", "1"],
+        &["DEL", NAME],
+        &["PEXPIRE", NAME, "1"],
+    ];
+    let bells: [&[&str]; 3] = [&["PUBLISH", &channel, "0"], &["SUBSCRIBE", &channel], &["UNSUBSCRIBE", &channel]];
+    let looks: [&[&str]; 3] = [&["SCAN", "0"], &["HSCAN", NAME, "0"], &["HMGET", &member, "x"]];
+    let scripts = scripts.into_iter().map(|command| probe(For::Scripts, command));
+    let locks = locks.into_iter().map(|command| probe(For::Locks, command));
+    let bells = bells.into_iter().map(|command| probe(For::Bells, command));
+    let looks = looks.into_iter().map(|command| probe(For::Looks, command));
+    scripts.chain(locks).chain(bells).chain(looks).collect()
+}
+
+impl Probe {
+    fn name(&self) -> String {
+        self.command.first().cloned().unwrap_or_default()
+    }
+}
+
+fn right(reply: &Value) -> Right {
+    match text(reply).as_deref() {
+        Some("OK") => Right::Granted,
+        Some(refusal) if refusal.contains(" to run ") => Right::NoCommand,
+        Some(_) | None => Right::NoName,
+    }
+}
+
+fn refused(reply: &Value) -> Option<String> {
+    match reply {
+        Value::ServerError(error) => Some(told(error)),
+        _ => None,
+    }
+}

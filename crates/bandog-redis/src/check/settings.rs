@@ -1,0 +1,190 @@
+//! The server's settings, from `INFO` and `CONFIG GET`: many users may ask only one of them.
+
+use std::collections::HashMap;
+
+use bandog_core::Finding;
+use redis::Value;
+
+use super::told;
+use crate::reply::{list, text};
+
+/// What is asked of `CONFIG GET`.
+pub(super) const CONFIG: [&str; 5] = ["maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save"];
+
+/// The oldest server that speaks what we speak.
+const OLDEST: (u32, u32) = (6, 0);
+
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    info: HashMap<String, String>,
+    config: HashMap<String, String>,
+    /// Why something is not known.
+    refused: Option<String>,
+}
+
+impl Settings {
+    /// Reads the answer to `INFO` and those to `CONFIG GET` after it.
+    pub(super) fn read(replies: &[Value]) -> Self {
+        let mut settings = Self::default();
+        for reply in replies {
+            match reply {
+                Value::ServerError(error) => settings.refused = Some(told(error)),
+                Value::Map(pairs) => {
+                    let pairs = pairs.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+                    settings.config.extend(pairs);
+                }
+                Value::Array(_) => {
+                    let pairs = list(reply).chunks_exact(2);
+                    settings.config.extend(pairs.filter_map(|pair| Some((text(&pair[0])?, text(&pair[1])?))));
+                }
+                reply => {
+                    let lines = text(reply).unwrap_or_default();
+                    let pairs = lines.lines().filter_map(|line| line.split_once(':'));
+                    settings.info.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+                }
+            }
+        }
+        settings
+    }
+
+    pub(super) fn version(&self) -> Finding {
+        let Some(version) = self.info("redis_version") else {
+            return self.unknown("version", "look at `INFO server`: locks need Redis 6.0 or later");
+        };
+        let name =
+            self.info("valkey_version").map_or_else(|| format!("Redis {version}"), |own| format!("Valkey {own}"));
+        let mut numbers = version.split('.').map(|number| number.parse().ok());
+        match (numbers.next().flatten(), numbers.next().flatten()) {
+            (Some(major), Some(minor)) if (major, minor) < OLDEST => Finding::danger(
+                "version",
+                format!("the server is {name}; locks need 6.0 or later"),
+                "upgrade the server",
+            ),
+            _ => Finding::fine("version", format!("the server is {name}")),
+        }
+    }
+
+    /// Whether locks may be evicted, or refused, for want of memory.
+    pub(super) fn eviction(&self) -> Finding {
+        const SUBJECT: &str = "maxmemory-policy";
+        let policy = self.config("maxmemory-policy").or(self.info("maxmemory_policy"));
+        let limit = self.config("maxmemory").or(self.info("maxmemory")).and_then(|limit| limit.parse::<u64>().ok());
+        let used = self.info("used_memory").and_then(|used| used.parse::<u64>().ok()).unwrap_or(0);
+        match (limit, policy) {
+            (Some(0), _) => Finding::fine(SUBJECT, "there is no memory limit, so nothing is evicted"),
+            (Some(limit), Some("noeviction")) if used >= limit => Finding::danger(
+                SUBJECT,
+                format!("{used} of {limit} bytes are in use, so no lock can be taken; renewals and releases go on"),
+                "raise maxmemory, or remove what fills it",
+            ),
+            (Some(limit), Some("noeviction")) => Finding::fine(
+                SUBJECT,
+                format!("noeviction: at {limit} bytes claims are refused, while renewals and releases go on"),
+            ),
+            (Some(limit), Some(policy)) => Finding::danger(
+                SUBJECT,
+                format!("{policy}: when {limit} bytes are in use, Redis may drop a lock that somebody holds"),
+                "set maxmemory-policy noeviction, or give locks a server of their own",
+            ),
+            (None, _) | (_, None) => {
+                self.unknown(SUBJECT, "look at `CONFIG GET maxmemory*`: the policy must be noeviction, or the limit 0")
+            }
+        }
+    }
+
+    /// What a restart forgets.
+    pub(super) fn persistence(&self) -> Finding {
+        const SUBJECT: &str = "persistence";
+        const CURE: &str = "set appendonly yes if locks shall outlive a restart";
+        let appends = match (self.config("appendonly"), self.info("aof_enabled")) {
+            (Some(value), _) => Some(value == "yes"),
+            (None, value) => value.map(|value| value == "1"),
+        };
+        match (appends, self.config("appendfsync"), self.config("save")) {
+            (Some(true), Some("always"), _) => {
+                Finding::fine(SUBJECT, "the append-only file is synced with every write: locks outlive a restart")
+            }
+            (Some(true), ..) => Finding::fine(
+                SUBJECT,
+                "there is an append-only file: locks outlive a restart, but those of its last second, if the machine fails",
+            ),
+            (Some(false), _, Some("")) => Finding::advice(
+                SUBJECT,
+                "nothing is kept on disk: a restart forgets every lock; holders are told within a second, and fences \
+                 go on rising with the server's clock",
+                CURE,
+            ),
+            (Some(false), _, Some(_)) => Finding::advice(
+                SUBJECT,
+                "there are snapshots only: a restart forgets the locks taken since the last one; holders are told \
+                 within a second, and fences go on rising with the server's clock",
+                CURE,
+            ),
+            (Some(false), _, None) => self.unknown(
+                SUBJECT,
+                "there is no append-only file, so a restart forgets locks: look at `CONFIG GET save` for snapshots",
+            ),
+            (None, ..) => self.unknown(SUBJECT, "look at `CONFIG GET appendonly`: without it a restart forgets locks"),
+        }
+    }
+
+    /// Who else has the locks, or should have them.
+    pub(super) fn replication(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if self.info("cluster_enabled") == Some("1") {
+            findings.push(Finding::danger(
+                "cluster",
+                "this server is one node of a cluster: locks whose slot is elsewhere are refused",
+                "use a server that is not part of a cluster",
+            ));
+        }
+        findings.push(self.role());
+        findings
+    }
+
+    fn role(&self) -> Finding {
+        const SUBJECT: &str = "replication";
+        let read_only = self.info("slave_read_only").is_none_or(|value| value == "1");
+        let replicas = self.info("connected_slaves").unwrap_or("0");
+        match (self.info("role"), replicas) {
+            (Some("master"), "0") => {
+                Finding::fine(SUBJECT, "this server has no replica, so no failover can grant a lock twice")
+            }
+            (Some("master"), replicas) => Finding::advice(
+                SUBJECT,
+                format!(
+                    "{replicas} replicas follow this server asynchronously: one that takes over may not know the \
+                     latest locks, and grants them again; fences still rise"
+                ),
+                "let what the lock protects check the fence",
+            ),
+            (Some(_), _) if read_only => Finding::danger(
+                SUBJECT,
+                "this server is a replica and read-only: no lock can be taken, renewed or released here",
+                "connect to its master",
+            ),
+            (Some(_), _) => Finding::danger(
+                SUBJECT,
+                "this server is a replica that takes writes: its master and everybody there know nothing of these locks",
+                "connect to its master",
+            ),
+            (None, _) => self.unknown(
+                SUBJECT,
+                "look at `INFO replication`: the role must be master, and a failover may grant twice",
+            ),
+        }
+    }
+
+    fn unknown(&self, subject: &str, cure: &str) -> Finding {
+        let why = self.refused.as_deref().map_or_else(|| "the server does not tell".into(), |why| why.to_owned());
+        Finding::advice(subject, format!("it could not be looked at: {why}"), cure)
+    }
+
+    fn info(&self, name: &str) -> Option<&str> {
+        self.info.get(name).map(String::as_str)
+    }
+
+    fn config(&self, name: &str) -> Option<&str> {
+        self.config.get(name).map(String::as_str)
+    }
+}

@@ -1,0 +1,45 @@
+use super::*;
+
+fn member_that_waits_for(names: &[&str]) -> Member {
+    Member {
+        id: ClientId::random(),
+        host: "shop-1".into(),
+        pid: 17,
+        program: "till --all \"x\"".into(),
+        since: UNIX_EPOCH + Duration::from_millis(1_790_000_000_123),
+        waits: names.iter().map(|name| Key::new(name).unwrap()).collect(),
+    }
+}
+
+fn reply(values: &[String]) -> Value {
+    Value::Array(values.iter().map(|value| Value::BulkString(value.clone().into_bytes())).collect())
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let long = "n".repeat(1024);
+    for names in [&[][..], &["a"], &["a b", "a,b", "a;\"b\"", "\\n", "中文", "{x}", " ", &long]] {
+        let there = member_that_waits_for(names);
+        assert_eq!(member(there.id, &reply(&fields(&there))), Some(there));
+    }
+}
+
+#[test]
+fn no_more_names_are_written_than_are_told() {
+    let mut crowd = member_that_waits_for(&["a"; MAX_WAITS + 1]);
+    let read = member(crowd.id, &reply(&fields(&crowd))).unwrap();
+    crowd.waits.pop();
+    assert_eq!(read, crowd);
+}
+
+#[test]
+fn a_damaged_row_is_nobody() {
+    let there = member_that_waits_for(&["a"]);
+    for (at, value) in [(1, "-1"), (1, "many"), (3, ""), (3, "18446744073709551616"), (4, "a\u{7}")] {
+        let mut fields = fields(&there);
+        fields[at] = value.into();
+        assert_eq!(member(there.id, &reply(&fields)), None, "{value:?}");
+    }
+    assert_eq!(member(there.id, &Value::Array(vec![Value::Nil; 5])), None);
+    assert_eq!(member(there.id, &Value::Nil), None);
+}

@@ -1,0 +1,170 @@
+//! What `doctor` finds: a real server with each setting that matters.
+
+use bandog_core::{Finding, Inspect, Level};
+use bandog_testkit::RedisServer;
+
+use crate::help::{at, backend};
+
+#[tokio::test]
+async fn a_server_as_it_should_be_is_fine() {
+    let server = RedisServer::start();
+    server.cmd(&["CONFIG", "SET", "appendonly", "yes"]);
+    let findings = backend(&server).check().await.unwrap();
+    let subjects: Vec<&str> = findings.iter().map(|finding| finding.subject.as_str()).collect();
+    let known = ["version", "maxmemory-policy", "persistence", "replication", "clock", "scripts", "rights"];
+    assert_eq!(subjects, known);
+    for finding in &findings {
+        assert_eq!((finding.level, &finding.cure), (Level::Fine, &None), "{finding:?}");
+    }
+    assert_eq!(server.keys(), [""; 0], "a look changes nothing");
+    assert!(findings[0].says.contains("Redis "), "{:?}", findings[0]);
+}
+
+#[tokio::test]
+async fn a_policy_that_evicts_is_a_danger() {
+    let server = RedisServer::start();
+    server.cmd(&["CONFIG", "SET", "maxmemory", "100mb"]);
+    for policy in ["volatile-lru", "volatile-ttl", "volatile-random", "allkeys-lru", "allkeys-random"] {
+        server.cmd(&["CONFIG", "SET", "maxmemory-policy", policy]);
+        let finding = found(&server, "maxmemory-policy").await;
+        assert_eq!(finding.level, Level::Danger);
+        assert!(finding.says.contains(policy) && finding.cure.unwrap().contains("noeviction"));
+    }
+    server.cmd(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    assert_eq!(found(&server, "maxmemory-policy").await.level, Level::Fine);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let finding = found(&server, "maxmemory-policy").await;
+    assert_eq!(finding.level, Level::Danger, "full: {finding:?}");
+    server.cmd(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru", "maxmemory", "0"]);
+    assert_eq!(found(&server, "maxmemory-policy").await.level, Level::Fine, "without a limit");
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_nothing_is_told() {
+    let server = RedisServer::start();
+    let finding = found(&server, "persistence").await;
+    assert_eq!(finding.level, Level::Advice);
+    assert!(finding.says.contains("nothing is kept"), "{finding:?}");
+    server.cmd(&["CONFIG", "SET", "save", "3600 1"]);
+    let finding = found(&server, "persistence").await;
+    assert_eq!(finding.level, Level::Advice);
+    assert!(finding.says.contains("snapshots only"), "{finding:?}");
+    server.cmd(&["CONFIG", "SET", "appendonly", "yes"]);
+    assert_eq!(found(&server, "persistence").await.level, Level::Fine);
+}
+
+#[tokio::test]
+async fn replicas_are_told_and_being_one_is_a_danger() {
+    let (server, follower) = (RedisServer::start(), RedisServer::start());
+    assert_eq!(found(&server, "replication").await.level, Level::Fine);
+    follower.cmd(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
+    bandog_testkit::eventually_async(crate::help::SOON * 2, async || {
+        let finding = found(&server, "replication").await;
+        if finding.level == Level::Advice { Ok(finding) } else { Err(finding) }
+    })
+    .await;
+    let finding = found(&follower, "replication").await;
+    assert_eq!(finding.level, Level::Danger);
+    assert!(finding.says.contains("read-only"), "{finding:?}");
+    follower.cmd(&["CONFIG", "SET", "replica-read-only", "no"]);
+    let finding = found(&follower, "replication").await;
+    assert_eq!(finding.level, Level::Danger);
+    assert!(finding.says.contains("takes writes"), "{finding:?}");
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_is_a_danger() {
+    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]);
+    assert_eq!(found(&server, "cluster").await.level, Level::Danger);
+}
+
+#[tokio::test]
+async fn what_may_not_be_asked_one_way_is_asked_the_other() {
+    let server = limited();
+    server.cmd(&["CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"]);
+    for (denied, levels) in [
+        ("-config", [Level::Danger, Level::Advice, Level::Fine, Level::Fine]),
+        ("-info", [Level::Danger, Level::Advice, Level::Advice, Level::Advice]),
+    ] {
+        server.cmd(&["ACL", "SETUSER", "u", "+@all", denied]);
+        for (subject, level) in ["maxmemory-policy", "persistence", "replication", "version"].into_iter().zip(levels) {
+            let finding = found_by_u(&server, subject).await;
+            assert_eq!(finding.level, level, "{denied}: {finding:?}");
+        }
+    }
+    server.cmd(&["ACL", "SETUSER", "u", "+@all", "-config", "-info"]);
+    for subject in ["maxmemory-policy", "persistence", "replication", "version"] {
+        let finding = found_by_u(&server, subject).await;
+        assert_eq!(finding.level, Level::Advice, "{finding:?}");
+        assert!(finding.says.contains("could not be looked at: NOPERM") && finding.cure.unwrap().contains("look at"));
+    }
+}
+
+#[tokio::test]
+async fn rights_that_locks_need_and_lack_are_named() {
+    let server = limited();
+    for (rules, level, part) in [
+        (&[][..], Level::Fine, "all that locks need"),
+        (&["-pexpire", "-hset"], Level::Danger, "HSET, PEXPIRE"),
+        (&["-evalsha", "-eval"], Level::Danger, "EVALSHA"),
+        (&["-evalsha"], Level::Fine, "all that locks need"),
+        (&["-publish"], Level::Advice, "PUBLISH"),
+        (&["-scan"], Level::Advice, "ls"),
+        (&["resetkeys", "~orders:*"], Level::Advice, "every name"),
+        (&["resetchannels"], Level::Advice, "every name"),
+        (&["-acl"], Level::Advice, "could not be looked at"),
+    ] {
+        server.cmd(&[&["ACL", "SETUSER", "u", "+@all", "~*", "&*"], rules].concat());
+        let finding = found_by_u(&server, "rights").await;
+        assert_eq!(finding.level, level, "{rules:?}: {finding:?}");
+        assert!(finding.says.contains(part), "{rules:?}: {finding:?}");
+        assert_eq!(finding.cure.is_none(), level == Level::Fine);
+    }
+}
+
+#[tokio::test]
+async fn the_cure_for_a_missing_right_is_one() {
+    let server = limited();
+    server.cmd(&["ACL", "SETUSER", "u", "-pexpire", "-hset", "-time"]);
+    let cure = found_by_u(&server, "rights").await.cure.unwrap();
+    let words: Vec<&str> = cure.split(' ').collect();
+    assert_eq!(server.cmd(&words).text(), "OK", "{cure}");
+    assert_eq!(found_by_u(&server, "rights").await.level, Level::Fine);
+}
+
+#[tokio::test]
+async fn scripts_that_cannot_be_loaded_are_told() {
+    let server = limited();
+    server.cmd(&["ACL", "SETUSER", "u", "-script"]);
+    let finding = found_by_u(&server, "scripts").await;
+    assert_eq!(finding.level, Level::Advice);
+    assert!(finding.cure.unwrap().contains("SCRIPT LOAD"));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_an_error() {
+    let server = RedisServer::start();
+    server.kill();
+    let error = backend(&server).check().await.unwrap_err();
+    assert_eq!(error.verb(), Some("check"));
+}
+
+fn limited() -> RedisServer {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"]);
+    server
+}
+
+async fn found(server: &RedisServer, subject: &str) -> Finding {
+    found_at(&server.url(), subject).await
+}
+
+async fn found_by_u(server: &RedisServer, subject: &str) -> Finding {
+    found_at(&format!("redis://u:p@{}", server.addr()), subject).await
+}
+
+async fn found_at(url: &str, subject: &str) -> Finding {
+    let findings = at(url).check().await.unwrap();
+    let finding = findings.into_iter().find(|finding| finding.subject == subject);
+    finding.unwrap_or_else(|| panic!("nothing was found of {subject}"))
+}

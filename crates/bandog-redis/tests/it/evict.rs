@@ -1,0 +1,94 @@
+//! A lock that is taken from its holder.
+
+use bandog_core::{ErrorKind, Inspect, Key, Leases, Released, Renewal};
+use bandog_testkit::{RedisServer, Reply, eventually_async};
+
+use crate::{
+    help::{SOON, at, backend, claim, ends, fences, release, renew, ringer},
+    layout::subscriber,
+};
+
+const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
+
+#[tokio::test]
+async fn an_eviction_frees_rings_and_keeps_the_token() {
+    let server = RedisServer::start();
+    let (redis, other) = (backend(&server), backend(&server));
+    let (held, next) = (claim("k"), claim("k"));
+    let before = ends(&fences(&redis, &held).await).1;
+    let mut java = subscriber(&server, "redisson_lock__channel:{k}");
+    let (ring, rung) = ringer();
+    let _bell = other.listen(&held.key, ring).await.unwrap();
+    assert_eq!(other.evict(&held.key).await.unwrap(), Released::Freed { others: Some(1) });
+    assert_eq!(java.read().unwrap().texts(), ["message", "redisson_lock__channel:{k}", "0"]);
+    eventually_async(SOON, async || rung() == 1).await;
+    assert_eq!(server.keys(), ["redisson_lock_token:{k}"]);
+    assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Gone);
+    assert_eq!(release(&redis, &held).await.unwrap(), Released::NotHeld);
+    assert!(ends(&fences(&redis, &next).await).0 > before);
+    java.set_patience(std::time::Duration::from_millis(20)).unwrap();
+    assert!(java.read().is_err(), "nobody is rung twice");
+}
+
+#[tokio::test]
+async fn nobody_is_rung_where_nobody_holds() {
+    let server = RedisServer::start();
+    let mut java = subscriber(&server, "redisson_lock__channel:{k}");
+    assert_eq!(backend(&server).evict(&Key::new("k").unwrap()).await.unwrap(), Released::NotHeld);
+    java.set_patience(std::time::Duration::from_millis(20)).unwrap();
+    assert!(java.read().is_err());
+    assert_eq!(server.keys(), [""; 0]);
+}
+
+#[tokio::test]
+async fn javas_hold_is_evicted_like_ours() {
+    let server = RedisServer::start();
+    server.cmd(&["HSET", "k", JAVA, "3"]);
+    assert!(matches!(backend(&server).evict(&Key::new("k").unwrap()).await.unwrap(), Released::Freed { .. }));
+    assert_eq!(server.keys(), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_no_plain_lock_is_left_alone() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let key = Key::new("k").unwrap();
+    for plant in [
+        &["SET", "k", "text"][..],
+        &["RPUSH", "k", JAVA],
+        &["SADD", "k", JAVA],
+        &["ZADD", "k", "1", JAVA],
+        &["HSET", "k", "name", "Rex"],
+        &["HSET", "k", JAVA, "1", "name", "Rex"],
+        &["HSET", "k", "mode", "read", JAVA, "1"],
+        &["EVAL", "for i = 1, 100000 do redis.call('hset', KEYS[1], i, i) end", "1", "k"],
+    ] {
+        server.cmd(plant);
+        let before = server.cmd(&["DUMP", "k"]);
+        let error = redis.evict(&key).await.unwrap_err();
+        assert_eq!((error.kind(), error.verb(), error.key()), (ErrorKind::Denied, Some("evict"), Some(&key)));
+        assert!(error.to_string().contains("never touches"), "{error}");
+        assert_eq!(server.cmd(&["DUMP", "k"]), before, "{plant:?}");
+        server.cmd(&["DEL", "k"]);
+    }
+}
+
+#[tokio::test]
+async fn an_eviction_that_lacks_a_right_changes_nothing_but_for_the_bell() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"]);
+    let limited = at(&format!("redis://u:p@{}", server.addr()));
+    for right in ["hscan", "del", "evalsha"] {
+        server.cmd(&["ACL", "SETUSER", "u", &format!("-{right}")]);
+        let error = limited.evict(&held.key).await.unwrap_err();
+        assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("evict")), "{right}");
+        assert_eq!(server.cmd(&["EXISTS", "k"]), Reply::Int(1));
+        server.cmd(&["ACL", "SETUSER", "u", &format!("+{right}")]);
+    }
+    server.cmd(&["ACL", "SETUSER", "u", "-publish"]);
+    server.flush_scripts();
+    assert_eq!(limited.evict(&held.key).await.unwrap(), Released::Freed { others: None });
+}
