@@ -42,8 +42,12 @@ impl Host {
 
     /// Microseconds of the wall clock, for fences only.
     pub(crate) fn wall_micros(&self) -> i64 {
-        let since = (self.wall)().duration_since(UNIX_EPOCH).unwrap_or_default();
-        nanos(since) / 1_000
+        self.wall_nanos() / 1_000
+    }
+
+    /// Nanoseconds of the wall clock, for what decides nothing.
+    pub(crate) fn wall_nanos(&self) -> i64 {
+        nanos((self.wall)().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 }
 

@@ -1,11 +1,11 @@
 //! A look at who holds what.
 
 use async_trait::async_trait;
-use bandog_core::{Inspect, Key, Pattern, Result, Row};
+use bandog_core::{Inspect, Key, Member, Pattern, Released, Result, Row};
 
 use crate::{
     Sqlite,
-    work::{List, Show},
+    work::{Evict, List, Members, Show},
 };
 
 #[async_trait]
@@ -16,5 +16,13 @@ impl Inspect for Sqlite {
 
     async fn show(&self, key: &Key) -> Result<Row> {
         self.ask(Show(key.clone())).await.map_err(|error| error.during("show").at(key))
+    }
+
+    async fn members(&self) -> Result<Vec<Member>> {
+        self.ask(Members).await.map_err(|error| error.during("members"))
+    }
+
+    async fn evict(&self, key: &Key) -> Result<Released> {
+        self.ask(Evict(key.clone())).await.flatten().map_err(|error| error.during("evict").at(key))
     }
 }

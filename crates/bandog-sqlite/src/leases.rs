@@ -1,17 +1,21 @@
 //! The verbs, as the engine asks for them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use bandog_core::{Answer, Bell, Claim, Key, Leases, Profile, Renewal, Result, Ringer, Step};
+use bandog_core::{Answer, Bell, Claim, ClientId, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step};
 
 use crate::{
     Sqlite,
-    work::{Apply, Listen, Ping, Renew},
+    open::Purpose,
+    work::{Announce, Apply, Listen, Ping, Renew, Withdraw},
 };
 
 #[async_trait]
 impl Leases for Sqlite {
     async fn ping(&self) -> Result<()> {
-        self.ask(Ping).await.map_err(|error| error.during("connect"))
+        let purpose = if self.shared().options.may_create { Purpose::Use } else { Purpose::Look };
+        self.ask(Ping(purpose)).await.map_err(|error| error.during("connect"))
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
@@ -43,6 +47,14 @@ impl Leases for Sqlite {
             Ok(false) => Ok(Bell::silent()),
             Err(error) => Err(error.during("listen").at(key)),
         }
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.ask(Announce(member.clone(), ttl)).await.flatten().map_err(|error| error.during("announce"))
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.ask(Withdraw(client)).await.map_err(|error| error.during("withdraw"))
     }
 
     fn profile(&self) -> Profile {

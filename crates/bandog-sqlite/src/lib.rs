@@ -41,6 +41,7 @@ mod open;
 mod options;
 mod patience;
 mod queue;
+mod registry;
 mod rules;
 mod sql;
 mod table;

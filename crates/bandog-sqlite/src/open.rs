@@ -5,26 +5,43 @@ use std::{fs, io, path::Path};
 use bandog_core::{Error, ErrorKind};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::{fault::Fault, patience, sql};
+use crate::{SqliteOptions, fault::Fault, patience, sql};
 
 /// `bdog`, which `file` and others can see in the header.
 const APPLICATION: i64 = 0x6264_6f67;
 /// The schema that this version writes.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+
+/// A database without tables.
+const NONE: i64 = 0;
+/// The first version that there was.
+const FIRST: i64 = 1;
+/// The version that has the registry of clients.
+const REGISTRY: i64 = 2;
+
+/// What a database is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It is not made when it is not there, and tables of an older version stay as they are.
+    Look,
+    /// It is made, unless the options say that it must exist, and its tables are brought up to date.
+    Use,
+}
 
 /// A connection that is ready for work, and which file it is of.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) conn: Connection,
     file: FileId,
+    version: i64,
 }
 
 impl Store {
     /// Opens the database, waiting for others as long as this thread's patience lasts.
-    pub(crate) fn open(path: &Path) -> Result<Self, Fault> {
+    pub(crate) fn open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
         loop {
             // SQLite does not wait by itself while another process switches the journal or recovers it.
-            match Self::try_open(path) {
+            match Self::try_open(options, purpose) {
                 Err(fault) if fault.is_busy() && patience::busy(i32::MAX) => {}
                 done => return done,
             }
@@ -36,19 +53,40 @@ impl Store {
         FileId::of(path).is_ok_and(|file| file == self.file)
     }
 
-    fn try_open(path: &Path) -> Result<Self, Fault> {
-        create(path).map_err(Fault::Files)?;
-        let file = FileId::of(path).map_err(Fault::Files)?;
+    /// Whether it serves this purpose as it is.
+    pub(crate) fn serves(&self, purpose: Purpose) -> bool {
+        purpose == Purpose::Look || self.version == VERSION
+    }
+
+    /// Whether it has the registry of clients.
+    pub(crate) fn has_registry(&self) -> bool {
+        self.version >= REGISTRY
+    }
+
+    fn try_open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
+        let path = &options.path;
+        let may_create = purpose == Purpose::Use && options.may_create;
+        if may_create {
+            create(path).map_err(Fault::Files)?;
+        }
+        let file = match FileId::of(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !may_create => return Err(never_used(path)),
+            found => found.map_err(Fault::Files)?,
+        };
         #[allow(unused_mut, reason = "rusqlite before 0.41 sets the handler without it")]
-        let mut conn = Connection::open_with_flags(path, flags())?;
+        let mut conn = Connection::open_with_flags(path, flags(may_create))?;
         conn.busy_handler(Some(patience::busy as fn(i32) -> bool))?;
         conn.set_prepared_statement_cache_capacity(32);
-        let is_new = is_new(&conn, path)?;
-        use_wal(&conn, path)?;
-        if is_new {
-            make_tables(&conn, path)?;
+        let mut version = version(&conn, path)?;
+        if version == NONE && !may_create {
+            return Err(never_used(path));
         }
-        let store = Self { conn, file };
+        use_wal(&conn, path)?;
+        if version < VERSION && purpose == Purpose::Use {
+            make_tables(&conn, path)?;
+            version = VERSION;
+        }
+        let store = Self { conn, file, version };
         if !store.is_at(path) {
             return Err(Fault::Told(Error::unavailable(format!("{path:?} was replaced while it was opened"))));
         }
@@ -56,17 +94,22 @@ impl Store {
     }
 }
 
-fn flags() -> OpenFlags {
+fn flags(may_create: bool) -> OpenFlags {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    if cfg!(target_os = "linux") { flags } else { flags | OpenFlags::SQLITE_OPEN_CREATE }
+    let by_us = cfg!(target_os = "linux") || !may_create;
+    if by_us { flags } else { flags | OpenFlags::SQLITE_OPEN_CREATE }
 }
 
-/// Whether the tables are yet to be made; or why the database is not for us.
-fn is_new(conn: &Connection, path: &Path) -> Result<bool, Fault> {
+fn never_used(path: &Path) -> Fault {
+    Fault::Told(Error::unavailable(format!("there is no database at {path:?}: no lock was ever taken there")))
+}
+
+/// The version of the tables, or [`NONE`]; or why the database is not for us.
+fn version(conn: &Connection, path: &Path) -> Result<i64, Fault> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     match conn.query_row(sql::IDENTITY, [], read)? {
-        (0, 0, 0) => Ok(true),
-        (APPLICATION, VERSION, _) => Ok(false),
+        (0, 0, 0) => Ok(NONE),
+        (APPLICATION, version @ FIRST..=VERSION, _) => Ok(version),
         (APPLICATION, version, _) => Err(Fault::Told(Error::new(
             ErrorKind::Unsupported,
             format!(
@@ -92,13 +135,17 @@ fn use_wal(conn: &Connection, path: &Path) -> Result<(), Fault> {
     Ok(conn.pragma_update(None, "synchronous", "normal")?)
 }
 
+/// Makes the tables, or those that an older version has not: all of them or none.
 fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-    if !is_new(&transaction, path)? {
-        return Ok(()); // Somebody else was faster.
+    let version = version(&transaction, path)?; // Somebody else may have been faster.
+    if version == NONE {
+        transaction.execute_batch(sql::SCHEMA)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
     }
-    transaction.execute_batch(sql::SCHEMA)?;
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    if version < REGISTRY {
+        transaction.execute_batch(sql::REGISTRY)?;
+    }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit().map_err(Fault::Commit)
 }

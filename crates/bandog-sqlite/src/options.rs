@@ -12,6 +12,7 @@ use bandog_core::{Error, Result};
 pub struct SqliteOptions {
     pub(crate) path: PathBuf,
     pub(crate) timeout: Duration,
+    pub(crate) may_create: bool,
 }
 
 impl SqliteOptions {
@@ -19,13 +20,21 @@ impl SqliteOptions {
     /// directory above it (0700). A relative path is taken from the directory in which the process is when
     /// [`crate::Sqlite::new`] is called.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), timeout: Duration::from_secs(3) }
+        Self { path: path.into(), timeout: Duration::from_secs(3), may_create: true }
     }
 
     /// How long one request may take before it ends with `Unavailable`: 3 s, unless said otherwise.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Never creates the database: every call ends with `Unavailable` as long as there is none, and nothing is written
+    /// to the disk. Without this a look creates nothing either, but a claim or a ping does.
+    #[must_use]
+    pub fn must_exist(mut self) -> Self {
+        self.may_create = false;
         self
     }
 

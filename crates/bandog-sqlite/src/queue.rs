@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     fault::Fault,
+    open::Purpose,
     table::Table,
     work::{Way, Work},
 };
@@ -25,6 +26,10 @@ impl Order {
 
     pub(crate) fn way(&self) -> Way {
         self.job.way()
+    }
+
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.job.purpose()
     }
 
     pub(crate) fn steps(&self) -> usize {
@@ -48,6 +53,7 @@ impl Order {
 
 trait Job: Send {
     fn way(&self) -> Way;
+    fn purpose(&self) -> Purpose;
     fn steps(&self) -> usize;
     fn listens(&self) -> bool;
     fn run(&mut self, table: &mut Table<'_>) -> Result<(), Fault>;
@@ -63,6 +69,10 @@ struct Asked<W: Work> {
 impl<W: Work> Job for Asked<W> {
     fn way(&self) -> Way {
         self.work.way()
+    }
+
+    fn purpose(&self) -> Purpose {
+        self.work.purpose()
     }
 
     fn steps(&self) -> usize {

@@ -1,6 +1,7 @@
 //! The statements, without the headers of their files: a statement is found again by its text.
 
 pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
+pub(crate) const REGISTRY: &str = include_str!("../sql/registry.sql");
 pub(crate) const IDENTITY: &str = body(include_str!("../sql/identity.sql"));
 pub(crate) const LEASE: &str = body(include_str!("../sql/lease.sql"));
 pub(crate) const HELD: &str = body(include_str!("../sql/held.sql"));
@@ -13,6 +14,10 @@ pub(crate) const RELEASE: &str = body(include_str!("../sql/release.sql"));
 pub(crate) const WANT: &str = body(include_str!("../sql/want.sql"));
 pub(crate) const SEE: &str = body(include_str!("../sql/see.sql"));
 pub(crate) const FORGET: &str = body(include_str!("../sql/forget.sql"));
+pub(crate) const ANNOUNCE: &str = body(include_str!("../sql/announce.sql"));
+pub(crate) const WITHDRAW: &str = body(include_str!("../sql/withdraw.sql"));
+pub(crate) const MEMBERS: &str = body(include_str!("../sql/members.sql"));
+pub(crate) const PRUNE: &str = body(include_str!("../sql/prune.sql"));
 
 /// The text after the leading lines of comment.
 const fn body(file: &str) -> &str {

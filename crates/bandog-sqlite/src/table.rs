@@ -8,6 +8,8 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 use crate::{
     fault::Fault,
     handle::Shared,
+    host::Host,
+    open::Store,
     rules::{Lease, Sighting, State, nanos, next_fence},
     sql,
 };
@@ -17,6 +19,7 @@ pub(crate) struct Table<'t> {
     conn: &'t Connection,
     shared: &'t Shared,
     heard: bool,
+    has_registry: bool,
     may_write: bool,
     freed: Vec<Key>,
     /// Those in use, so that a batch looks for each of them once.
@@ -26,8 +29,9 @@ pub(crate) struct Table<'t> {
 impl<'t> Table<'t> {
     /// To look only: whatever must write ends with [`Fault::MustWrite`]. `heard` says whether this process hears the
     /// bell.
-    pub(crate) fn new(conn: &'t Connection, shared: &'t Shared, heard: bool) -> Self {
-        Self { conn, shared, heard, may_write: false, freed: Vec::new(), statements: Vec::new() }
+    pub(crate) fn new(store: &'t Store, shared: &'t Shared, heard: bool) -> Self {
+        let (conn, has_registry) = (&store.conn, store.has_registry());
+        Self { conn, shared, heard, has_registry, may_write: false, freed: Vec::new(), statements: Vec::new() }
     }
 
     /// To write, in a transaction that the caller has begun.
@@ -38,6 +42,16 @@ impl<'t> Table<'t> {
     /// Whether this process hears the bell.
     pub(crate) fn is_heard(&self) -> bool {
         self.heard
+    }
+
+    /// Whether the database has the registry of clients.
+    pub(crate) fn has_registry(&self) -> bool {
+        self.has_registry
+    }
+
+    /// The machine.
+    pub(crate) fn host(&self) -> &'t Host {
+        &self.shared.host
     }
 
     /// The keys that were freed and for which somebody waits.
@@ -97,6 +111,15 @@ impl<'t> Table<'t> {
     pub(crate) fn show(&mut self, key: &Key) -> Result<Row, Fault> {
         let lease = self.lease(key)?;
         Ok(self.row(key, &lease)?.unwrap_or_else(|| Row::free(key)))
+    }
+
+    /// Frees a lock whoever holds it.
+    pub(crate) fn evict(&mut self, key: &Key) -> Result<Released, Fault> {
+        let lease = self.lease(key)?;
+        match self.state(key, &lease, self.shared.host.now())? {
+            State::Held { .. } => self.free(key, &lease),
+            State::Free => Ok(Released::NotHeld),
+        }
     }
 
     /// All locks that are held and whose names match.
@@ -176,11 +199,15 @@ impl<'t> Table<'t> {
             State::Held { owner: holder, .. } if holder == owner => {}
             State::Held { .. } | State::Free => return Ok(Released::NotHeld),
         }
-        self.write(sql::RELEASE, [claim.key.as_str()])?;
+        self.free(&claim.key, &lease)
+    }
+
+    fn free(&mut self, key: &Key, lease: &Lease) -> Result<Released, Fault> {
+        self.write(sql::RELEASE, [key.as_str()])?;
         if !lease.wanted {
             return Ok(Released::Freed { others: Some(0) });
         }
-        self.freed.push(claim.key.clone());
+        self.freed.push(key.clone());
         Ok(Released::Freed { others: None })
     }
 
@@ -219,14 +246,15 @@ impl<'t> Table<'t> {
     }
 
     /// Changes rows, and tells how many.
-    fn write(&mut self, sql: &'static str, params: impl Params) -> Result<usize, Fault> {
+    pub(crate) fn write(&mut self, sql: &'static str, params: impl Params) -> Result<usize, Fault> {
         if !self.may_write {
             return Err(Fault::MustWrite);
         }
         Ok(self.statement(sql)?.execute(params)?)
     }
 
-    fn statement(&mut self, sql: &'static str) -> Result<&mut CachedStatement<'t>, Fault> {
+    /// A statement that is ready to run.
+    pub(crate) fn statement(&mut self, sql: &'static str) -> Result<&mut CachedStatement<'t>, Fault> {
         let at = match self.statements.iter().position(|(text, _)| ptr::eq(*text, sql)) {
             Some(at) => at,
             None => {

@@ -1,8 +1,10 @@
 //! What the writer can be asked to do.
 
-use bandog_core::{Answer, Claim, Key, Pattern, Renewal, Result, Row, Step};
+use std::time::Duration;
 
-use crate::{fault::Fault, table::Table};
+use bandog_core::{Answer, Claim, ClientId, Key, Member, Pattern, Released, Renewal, Result, Row, Step};
+
+use crate::{fault::Fault, open::Purpose, table::Table};
 
 /// How work gets at the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,11 @@ pub(crate) trait Work: Send + 'static {
 
     fn way(&self) -> Way;
 
+    /// What the database is opened for, if it is not open yet.
+    fn purpose(&self) -> Purpose {
+        Purpose::Use
+    }
+
     /// How much it is, in steps.
     fn steps(&self) -> usize {
         1
@@ -37,9 +44,13 @@ pub(crate) trait Work: Send + 'static {
 pub(crate) struct Apply(pub(crate) Vec<Step>);
 pub(crate) struct Renew(pub(crate) Vec<Claim>);
 pub(crate) struct Listen(pub(crate) Vec<Key>);
-pub(crate) struct Ping;
+pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
+pub(crate) struct Withdraw(pub(crate) ClientId);
+pub(crate) struct Ping(pub(crate) Purpose);
 pub(crate) struct List(pub(crate) Pattern);
 pub(crate) struct Show(pub(crate) Key);
+pub(crate) struct Members;
+pub(crate) struct Evict(pub(crate) Key);
 
 impl Work for Apply {
     type Answer = Vec<Result<Answer>>;
@@ -95,11 +106,39 @@ impl Work for Listen {
     }
 }
 
+impl Work for Announce {
+    type Answer = Result<()>;
+
+    fn way(&self) -> Way {
+        Way::Write
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Result<()>, Fault> {
+        table.one_row(|table| table.announce(&self.0, self.1))
+    }
+}
+
+impl Work for Withdraw {
+    type Answer = ();
+
+    fn way(&self) -> Way {
+        Way::Write
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<(), Fault> {
+        table.withdraw(self.0)
+    }
+}
+
 impl Work for Ping {
     type Answer = ();
 
     fn way(&self) -> Way {
         Way::Read
+    }
+
+    fn purpose(&self) -> Purpose {
+        self.0
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<(), Fault> {
@@ -114,6 +153,10 @@ impl Work for List {
         Way::Read
     }
 
+    fn purpose(&self) -> Purpose {
+        Purpose::Look
+    }
+
     fn run(&self, table: &mut Table<'_>) -> Result<Vec<Row>, Fault> {
         table.list(&self.0)
     }
@@ -126,7 +169,44 @@ impl Work for Show {
         Way::Read
     }
 
+    fn purpose(&self) -> Purpose {
+        Purpose::Look
+    }
+
     fn run(&self, table: &mut Table<'_>) -> Result<Row, Fault> {
         table.show(&self.0)
+    }
+}
+
+impl Work for Members {
+    type Answer = Vec<Member>;
+
+    fn way(&self) -> Way {
+        Way::Read
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Look
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Vec<Member>, Fault> {
+        table.members()
+    }
+}
+
+impl Work for Evict {
+    type Answer = Result<Released>;
+
+    /// A lock that is free has nothing to write.
+    fn way(&self) -> Way {
+        Way::Look
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Look
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Result<Released>, Fault> {
+        table.one_row(|table| table.evict(&self.0))
     }
 }

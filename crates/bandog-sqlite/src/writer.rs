@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::{
     fault::Fault,
     handle::Shared,
-    open::Store,
+    open::{Purpose, Store},
     patience,
     queue::Order,
     table::Table,
@@ -39,6 +39,7 @@ pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
         ourselves,
         next: None,
         store: None,
+        used: false,
         in_the_way: None,
         watch: None,
         deaf: false,
@@ -57,6 +58,8 @@ struct Writer {
     /// Taken from the queue, and to be done by itself.
     next: Option<Order>,
     store: Option<Store>,
+    /// Whether anything else than looks was asked for.
+    used: bool,
     /// What kept the last requests waiting until their time was over.
     in_the_way: Option<Error>,
     watch: Option<Watch>,
@@ -129,7 +132,7 @@ impl Writer {
     }
 
     fn attempt(&mut self, orders: &mut [Order]) -> Result<(), Fault> {
-        let store = self.opened()?;
+        let store = self.opened(orders)?;
         self.hear(orders);
         let done = self.listen_again(&store).and_then(|()| self.run_on(&store, orders));
         self.store = Some(store);
@@ -137,7 +140,7 @@ impl Writer {
     }
 
     fn run_on(&self, store: &Store, orders: &mut [Order]) -> Result<(), Fault> {
-        let table = || Table::new(&store.conn, &self.shared, self.watch.is_some());
+        let table = || Table::new(store, &self.shared, self.watch.is_some());
         if orders.iter().all(|order| order.way() != Way::Write) {
             match run_all(orders, &mut table()) {
                 Err(Fault::MustWrite) => {}
@@ -154,12 +157,15 @@ impl Writer {
     }
 
     /// The open database: the one that we have, if its path still leads to it.
-    fn opened(&mut self) -> Result<Store, Fault> {
-        let path = &self.shared.options.path;
-        if let Some(store) = self.store.take().filter(|store| store.is_at(path)) {
+    fn opened(&mut self, orders: &[Order]) -> Result<Store, Fault> {
+        let options = &self.shared.options;
+        self.used |= orders.iter().any(|order| order.purpose() == Purpose::Use);
+        let purpose = if self.used { Purpose::Use } else { Purpose::Look };
+        let fits = |store: &Store| store.is_at(&options.path) && store.serves(purpose);
+        if let Some(store) = self.store.take().filter(fits) {
             return Ok(store);
         }
-        let store = Store::open(path)?;
+        let store = Store::open(options, purpose)?;
         self.missed = *self.shared.epoch.borrow() > 0;
         self.shared.epoch.send_modify(|epoch| *epoch += 1);
         Ok(store)

@@ -54,6 +54,7 @@ pub struct ConnectOptions {
     parts: Parts,
     ttl: Duration,
     client: ClientOptions,
+    must_exist: bool,
 }
 
 /// Redisson's `lockWatchdogTimeout`.
@@ -68,7 +69,7 @@ impl ConnectOptions {
         let url = url.as_ref();
         let parts = Parts::parse(url)?;
         let ttl = parts.watchdog.unwrap_or(WATCHDOG);
-        Ok(Self { url: url.to_owned(), parts, ttl, client: Client::options().watchdog(ttl) })
+        Ok(Self { url: url.to_owned(), parts, ttl, client: Client::options().watchdog(ttl), must_exist: false })
     }
 
     /// The ttl of locks without a lease. Default 30 s, or what the URL says; 100 ms to 365 days.
@@ -88,6 +89,15 @@ impl ConnectOptions {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.parts.timeout = Some(timeout);
+        self
+    }
+
+    /// Never creates the store, for those who only look: of a SQLite file that is not there every call says
+    /// `Unavailable`, after [`ConnectOptions::connect_lazy`] at once and in [`ConnectOptions::connect`] after 5 s.
+    /// Other stores are not made by their clients, so nothing changes for them.
+    #[must_use]
+    pub fn must_exist(mut self) -> Self {
+        self.must_exist = true;
         self
     }
 
@@ -126,7 +136,7 @@ impl ConnectOptions {
         let timeout = self.parts.timeout.map(check_timeout).transpose()?;
         match self.parts.scheme {
             Scheme::Redis => redis(self.client, &self.parts.place, timeout),
-            Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout),
+            Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout, self.must_exist),
             Scheme::Memory => self.client.over(memory(&self.parts.place)),
         }
     }
@@ -163,7 +173,7 @@ fn redis(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
 }
 
 #[cfg(feature = "sqlite")]
-fn sqlite(client: ClientOptions, place: &str, timeout: Option<Duration>) -> Result<Client> {
+fn sqlite(client: ClientOptions, place: &str, timeout: Option<Duration>, must_exist: bool) -> Result<Client> {
     let path = place.strip_prefix("//").unwrap_or(place);
     if path.is_empty() {
         return Err(Error::misused("the URL sqlite: names no file; write sqlite:PATH"));
@@ -172,11 +182,14 @@ fn sqlite(client: ClientOptions, place: &str, timeout: Option<Duration>) -> Resu
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
     }
+    if must_exist {
+        options = options.must_exist();
+    }
     client.over(bandog_sqlite::Sqlite::new(options)?)
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn sqlite(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+fn sqlite(_: ClientOptions, _: &str, _: Option<Duration>, _: bool) -> Result<Client> {
     Err(not_compiled_in("sqlite"))
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bandog_core::{
-    Answer, Claim, ClaimId, ClientId, Fences, Inspect, Key, Kind, Leases, Released, Renewal, Step, Verdict,
+    Answer, Claim, ClaimId, ClientId, Fences, Inspect, Key, Kind, Leases, Member, Released, Renewal, Step, Verdict,
 };
 use rusqlite::Connection;
 
@@ -163,4 +163,31 @@ async fn a_wall_clock_that_jumps_neither_frees_nor_lowers_a_fence() {
         assert!(last > before, "{last} after {before}");
         store.apply(&[Step::Release(ours)]).await;
     }
+}
+
+#[tokio::test]
+async fn a_member_of_another_boot_ends_by_the_wall_clock() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("locks.db");
+    let at = |boot, shift, wall| Sqlite::on(Host::other(boot, shift, wall), SqliteOptions::at(&path)).unwrap();
+    let member = Member {
+        id: ClientId::random(),
+        host: "kennel".into(),
+        pid: 7,
+        program: "feeder".into(),
+        since: SystemTime::UNIX_EPOCH,
+        waits: Vec::new(),
+    };
+    let before = at("before", HOUR, SystemTime::now);
+    before.announce(&member, Duration::from_secs(60)).await.unwrap();
+    let after = at("after", 0, SystemTime::now);
+    assert_eq!(after.members().await.unwrap(), std::slice::from_ref(&member));
+    let late = at("after", 0, || SystemTime::now() + Duration::from_secs(61));
+    assert_eq!(late.members().await.unwrap(), []);
+    let early = at("after", 0, || SystemTime::now() - Duration::from_secs(61));
+    assert_eq!(early.members().await.unwrap(), [], "a clock that was set back must not keep it for ever");
+    let same = at("before", HOUR, || SystemTime::now() + Duration::from_secs(61));
+    assert_eq!(same.members().await.unwrap(), std::slice::from_ref(&member), "within a boot no wall clock counts");
+    let past = at("before", -HOUR, SystemTime::now);
+    assert_eq!(past.members().await.unwrap(), [member], "a machine that was put back to an earlier state");
 }

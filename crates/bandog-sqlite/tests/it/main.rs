@@ -5,5 +5,7 @@ mod bells;
 mod child;
 mod files;
 mod laws;
+mod looking;
 mod processes;
+mod registry;
 mod support;

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{ErrorKind, Fence, Inspect, Key, Released, Verdict};
+use bandog_core::{ErrorKind, Fence, Inspect, Leases, Released, Verdict};
 use rusqlite::Connection;
 
 use crate::{
@@ -113,7 +113,7 @@ async fn a_waiter_in_another_process_has_a_released_lock_within_milliseconds() {
     let place = Place::new();
     let store = place.open();
     let (reader, wanted) = (place.open(), "select count(*) from lease where name = 'k' and wanted = 1");
-    reader.show(&Key::new("k").unwrap()).await.unwrap();
+    reader.ping().await.unwrap();
     let conn = Connection::open(place.path()).unwrap();
     let mut ours = claim("k", TTL);
     take(&store, &ours).await.unwrap();

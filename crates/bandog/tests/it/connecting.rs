@@ -39,3 +39,15 @@ fn a_backend_that_is_not_compiled_in_says_which_feature_to_add() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("\"sqlite\""), "{error}");
 }
+
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn a_store_that_must_exist_is_not_made() {
+    let place = std::env::temp_dir().join(format!("bandog-connecting-{}", std::process::id()));
+    let options = ConnectOptions::parse(format!("sqlite:{}", place.join("typo.db").display())).unwrap();
+    let client = options.must_exist().connect_lazy().unwrap();
+    let error = client.show("orders").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("typo.db"), "{error}");
+    assert!(!place.exists());
+}

@@ -1,0 +1,17 @@
+-- Writes down who a client is, instead of what it said before.
+-- ?1 id
+-- ?2 host
+-- ?3 pid
+-- ?4 program
+-- ?5 since
+-- ?6 waits
+-- ?7 ttl
+-- ?8 expires
+-- ?9 this boot
+-- ?10 told: the wall clock
+-- Result: none.
+insert into client (id, host, pid, program, since, waits, ttl, expires, boot, told)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+on conflict (id) do update set
+    host = excluded.host, pid = excluded.pid, program = excluded.program, since = excluded.since,
+    waits = excluded.waits, ttl = excluded.ttl, expires = excluded.expires, boot = excluded.boot, told = excluded.told;

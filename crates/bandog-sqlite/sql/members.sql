@@ -1,0 +1,7 @@
+-- Reads the clients whose rows have not ended, by the rule of prune.sql.
+-- ?1 this boot
+-- ?2 now
+-- ?3 the wall clock
+-- Result: rows of id, host, pid, program, since, waits.
+select id, host, pid, program, since, waits from client
+where case when boot = ?1 and expires - ttl <= ?2 then expires > ?2 else abs(?3 - told) < ttl end;

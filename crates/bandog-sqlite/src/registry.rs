@@ -1,0 +1,58 @@
+//! The registry of clients: who they are, for people.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bandog_core::{ClientId, Key, Member};
+use rusqlite::params;
+
+use crate::{fault::Fault, rules::nanos, sql, table::Table};
+
+impl Table<'_> {
+    /// Writes down who a client is, and clears away those that have ended.
+    pub(crate) fn announce(&mut self, member: &Member, ttl: Duration) -> Result<(), Fault> {
+        let host = self.host();
+        let (boot, now, wall) = (host.boot(), host.now(), host.wall_nanos());
+        self.write(sql::PRUNE, params![boot, now, wall])?;
+        let waits = member.waits.iter().map(Key::as_str).collect::<Vec<_>>().join("\n"); // No name has a line's end.
+        let (ttl, since) = (nanos(ttl), nanos(member.since.duration_since(UNIX_EPOCH).unwrap_or_default()));
+        let (id, until) = (member.id.to_string(), now.saturating_add(ttl));
+        let row = params![id, member.host, member.pid, member.program, since, waits, ttl, until, boot, wall];
+        self.write(sql::ANNOUNCE, row)?;
+        Ok(())
+    }
+
+    /// Takes a client out.
+    pub(crate) fn withdraw(&mut self, client: ClientId) -> Result<(), Fault> {
+        self.write(sql::WITHDRAW, [client.to_string()])?;
+        Ok(())
+    }
+
+    /// Who is in it.
+    pub(crate) fn members(&mut self) -> Result<Vec<Member>, Fault> {
+        if !self.has_registry() {
+            return Ok(Vec::new());
+        }
+        let host = self.host();
+        let params = params![host.boot(), host.now(), host.wall_nanos()];
+        let rows = self.statement(sql::MEMBERS)?.query_map(params, read_member)?;
+        Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
+
+/// A row, unless somebody else than bandog has written its id.
+fn read_member(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Member>> {
+    let id: String = row.get(0)?;
+    let Ok(id) = id.parse() else {
+        return Ok(None);
+    };
+    let (since, waits): (i64, String) = (row.get(4)?, row.get(5)?);
+    let since = Duration::from_nanos(since.max(0).unsigned_abs());
+    Ok(Some(Member {
+        id,
+        host: row.get(1)?,
+        pid: row.get(2)?,
+        program: row.get(3)?,
+        since: UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH),
+        waits: waits.lines().filter_map(|name| Key::new(name).ok()).collect(),
+    }))
+}

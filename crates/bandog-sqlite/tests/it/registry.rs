@@ -1,0 +1,108 @@
+//! Who is in the registry of clients, and evicting.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bandog_core::{ClientId, Inspect, Key, Leases, MAX_WAITS, Member, Released, Renewal, Ringer};
+use bandog_sqlite::Sqlite;
+use rusqlite::Connection;
+
+use crate::support::{Place, TTL, busy, claim, eventually, release, renew, take};
+
+fn member(waits: &[&str]) -> Member {
+    Member {
+        id: ClientId::random(),
+        host: "kennel \"7\"".into(),
+        pid: u32::MAX,
+        program: "feeder 1.0".into(),
+        since: UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789),
+        waits: waits.iter().map(|name| Key::new(name).unwrap()).collect(),
+    }
+}
+
+async fn members(store: &Sqlite) -> Vec<Member> {
+    let mut members = store.members().await.unwrap();
+    members.sort_by_key(|member| member.id);
+    members
+}
+
+#[tokio::test]
+async fn a_member_is_listed_as_it_was_announced_until_it_withdraws() {
+    let place = Place::new();
+    let (here, there) = (place.open(), place.open());
+    let many: Vec<String> = (0..MAX_WAITS).map(|n| format!("{n} \u{e4}'\\{}", "x".repeat(900))).collect();
+    let (mut one, other) = (member(&["a", "b;c"]), member(&many.iter().map(String::as_str).collect::<Vec<_>>()));
+    for each in [&one, &other] {
+        here.announce(each, TTL).await.unwrap();
+    }
+    let mut both = vec![one.clone(), other.clone()];
+    both.sort_by_key(|member| member.id);
+    assert_eq!(members(&there).await, both);
+
+    one.waits.clear();
+    one.program = "feeder 1.1".into();
+    there.announce(&one, TTL).await.unwrap();
+    here.withdraw(other.id).await.unwrap();
+    here.withdraw(other.id).await.unwrap();
+    assert_eq!(members(&there).await, std::slice::from_ref(&one), "a row says what was announced last");
+    there.withdraw(one.id).await.unwrap();
+    assert_eq!(members(&here).await, []);
+}
+
+#[tokio::test]
+async fn a_member_that_is_not_announced_again_ends_and_its_row_goes_with_the_next_announcement() {
+    let place = Place::new();
+    let (store, brief, lasting) = (place.open(), member(&[]), member(&[]));
+    store.announce(&brief, Duration::from_millis(200)).await.unwrap();
+    store.announce(&lasting, TTL).await.unwrap();
+    eventually("it has ended", async || members(&store).await == std::slice::from_ref(&lasting)).await;
+    let rows = || {
+        let conn = Connection::open(place.path()).unwrap();
+        conn.query_row("select count(*) from client", [], |row| row.get::<_, u32>(0)).unwrap()
+    };
+    assert_eq!(rows(), 2);
+    store.announce(&lasting, TTL).await.unwrap();
+    assert_eq!(rows(), 1);
+}
+
+#[tokio::test]
+async fn a_member_from_before_1970_is_listed_all_the_same() {
+    let place = Place::new();
+    let (store, odd) = (place.open(), Member { since: UNIX_EPOCH - Duration::from_secs(9), ..member(&[]) });
+    store.announce(&odd, TTL).await.unwrap();
+    assert_eq!(members(&store).await, [Member { since: SystemTime::UNIX_EPOCH, ..odd }]);
+}
+
+#[tokio::test]
+async fn evicting_frees_whoever_holds_it_and_the_fence_rises() {
+    let place = Place::new();
+    let (holder, operator, ours) = (place.open(), place.open(), claim("k", TTL));
+    let old = take(&holder, &ours).await.unwrap().last();
+    assert_eq!(operator.evict(&ours.key).await.unwrap(), Released::Freed { others: Some(0) });
+    assert_eq!(operator.evict(&ours.key).await.unwrap(), Released::NotHeld);
+    assert_eq!(renew(&holder, &ours).await, Renewal::Gone);
+    assert_eq!(release(&holder, &ours).await, Released::NotHeld);
+    let mut new = take(&operator, &claim("k", TTL)).await.unwrap();
+    assert!(new.take().unwrap() > old);
+    assert_eq!(operator.evict(&Key::new("never").unwrap()).await.unwrap(), Released::NotHeld);
+}
+
+#[tokio::test]
+async fn evicting_rings_those_who_wait() {
+    let place = Place::new();
+    let (holder, waiter, operator, ours) = (place.open(), place.open(), place.open(), claim("k", TTL));
+    take(&holder, &ours).await.unwrap();
+    let (rung, rings) = tokio::sync::watch::channel(0);
+    let _bell = waiter.listen(&ours.key, Ringer::new(move || rung.send_modify(|n| *n += 1))).await.unwrap();
+    busy(&waiter, &claim("k", TTL)).await;
+    assert_eq!(operator.evict(&ours.key).await.unwrap(), Released::Freed { others: None });
+    eventually("a ring", async || *rings.borrow() > 0).await;
+}
+
+#[tokio::test]
+async fn a_hold_that_ran_out_is_not_evicted() {
+    let place = Place::new();
+    let (store, ours) = (place.open(), claim("k", Duration::from_millis(150)));
+    take(&store, &ours).await.unwrap();
+    eventually("it has run out", async || !store.show(&ours.key).await.unwrap().held).await;
+    assert_eq!(store.evict(&ours.key).await.unwrap(), Released::NotHeld);
+}
