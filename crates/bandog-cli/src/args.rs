@@ -3,14 +3,17 @@
 use std::{process, time::Duration};
 
 use bandog::{MAX_TTL, MIN_TTL};
-use clap::{Parser, Subcommand, error::ErrorKind};
+use clap::{
+    ArgAction, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use crate::{
     demo, exec,
     exit_code::ExitCode,
     fault::Fault,
     lock::{self, heir},
-    ls, show,
+    ls, show, voice,
 };
 
 /// Runs programs under locks that hold across processes and machines.
@@ -20,7 +23,10 @@ use crate::{
 /// state directory, which only the programs of this user on this machine share.
 #[derive(Debug, Parser)]
 #[command(name = "bandog", version, arg_required_else_help = true, after_help = EXAMPLES)]
-struct Cli {
+pub(crate) struct Cli {
+    /// Say more on standard error: -v what is waited for, -vv and -vvv what the library does.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
     #[command(subcommand)]
     command: Command,
 }
@@ -36,7 +42,7 @@ Examples:
 
 /// One command and its arguments.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+enum Command {
     Lock(lock::Args),
     Show(show::Args),
     Ls(ls::Args),
@@ -49,24 +55,25 @@ pub(crate) enum Command {
     Replica,
 }
 
-impl Command {
+impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Fault> {
-        match self {
-            Self::Lock(args) => lock::run(&args),
-            Self::Show(args) => show::run(&args),
-            Self::Ls(args) => ls::run(&args),
-            Self::Demo(args) => demo::run(&args),
-            Self::Exec(args) => Err(exec::run(&args)),
-            Self::Heir(args) => heir::run(&args),
-            Self::Replica => demo::run_replica(),
+        voice::listen(self.verbose);
+        match self.command {
+            Command::Lock(args) => lock::run(&args),
+            Command::Show(args) => show::run(&args),
+            Command::Ls(args) => ls::run(&args),
+            Command::Demo(args) => demo::run(&args),
+            Command::Exec(args) => Err(exec::run(&args)),
+            Command::Heir(args) => heir::run(&args),
+            Command::Replica => demo::run_replica(),
         }
     }
 }
 
 /// Reads the command line. Help and version go to standard output and are no fault.
-pub(crate) fn read() -> Result<Command, Fault> {
+pub(crate) fn read() -> Result<Cli, Fault> {
     let error = match Cli::try_parse() {
-        Ok(cli) => return Ok(cli.command),
+        Ok(cli) => return Ok(cli),
         Err(error) => error,
     };
     match error.kind() {
@@ -79,8 +86,18 @@ pub(crate) fn read() -> Result<Command, Fault> {
             let _ = error.print();
             process::exit(ExitCode::Usage.number().into())
         }
-        _ => Err(Fault::new(ExitCode::Usage, plain(&error))),
+        _ => Err(Fault::new(ExitCode::Usage, plain(&without_wrong_tip(error)))),
     }
+}
+
+/// Behind `lock --` comes a program, so clap's advice to write a name there is wrong.
+fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
+    let is_lock = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("bandog lock"));
+    if is_lock && error.get(ContextKind::Suggested).is_some() {
+        let tip = "the options of CMD go with it behind `--`; a lock's name cannot begin with `-` here";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// The error's words without colour, and without what a value could do to a terminal.

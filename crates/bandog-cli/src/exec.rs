@@ -39,5 +39,5 @@ pub(crate) fn run(args: &Args) -> Fault {
     };
     let error = Command::new(program).args(rest).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-    Fault::new(ExitCode::Child(code), format!("cannot run {}: {error}", program.display()))
+    Fault::new(ExitCode::Child(code), format!("cannot run {program:?}: {error}"))
 }

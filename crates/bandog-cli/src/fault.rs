@@ -2,7 +2,7 @@
 
 use bandog::{Error, ErrorKind};
 
-use crate::exit_code::ExitCode;
+use crate::{exit_code::ExitCode, voice::say};
 
 /// A message for people and a code for scripts.
 #[derive(Debug)]
@@ -37,13 +37,6 @@ impl Fault {
         say(&self.message);
         self.code
     }
-}
-
-/// Prints a message on standard error; standard output is the child's.
-pub(crate) fn say(message: &str) {
-    use std::io::Write;
-    // A standard error that is closed can be told nothing, and the work goes on all the same.
-    let _ = writeln!(std::io::stderr().lock(), "bandog: {message}");
 }
 
 fn advice(kind: ErrorKind) -> &'static str {

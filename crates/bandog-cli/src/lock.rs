@@ -7,7 +7,12 @@ pub(crate) mod heir;
 mod tree;
 mod watch;
 
-use std::{ffi::OsString, fs::File, num::NonZeroU32, time::Duration};
+use std::{
+    ffi::OsString,
+    fs::File,
+    num::NonZeroU32,
+    time::{Duration, Instant},
+};
 
 use bandog::{Client, ErrorKind, Guard, Key, Mutex};
 use tokio::time::timeout;
@@ -22,10 +27,11 @@ use self::{
 use crate::{
     args,
     exit_code::ExitCode,
-    fault::{Fault, say},
+    fault::Fault,
     runtime,
     signals::Signals,
     store::{self, Store},
+    voice::say,
 };
 
 /// Runs a program while a lock is held, and ends with its exit code.
@@ -39,7 +45,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The lock's name: 1 to 1024 bytes of text.
+    /// The lock's name: 1 to 1024 bytes of text; here it cannot begin with `-`.
     name: String,
     #[command(flatten)]
     store: store::Args,
@@ -64,11 +70,12 @@ Exit codes:
   126  CMD cannot be run
   127  CMD is not found
    64  the command line, a name, a duration or the URL is wrong
-   69  the store does not answer
-   71  the machine refused a process
+   69  the store does not answer, or not within a --wait shorter than a round trip to it
+   70  bandog itself failed
+   71  the machine refused a process, a thread or a file
    75  somebody else has held the lock for all of --wait
    76  the lock was lost while CMD ran, or CMD was ended because it was about to be
-   77  the store refuses: password, missing right, key of another type
+   77  the store refuses: password, missing right, key of another type, damaged file
 
 Signals:
   While bandog waits, TERM, INT, HUP and QUIT leave the queue (exit code 128 + N).
@@ -77,8 +84,9 @@ Signals:
 
 What ends with what:
   The lock ends with CMD itself, not with what CMD leaves running in the background.
-  If bandog is killed outright, CMD is killed too, and so is what CMD has started,
-  if it still has BANDOG_NAME and BANDOG_FENCE in its environment.
+  If bandog is killed outright, the kernel kills CMD, unless CMD is setuid, setgid or has
+  file capabilities; and bandog's heir kills all that still has BANDOG_NAME and BANDOG_FENCE
+  in its environment. So leave BANDOG_* alone in what CMD starts, unless it shall live on.
 
 Examples:
   bandog lock deploy -- ./deploy.sh --prod
@@ -104,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         if let Some(lease) = args.lease {
             mutex = mutex.lease(lease);
         }
-        let mut run = Run { args, store: &store, grace, on_terminal, signals };
+        let mut run = Run { args, store: &store, grace, on_terminal, signals, farewell: FAREWELL };
         let code = run.under(&mutex).await;
         run.leave(&client).await;
         code
@@ -114,6 +122,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
 /// How long the end waits for what the store still owes us an answer to; later its ttl does the rest.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// A store that was not reached in this time will not be reached in the farewell's.
+const OUT_OF_REACH: Duration = Duration::from_secs(5);
+
 /// One run of the command.
 struct Run<'a> {
     args: &'a Args,
@@ -121,15 +132,22 @@ struct Run<'a> {
     grace: Grace,
     on_terminal: bool,
     signals: Signals,
+    farewell: Duration,
 }
 
 impl Run<'_> {
     async fn under(&mut self, mutex: &Mutex) -> Result<ExitCode, Fault> {
+        let asked = Instant::now();
         let guard = match acquire(mutex, self.args.wait, &mut self.signals).await {
             Ok(Acquired::Guard(guard)) => guard,
             Ok(Acquired::Busy) => return Err(self.busy()),
             Ok(Acquired::Interrupted(signal)) => return Ok(ExitCode::Signal(signal.as_raw())),
-            Err(error) => return Err(self.store.fault(&error)),
+            Err(error) => {
+                if error.kind() == ErrorKind::Unavailable && !error.maybe_applied() && asked.elapsed() >= OUT_OF_REACH {
+                    self.farewell = Duration::ZERO; // It was asked nothing, so it owes nothing.
+                }
+                return Err(self.store.fault(&error));
+            }
         };
         let mut family = Family::start(self.child(&guard))?;
         let ended = watch(&guard, &mut family, &mut self.signals, self.grace).await;
@@ -215,6 +233,6 @@ impl Run<'_> {
     /// Leaves nothing behind in the store, if it answers.
     async fn leave(self, client: &Client) {
         // Who gives no answer in this time keeps its rows until their ttl.
-        let _ = timeout(FAREWELL, client.close()).await;
+        let _ = timeout(self.farewell, client.close()).await;
     }
 }

@@ -16,6 +16,9 @@ use crate::{
 Fields of --json, one object a line: name, held, owner, fence (the last one that the holder reserved; null when the \
 holder is no bandog client), ttl_ms (null when the lock never ends by itself), store.
 
+Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or is not there; 77 it refuses, \
+or the file is damaged.
+
 Examples:
   bandog ls
   bandog ls 'order-*' --json | jq -r .name")]
@@ -33,8 +36,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     let rows = runtime::block_on(async {
-        let client = store.connect().await?;
-        client.list(Pattern::new(&args.pattern)).await.map_err(|error| store.fault(&error))
+        let Some(client) = store.look().await? else { return Ok(None) };
+        let rows = client.list(Pattern::new(&args.pattern)).await.map_err(|error| store.fault(&error))?;
+        Ok(Some(rows))
     })?;
-    row::print(&rows, args.format, &store.shown())
+    match rows {
+        Some(rows) => row::print(&rows, args.format, &store.shown()),
+        None => row::print_unused(&[], args.format, &store.shown()),
+    }
 }

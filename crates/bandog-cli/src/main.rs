@@ -12,7 +12,8 @@ mod runtime;
 mod show;
 mod signals;
 mod store;
+mod voice;
 
 fn main() -> std::process::ExitCode {
-    args::read().and_then(args::Command::run).unwrap_or_else(fault::Fault::tell).into()
+    args::read().and_then(args::Cli::run).unwrap_or_else(fault::Fault::tell).into()
 }

@@ -8,7 +8,7 @@ use std::{
 use bandog::Row;
 use serde::Serialize;
 
-use crate::{exit_code::ExitCode, fault::Fault};
+use crate::{exit_code::ExitCode, fault::Fault, voice::shown};
 
 /// How `show` and `ls` print.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -31,8 +31,17 @@ struct Object<'a> {
 
 /// Prints locks on standard output.
 pub(crate) fn print(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
-    let printed = if format.json { json(rows, store) } else { table(rows, store) };
-    match printed {
+    printed(if format.json { json(rows, store) } else { table(rows, store) })
+}
+
+/// Prints what there is to say of a store that nobody has used yet: of these locks, that they are free.
+pub(crate) fn print_unused(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
+    let say = || writeln!(io::stdout().lock(), "in {store}\nno lock was ever taken here");
+    printed(if format.json { json(rows, store) } else { say() })
+}
+
+fn printed(result: io::Result<()>) -> Result<ExitCode, Fault> {
+    match result {
         // A reader that has gone, as `head` does, has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Fault::system("cannot print", error)),
         Ok(()) | Err(_) => Ok(ExitCode::Done),
@@ -76,11 +85,6 @@ fn table(rows: &[Row], store: &str) -> io::Result<()> {
         writeln!(out, "{name:names$}  {owner:owners$}  {fence:>fences$}  {ttl}")?;
     }
     out.flush()
-}
-
-/// A lock's name or owner as a terminal may see it: others may have put control characters there.
-fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() }).collect()
 }
 
 /// A rest of time as people read it: `250ms`, `12.3s`, `2h 3m`.

@@ -1,10 +1,27 @@
 //! The runtime on the main thread.
 
-use crate::fault::Fault;
+use rustix::process::{Resource, getrlimit};
+
+use crate::{exit_code::ExitCode, fault::Fault};
+
+/// Files that a client and its child's start need open at the same time, and some more that were inherited.
+const FILES: u64 = 24;
 
 /// Runs a future on the main thread: `bandog lock` starts its child there, whose life is tied to the thread that
 /// starts it, and the main thread lives as long as the process.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    check_files()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.map_err(|error| Fault::system("cannot start a runtime", error))?.block_on(future)
+}
+
+/// Told at the start, because libraries tell it late, in other words, or by a panic.
+fn check_files() -> Result<(), Fault> {
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < FILES => {
+            let message = format!("this process may have {limit} files open and bandog needs {FILES}: see `ulimit -n`");
+            Err(Fault::new(ExitCode::System, message))
+        }
+        Some(_) | None => Ok(()),
+    }
 }

@@ -1,6 +1,6 @@
 //! `bandog show`: who holds one lock.
 
-use bandog::Key;
+use bandog::{Key, Row};
 
 use crate::{
     exit_code::ExitCode,
@@ -13,14 +13,18 @@ use crate::{
 /// Shows who holds a lock, if anybody does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: name, held, owner, fence (the last one that the holder reserved; null when the holder is no bandog \
-client), ttl_ms (null when the lock is free or never ends by itself), store.
+Fields of --json: name, held, owner, fence (the last one that the holder reserved; null when the lock is free or the \
+holder is no bandog client), ttl_ms (null when the lock is free or never ends by itself), store.
+
+Exit codes: 0 held or not; 64 wrong name or URL; 69 the store does not answer or is not there; 77 it refuses, or the \
+file is damaged.
 
 Examples:
   bandog show deploy
-  bandog show deploy --json | jq -e .held")]
+  bandog show deploy --json | jq -e .held
+  bandog show -- -odd")]
 pub(crate) struct Args {
-    /// The lock's name.
+    /// The lock's name; one that begins with `-` goes behind `--`.
     name: String,
     #[command(flatten)]
     store: store::Args,
@@ -31,11 +35,14 @@ pub(crate) struct Args {
 /// Looks, and changes nothing.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
-    Key::new(&args.name).map_err(|error| store.fault(&error))?;
-    let row = runtime::block_on(async {
-        let client = store.connect().await?;
-        client.show(&args.name).await.map_err(|error| store.fault(&error))
+    let key = Key::new(&args.name).map_err(|error| store.fault(&error))?;
+    let rows = runtime::block_on(async {
+        let Some(client) = store.look().await? else { return Ok(None) };
+        let row = client.show(&args.name).await.map_err(|error| store.fault(&error))?;
+        Ok(Some([row]))
     })?;
-    let rows = [row];
-    row::print(&rows, args.format, &store.shown())
+    match rows {
+        Some(rows) => row::print(&rows, args.format, &store.shown()),
+        None => row::print_unused(&[Row::free(&key)], args.format, &store.shown()),
+    }
 }

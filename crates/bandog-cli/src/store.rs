@@ -1,14 +1,14 @@
 //! Which store the command uses.
 
 use std::{
-    env,
+    env, fs,
     io::{IsTerminal, stderr},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
-use bandog::{Client, ConnectOptions, Error};
+use bandog::{Client, ConnectOptions, Error, ErrorKind};
 
-use crate::fault::{Fault, say};
+use crate::{exit_code::ExitCode, fault::Fault, voice::say};
 
 /// The variable that names the store.
 pub(crate) const VARIABLE: &str = "BANDOG_URL";
@@ -58,17 +58,50 @@ impl Store {
 
     /// The URL taken apart and checked; no I/O is done.
     pub(crate) fn options(&self) -> Result<ConnectOptions, Fault> {
-        ConnectOptions::parse(&self.url).map_err(|error| self.fault(&error))
+        let options = ConnectOptions::parse(&self.url).map_err(|error| self.fault(&error))?;
+        if self.url.starts_with("memory:") {
+            return Err(Fault::usage(format!(
+                "{} lives in one process, so a lock in it keeps nobody out and nobody can look at it: use sqlite:PATH or \
+                 redis://HOST",
+                self.shown()
+            )));
+        }
+        Ok(options)
     }
 
     /// A client that has not asked the store yet.
     pub(crate) fn client(&self, options: ConnectOptions) -> Result<Client, Fault> {
-        options.connect_lazy().map_err(|error| self.fault(&error))
+        options.connect_lazy().map_err(|error| match error.kind() {
+            // Nothing was asked of the store: the machine has no thread or no descriptor left.
+            ErrorKind::Unavailable => Fault::system("cannot start a client", error),
+            _ => self.fault(&error),
+        })
     }
 
-    /// A client whose store has answered, for `show` and `ls`.
-    pub(crate) async fn connect(&self) -> Result<Client, Fault> {
-        self.options()?.connect().await.map_err(|error| self.fault(&error))
+    /// A client for a look at the store, which has answered; none if it is the default one and nobody has used it yet.
+    pub(crate) async fn look(&self) -> Result<Option<Client>, Fault> {
+        let options = self.options()?;
+        if let Some(path) = self.missing_file() {
+            return if self.from == From::Default { Ok(None) } else { Err(self.missing(path)) };
+        }
+        let client = self.client(options)?;
+        client.ready().await.map_err(|error| self.fault(&error))?;
+        Ok(Some(client))
+    }
+
+    /// The database, if it is not there: who only looks makes none.
+    fn missing_file(&self) -> Option<&Path> {
+        let path = Path::new(place(self.url.strip_prefix("sqlite:")?).0);
+        let is_missing = !path.as_os_str().is_empty() && fs::exists(path).is_ok_and(|exists| !exists);
+        is_missing.then_some(path)
+    }
+
+    fn missing(&self, path: &Path) -> Fault {
+        let origin = self.origin();
+        Fault::new(
+            ExitCode::Unavailable,
+            format!("there is no {path:?} ({origin}), so no lock was ever taken in it; `bandog lock` makes it"),
+        )
     }
 
     /// The URL as people and logs may see it.
@@ -82,19 +115,20 @@ impl Store {
     }
 
     pub(crate) fn fault(&self, error: &Error) -> Fault {
-        let origin = match self.from {
+        Fault::of(error, &format!("{} ({})", self.shown(), self.origin()))
+    }
+
+    fn origin(&self) -> &'static str {
+        match self.from {
             From::Option => "from --url",
             From::Environment => "from BANDOG_URL",
             From::Default => "the default without --url and BANDOG_URL",
-        };
-        Fault::of(error, &format!("{} ({origin})", self.shown()))
+        }
     }
 
-    /// Says which store is used, where somebody sits and reads; and to everybody, if it protects from nobody.
+    /// Says which store is used, where somebody sits and reads.
     pub(crate) fn announce(&self, what: &str) {
-        if self.url.starts_with("memory:") {
-            say(&format!("{what} {}, which no other process can see: this lock keeps nobody out", self.shown()));
-        } else if stderr().is_terminal() {
+        if stderr().is_terminal() {
             say(&format!("{what} {}", self.shown()));
         }
     }
@@ -102,13 +136,18 @@ impl Store {
 
 /// The URL of a file with its whole path: a child that changes its directory must not lock in another file.
 fn absolute(url: &str) -> String {
-    let Some(place) = url.strip_prefix("sqlite:") else { return url.to_owned() };
-    let place = place.strip_prefix("//").unwrap_or(place);
-    let (path, options) = place.split_at(place.find('?').unwrap_or(place.len()));
+    let Some(rest) = url.strip_prefix("sqlite:") else { return url.to_owned() };
+    let (path, options) = place(rest);
     match std::path::absolute(path) {
         Ok(path) => path.to_str().map_or(url.to_owned(), |path| format!("sqlite:{path}{options}")),
         Err(_) => url.to_owned(), // An empty path; whoever reads the URL says so.
     }
+}
+
+/// What follows `sqlite:`, as the path and the options with their question mark.
+fn place(rest: &str) -> (&str, &str) {
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    rest.split_at(rest.find('?').unwrap_or(rest.len()))
 }
 
 fn default_url() -> Result<String, Fault> {

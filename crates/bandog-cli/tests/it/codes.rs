@@ -2,7 +2,7 @@ use std::{fs, os::unix::fs::PermissionsExt, thread, time::Instant};
 
 use bandog_testkit::eventually;
 
-use crate::help::{Place, SOON, ends};
+use crate::help::{Place, Ran, SOON, ends};
 
 #[test]
 fn the_childs_code_is_ours() {
@@ -26,7 +26,7 @@ fn a_command_that_cannot_be_run_is_told_as_a_shell_tells_it() {
     let place = Place::new();
     place.run(&["lock", "x", "--", "no-such-program"]).told(127, &["bandog: ", "no-such-program"]);
     place.run(&["lock", "x", "--", "./no-such-file"]).told(127, &["no-such-file"]);
-    place.run(&["lock", "x", "--", ""]).told(127, &["cannot run"]);
+    place.run(&["lock", "x", "--", ""]).told(127, &["cannot run \"\": No such file"]);
     place.run(&["lock", "x", "--", "/"]).told(126, &["bandog: ", "Permission denied"]);
     let plain = place.path("plain");
     fs::write(&plain, "exit 9").unwrap();
@@ -34,6 +34,17 @@ fn a_command_that_cannot_be_run_is_told_as_a_shell_tells_it() {
     fs::set_permissions(&plain, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(place.run(&["lock", "x", "--", "./plain"]).code, 9, "a script without a first line is run by sh");
     assert_eq!(place.show("x", &[])["held"], false);
+}
+
+#[test]
+fn a_machine_that_refuses_is_told() {
+    let place = Place::new();
+    for files in [4, 8, 10, 16] {
+        for rest in ["lock x -- true", "show x", "ls"] {
+            let line = format!("ulimit -n {files}; exec {} {rest}", env!("CARGO_BIN_EXE_bandog"));
+            Ran::from(place.command(&["sh", "-c", &line])).told(71, &["bandog: "]);
+        }
+    }
 }
 
 #[test]

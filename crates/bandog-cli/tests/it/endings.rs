@@ -73,6 +73,7 @@ fn a_bandog_that_was_stopped_past_its_deadline_kills() {
     dead(&pids);
     let said = bandog.stderr().join("\n");
     assert!(said.contains("stood still"), "{said}");
+    assert!(said.contains("bandog: a lock was lost, key: x, fence: "), "the library's warnings are heard: {said}");
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn bad_names_are_told() {
         refused(&args, &["control character", "\\u{1b}"]);
     }
     Place::new().run(&lock(&long[1..], &[])).told(0, &[]);
+    Place::new().run(&["show", "--", "-x"]).told(0, &[]);
 }
 
 #[test]
@@ -83,6 +84,8 @@ fn a_bad_command_line_is_told() {
     refused(&["lock", "x", "true"], &["true"]);
     refused(&["lock", "x", "--wiat", "3s", "--", "true"], &["--wiat"]);
     refused(&["unlock", "x"], &["unlock"]);
+    refused(&["show", "-x"], &["use '-- -x'"]);
+    refused(&["lock", "-x", "--", "true"], &["cannot begin with `-`"]);
     let bare = Place::new().run(&[]);
     bare.told(64, &["Usage: bandog", "Examples:"]);
 }

@@ -54,6 +54,36 @@ fn an_empty_variable_does_not_end_in_a_lock_of_ones_own() {
 }
 
 #[test]
+fn who_only_looks_makes_no_database() {
+    let place = Place::new();
+    for args in [&["show", "x"][..], &["ls"], &["ls", "z*"]] {
+        let ran = place.run(args);
+        ran.told(0, &[]);
+        assert!(ran.stdout.contains("no lock was ever taken here") && ran.stderr.is_empty(), "{ran:?}");
+        let ran = place.run(&[args, &["--url", "sqlite:gone.db"]].concat());
+        ran.told(69, &["bandog: ", "gone.db", "from --url", "no lock was ever taken"]);
+        let mut command = place.bandog(args);
+        command.env("BANDOG_URL", "sqlite:sub/gone.db?timeout=1s");
+        Ran::from(command).told(69, &["sub/gone.db\"", "from BANDOG_URL"]);
+    }
+    assert_eq!(place.show("x", &[])["held"], false);
+    assert_eq!(place.run(&["ls", "--json"]).stdout, "");
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_store_of_one_process_is_refused() {
+    let place = Place::new();
+    for args in [
+        &["lock", "x", "--url", "memory:", "--", "true"][..],
+        &["show", "x", "--url", "memory:m"],
+        &["ls", "--url", "memory:"],
+    ] {
+        place.run(args).told(64, &["bandog: memory:", "keeps nobody out", "sqlite:PATH"]);
+    }
+}
+
+#[test]
 fn the_child_knows_its_lock() {
     let place = Place::new();
     let script = r#"echo "$BANDOG_NAME|${BANDOG_URL-none}|$BANDOG_FENCE""#;

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use bandog_testkit::RedisServer;
 
-use crate::help::{Place, Ran};
+use crate::help::{Place, Ran, SOON};
 
 #[test]
 fn a_wrong_password_is_told_at_once_and_not_printed() {
@@ -28,6 +28,21 @@ fn a_missing_right_is_told_with_the_verb_and_the_lock() {
     ran.told(77, &["claim", "\"orders\"", "rights"]);
     assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
     assert!(!redis.keys().contains(&"orders".to_owned()), "{:?}", redis.keys());
+}
+
+#[test]
+fn a_waiter_that_may_not_listen_is_told_so() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    redis.cmd(&["ACL", "SETUSER", "deaf", "on", ">hunter2", "~*", "&*", "+@all", "-subscribe", "-psubscribe"]);
+    let holder = place.start(&Place::lock("x", &["--url", &redis.url()], "echo in; read word"));
+    holder.stdout_line("in", SOON);
+    let url = redis.url().replace("redis://", "redis://deaf:hunter2@");
+    let mut waiter = place.start(&Place::lock("x", &["--url", &url], "exit 4"));
+    let warning = waiter.stderr_line("may not subscribe", SOON);
+    assert!(warning.starts_with("bandog: ") && !warning.contains("hunter2"), "{warning}");
+    drop(holder);
+    redis.cmd(&["DEL", "x"]);
+    crate::help::ends(&mut waiter, 4);
 }
 
 #[test]
