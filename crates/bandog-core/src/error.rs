@@ -45,6 +45,8 @@ pub enum ErrorKind {
     NotReplicated,
     /// The store holds something that cannot be read as ours.
     Corrupt,
+    /// So much is asked of this client already that it takes no more. Trying again later may help.
+    Overloaded,
 }
 
 impl Error {
@@ -106,7 +108,7 @@ impl Error {
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self.kind() {
-            ErrorKind::Unavailable | ErrorKind::NotReplicated => true,
+            ErrorKind::Unavailable | ErrorKind::NotReplicated | ErrorKind::Overloaded => true,
             ErrorKind::Denied
             | ErrorKind::Misused
             | ErrorKind::Unsupported

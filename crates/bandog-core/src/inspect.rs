@@ -63,6 +63,19 @@ impl Pattern {
         Self::new("*")
     }
 
+    /// The pattern of the names that begin with this text and go on as this pattern says.
+    #[must_use]
+    pub fn after(&self, prefix: &str) -> Self {
+        let mut glob = String::with_capacity(prefix.len() + self.0.len());
+        for c in prefix.chars() {
+            if matches!(c, '*' | '?' | '\\') {
+                glob.push('\\');
+            }
+            glob.push(c);
+        }
+        Self(glob + &self.0)
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,6 +1,6 @@
 //! Who a client is, as operators see it.
 
-use std::time::SystemTime;
+use std::{path::Path, time::SystemTime};
 
 use crate::{ClientId, Key};
 
@@ -25,4 +25,30 @@ pub struct Member {
     pub since: SystemTime,
     /// The names that it waits for: at most [`MAX_WAITS`] of them.
     pub waits: Vec<Key>,
+}
+
+impl Member {
+    /// A client in this process that waits for nothing, under the name of the running program.
+    pub fn here(id: ClientId) -> Self {
+        let path = std::env::current_exe().ok();
+        let program = path.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        Self {
+            id,
+            host: host(),
+            pid: std::process::id(),
+            program: program.unwrap_or_else(|| "unknown".into()),
+            since: SystemTime::now(),
+            waits: Vec::new(),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".into())
 }

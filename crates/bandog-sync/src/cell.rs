@@ -15,7 +15,8 @@ const LOST: u64 = 0;
 const CLOSED: u64 = u64::MAX;
 const RELEASED: u64 = u64::MAX - 1;
 
-/// One turn's state. It is read without asking the engine, and once it is lost it stays so.
+/// One turn's state. It is read without asking the engine, and once it is lost it stays so. Moments of a clock are
+/// never zero and centuries below the largest number, so they never look like one of the three words above.
 #[derive(Debug)]
 pub(crate) struct Cell {
     /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    num::NonZeroU32,
+    num::{NonZeroU32, NonZeroUsize},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -28,12 +28,28 @@ pub struct ClientOptions {
     local_turns: NonZeroU32,
     clock: Clock,
     current_runtime: bool,
+    max_waiting: NonZeroUsize,
+    program: Option<String>,
+    prefix: String,
 }
+
+/// How many calls of a client may wait by default.
+const MAX_WAITING: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99_999);
+/// The longest prefix of names, in bytes.
+const MAX_PREFIX: usize = 256;
 
 impl Default for ClientOptions {
     fn default() -> Self {
         let local_turns = NonZeroU32::MIN.saturating_add(63);
-        Self { watchdog: Duration::from_secs(30), local_turns, clock: Clock::system(), current_runtime: false }
+        Self {
+            watchdog: Duration::from_secs(30),
+            local_turns,
+            clock: Clock::system(),
+            current_runtime: false,
+            max_waiting: MAX_WAITING,
+            program: None,
+            prefix: String::new(),
+        }
     }
 }
 
@@ -72,20 +88,50 @@ impl ClientOptions {
         self
     }
 
+    /// How many calls of this client may wait for locks at a time; the next one is `Overloaded`. Default 100,000: a
+    /// waiting call takes some hundred bytes, and a program that has more of them will not catch up.
+    #[must_use]
+    pub fn max_waiting(mut self, calls: NonZeroUsize) -> Self {
+        self.max_waiting = calls;
+        self
+    }
+
+    /// What this client calls itself in the store's registry, for operators who ask who holds a lock. Default: the
+    /// name of the running program.
+    #[must_use]
+    pub fn program(mut self, name: impl Into<String>) -> Self {
+        self.program = Some(name.into());
+        self
+    }
+
+    /// What every name of this client begins with in the store, so that several systems can share one. It ends in
+    /// `:`, and has 2 to 256 bytes without control characters. Default: nothing.
+    ///
+    /// Names are given and listed without it; [`crate::Guard::key`] and errors have it. Two prefixes do not meet
+    /// unless one begins the other: `a:` with the name `b:x` is the lock `x` of the prefix `a:b:`.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
     /// Starts a client over a backend. No I/O is done yet.
     ///
     /// # Errors
-    /// `Misused` for a watchdog out of bounds, or outside a runtime after [`ClientOptions::on_current_runtime`];
+    /// `Misused` for a watchdog out of bounds, a wrong prefix, or outside a runtime after [`ClientOptions::on_current_runtime`];
     /// `Unavailable` when no thread could be started.
     pub fn over(self, backend: impl Backend) -> Result<Client> {
         let ttl = check_ttl("the watchdog's ttl", self.watchdog)?;
+        let prefix = check_prefix(self.prefix)?;
         let (mail, mailbox) = mpsc::unbounded_channel();
         let id = ClientId::random();
+        let here = Member::here(id);
+        let member = Member { program: self.program.unwrap_or(here.program), ..here };
         let store = backend.profile().store;
-        let engine = Engine::new(Arc::new(backend), id, self.clock, mailbox);
+        let terms = Terms { ttl, watchdog: true, fences: self.local_turns, max_hold: None };
+        let engine = Engine::new(Arc::new(backend), member, terms, self.max_waiting.get(), self.clock, mailbox);
         let home = if self.current_runtime { Home::on_current_runtime(engine)? } else { Home::on_own_thread(engine)? };
-        let terms = Terms { ttl, watchdog: true, fences: self.local_turns };
-        let handle = Handle { mail, id, clock: self.clock, store, terms, tickets: AtomicU64::new(0), home };
+        let handle = Handle { mail, id, clock: self.clock, store, prefix, terms, tickets: AtomicU64::new(0), home };
         let handle = Arc::new(handle);
         handle.send(Msg::Begin(Arc::downgrade(&handle)))?;
         Ok(Client { handle })
@@ -123,7 +169,7 @@ impl Client {
     /// The lock of this name, 1 to 1024 bytes without control characters. Cheap, no I/O; a bad name is told by the
     /// first call that locks.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex::new(Arc::clone(&self.handle), Key::new(name))
+        Mutex::new(Arc::clone(&self.handle), self.handle.key(name.as_ref()))
     }
 
     /// A new owner, for re-entry with [`Mutex::by`].
@@ -139,7 +185,7 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn ready(&self) -> Result<()> {
-        self.ask(Msg::Ping).await?
+        self.request(Msg::Ping).await?
     }
 
     /// One lock as the store sees it, whoever holds it.
@@ -150,9 +196,10 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn show(&self, name: impl AsRef<str>) -> Result<Row> {
-        let key = Key::new(name)?;
+        let key = self.handle.key(name.as_ref())?;
         let mut row = self.look(|backend| Box::pin(async move { backend.show(&key).await })).await?;
         row.tell(&self.members().await?);
+        row.name = self.handle.without_prefix(row.name);
         Ok(row)
     }
 
@@ -164,9 +211,13 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn list(&self, pattern: Pattern) -> Result<Vec<Row>> {
+        let pattern = pattern.after(&self.handle.prefix);
         let mut rows = self.look(|backend| Box::pin(async move { backend.list(&pattern).await })).await?;
         let members = if rows.is_empty() { Vec::new() } else { self.members().await? };
-        rows.iter_mut().for_each(|row| row.tell(&members));
+        for row in &mut rows {
+            row.tell(&members);
+            row.name = self.handle.without_prefix(std::mem::take(&mut row.name));
+        }
         Ok(rows)
     }
 
@@ -193,7 +244,7 @@ impl Client {
     /// # Cancel safety
     /// Once it has been polled the lock may be freed all the same.
     pub async fn evict(&self, name: impl AsRef<str>) -> Result<bool> {
-        let key = Key::new(name)?;
+        let key = self.handle.key(name.as_ref())?;
         let wanted = key.clone();
         let released = self.look(|backend| Box::pin(async move { backend.evict(&key).await })).await?;
         self.handle.send(Msg::Doubt(wanted))?;
@@ -225,7 +276,7 @@ impl Client {
     /// # Cancel safety
     /// The client closes even if the future is dropped after its first poll.
     pub async fn close(&self) -> Result<()> {
-        match self.ask(Msg::Close).await {
+        match self.request(Msg::Close).await {
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -236,7 +287,7 @@ impl Client {
     /// Dropping the future changes nothing.
     pub async fn idle(&self) {
         // An engine that has ended is idle too.
-        let _ = self.ask(Msg::Idle).await;
+        let _ = self.request(Msg::Idle).await;
     }
 
     async fn look<T: Send + 'static>(
@@ -252,10 +303,10 @@ impl Client {
                 })
             }))
         };
-        self.ask(wrapped).await?
+        self.request(wrapped).await?
     }
 
-    async fn ask<T>(&self, msg: impl FnOnce(oneshot::Sender<T>) -> Msg) -> Result<T> {
+    async fn request<T>(&self, msg: impl FnOnce(oneshot::Sender<T>) -> Msg) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         self.handle.send(msg(reply))?;
         answer.await.map_err(|_| Error::closed())
@@ -278,6 +329,7 @@ pub(crate) struct Handle {
     pub(crate) id: ClientId,
     pub(crate) clock: Clock,
     store: String,
+    prefix: String,
     pub(crate) terms: Terms,
     tickets: AtomicU64,
     home: Home,
@@ -288,14 +340,35 @@ impl Handle {
         self.mail.send(msg).map_err(|_| Error::closed())
     }
 
+    /// The key of a name.
+    pub(crate) fn key(&self, name: &str) -> Result<Key> {
+        let key = Key::new(name)?;
+        if self.prefix.is_empty() { Ok(key) } else { Key::new(format!("{}{name}", self.prefix)) }
+    }
+
+    /// The name of a key's text.
+    fn without_prefix(&self, key: String) -> String {
+        key.strip_prefix(&self.prefix).map(ToOwned::to_owned).unwrap_or(key)
+    }
+
     pub(crate) fn ticket(&self) -> Ticket {
         self.tickets.fetch_add(1, Relaxed)
     }
 }
 
+fn check_prefix(prefix: String) -> Result<String> {
+    let is_right = prefix.is_empty() || (prefix.ends_with(':') && (2..=MAX_PREFIX).contains(&prefix.len()));
+    if is_right && !prefix.contains(char::is_control) {
+        return Ok(prefix);
+    }
+    Err(Error::misused(format!(
+        "the prefix {prefix:?} is not allowed: it ends in ':' and has 2 to {MAX_PREFIX} bytes without control characters"
+    )))
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.send(Msg::Leave).is_ok() {
+        if self.send(Msg::LastHandleGone).is_ok() {
             self.home.wait_for_end(LAST_WAIT);
         }
     }

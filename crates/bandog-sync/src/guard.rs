@@ -112,6 +112,25 @@ impl Guard {
         answer.await.unwrap_or_else(|_| Err(Error::closed()))
     }
 
+    /// Makes the guard lost, as if its lease had run out: for tests of what a program does then. The store still has
+    /// the lock, until the guard is dropped or the ttl ends.
+    ///
+    /// ```
+    /// # use bandog_core::{Clock, Memory};
+    /// # use bandog_sync::Client;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+    /// # let client = Client::over(Memory::new(Clock::system()))?;
+    /// let guard = client.mutex("orders").lock().await?;
+    /// guard.lose();
+    /// guard.lost().await;
+    /// assert!(guard.is_lost());
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "test-util")]
+    pub fn lose(&self) {
+        self.turn.cell.lose();
+    }
+
     pub(crate) fn standing(&self) -> Result<()> {
         self.turn.standing()
     }

@@ -5,6 +5,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use bandog_core::{Error, Key, MAX_TTL, Result, check_ttl};
 use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use crate::{
     Guard, Owner,
@@ -37,7 +38,20 @@ impl Mutex {
     /// A ttl out of bounds is told by the first call that locks.
     #[must_use]
     pub fn lease(mut self, ttl: Duration) -> Self {
-        self.terms = check_ttl("the lease", ttl).map(|ttl| Terms { ttl, watchdog: false, ..self.handle.terms });
+        let lease = check_ttl("the lease", ttl);
+        self.terms = self.terms.and_then(|terms| Ok(Terms { ttl: lease?, watchdog: false, ..terms }));
+        self
+    }
+
+    /// The same lock, lost when it has been held for this long (100 ms to 365 days), however well it is renewed: so
+    /// that a task that hangs does not keep it for ever. The loss is logged. Default: no limit.
+    ///
+    /// The time counts from each grant; guards of one re-entry share the first one's. The store frees the lock when
+    /// the guard is dropped, or when its ttl ends.
+    #[must_use]
+    pub fn max_hold(mut self, time: Duration) -> Self {
+        let longest = check_ttl("max_hold", time);
+        self.terms = self.terms.and_then(|terms| Ok(Terms { max_hold: Some(longest?), ..terms }));
         self
     }
 
@@ -54,7 +68,8 @@ impl Mutex {
     /// # Errors
     /// `Misused` for a bad name or lease. `Denied` when the store refuses. `Unavailable` when the store has not
     /// answered this client at all for 5 s; after a first answer it rides out outages. `Lost` for an owner whose
-    /// earlier guards are lost and not dropped yet. `Closed` after [`crate::Client::close`].
+    /// earlier guards are lost and not dropped yet. `Overloaded` when too many calls of this client wait
+    /// ([`crate::ClientOptions::max_waiting`]). `Closed` after [`crate::Client::close`].
     ///
     /// # Cancel safety
     /// Dropping the future gives up the place in the queue; nothing stays behind.
@@ -137,13 +152,14 @@ impl Mutex {
                 return turn.standing().map(|()| Some(Guard::of(turn)));
             }
         }
-        let asking = Asking::new(&self.handle, key.clone(), self.owner.clone());
-        asking.wait(terms, patience).await
+        let place = Place::new(&self.handle, key.clone(), self.owner.clone());
+        let span = tracing::debug_span!("bandog.lock", %key);
+        place.wait(terms, patience).instrument(span).await
     }
 }
 
 /// A place in the engine's queue, which its end gives up: registered before the first await.
-struct Asking<'a> {
+struct Place<'a> {
     handle: &'a Handle,
     ticket: Ticket,
     key: Key,
@@ -151,7 +167,7 @@ struct Asking<'a> {
     served: bool,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> Place<'a> {
     fn new(handle: &'a Handle, key: Key, owner: Option<Owner>) -> Self {
         Self { handle, ticket: handle.ticket(), key, owner, served: false }
     }
@@ -166,10 +182,10 @@ impl<'a> Asking<'a> {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Some(owner) = &self.owner {
-            owner.asked(&self.key);
+            owner.call_ended(&self.key);
         }
         if !self.served {
             // An engine that has ended has no queue any more.

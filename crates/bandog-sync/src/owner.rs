@@ -24,7 +24,7 @@ use crate::guard::Turn;
 /// let owner = client.owner();
 /// let orders = client.mutex("orders").by(&owner);
 /// let outer = orders.lock().await?;
-/// let inner = orders.lock().await?; // at once, without asking the store
+/// let inner = orders.lock().await?; // at once, without calls the store
 /// assert_eq!(inner.fence(), outer.fence());
 /// # Ok(()) }
 /// ```
@@ -40,7 +40,7 @@ struct State {
 struct Entry {
     turn: Weak<Turn>,
     /// Calls of this owner that wait for the key.
-    asking: u32,
+    calls: u32,
 }
 
 impl Owner {
@@ -56,26 +56,26 @@ impl Owner {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The turn that this owner has at the key; otherwise its ask is counted until [`Owner::asked`].
+    /// The turn that this owner has at the key; otherwise its ask is counted until [`Owner::call_ended`].
     pub(crate) fn enter(&self, key: &Key) -> Option<Arc<Turn>> {
         let mut keys = self.keys();
         if let Some(entry) = keys.get_mut(key) {
             let turn = entry.turn.upgrade();
-            entry.asking += u32::from(turn.is_none());
+            entry.calls += u32::from(turn.is_none());
             return turn;
         }
-        keys.insert(key.clone(), Entry { turn: Weak::new(), asking: 1 });
+        keys.insert(key.clone(), Entry { turn: Weak::new(), calls: 1 });
         None
     }
 
     /// An ask has ended, served or not.
-    pub(crate) fn asked(&self, key: &Key) {
-        self.change(key, |entry| entry.asking -= 1);
+    pub(crate) fn call_ended(&self, key: &Key) {
+        self.change(key, |entry| entry.calls -= 1);
     }
 
     /// Whether more than one call of this owner waits for the key.
-    pub(crate) fn asks_twice(&self, key: &Key) -> bool {
-        self.keys().get(key).is_some_and(|entry| entry.asking > 1)
+    pub(crate) fn has_other_calls(&self, key: &Key) -> bool {
+        self.keys().get(key).is_some_and(|entry| entry.calls > 1)
     }
 
     /// The owner has been given this turn.
@@ -93,7 +93,7 @@ impl Owner {
         let mut keys = self.keys();
         let Some(entry) = keys.get_mut(key) else { return };
         change(entry);
-        if entry.asking == 0 && entry.turn.strong_count() == 0 {
+        if entry.calls == 0 && entry.turn.strong_count() == 0 {
             keys.remove(key);
         }
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    num::NonZeroU32,
+    num::{NonZeroU32, NonZeroUsize},
     sync::{LazyLock, Mutex, PoisonError},
     time::Duration,
 };
@@ -20,7 +20,8 @@ use crate::url::{Parts, Scheme, check_timeout, redact};
 /// - `memory:`: a store of its own in this process; `memory:NAME` is shared within the process.
 ///
 /// Every URL takes `?watchdog=DUR` (the ttl of locks without a lease, renewed at a third of it; default `30s`,
-/// 100 ms to 365 days) and `?timeout=DUR` (how long one request may take; default `3s`).
+/// 100 ms to 365 days), `?timeout=DUR` (how long one request may take; default `3s`) and `?prefix=TEXT` (what every
+/// name begins with in the store; it ends in `:`, see [`ClientOptions::prefix`]).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -69,7 +70,8 @@ impl ConnectOptions {
         let url = url.as_ref();
         let parts = Parts::parse(url)?;
         let ttl = parts.watchdog.unwrap_or(WATCHDOG);
-        Ok(Self { url: url.to_owned(), parts, ttl, client: Client::options().watchdog(ttl), must_exist: false })
+        let client = Client::options().watchdog(ttl).prefix(&parts.prefix);
+        Ok(Self { url: url.to_owned(), parts, ttl, client, must_exist: false })
     }
 
     /// The ttl of locks without a lease. Default 30 s, or what the URL says; 100 ms to 365 days.
@@ -112,6 +114,27 @@ impl ConnectOptions {
     #[must_use]
     pub fn on_current_runtime(mut self) -> Self {
         self.client = self.client.on_current_runtime();
+        self
+    }
+
+    /// See [`ClientOptions::max_waiting`]. Default 100,000.
+    #[must_use]
+    pub fn max_waiting(mut self, calls: NonZeroUsize) -> Self {
+        self.client = self.client.max_waiting(calls);
+        self
+    }
+
+    /// See [`ClientOptions::program`]. Default: the name of the running program.
+    #[must_use]
+    pub fn program(mut self, name: impl Into<String>) -> Self {
+        self.client = self.client.program(name);
+        self
+    }
+
+    /// See [`ClientOptions::prefix`]. Default: nothing, or what the URL says.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.client = self.client.prefix(prefix);
         self
     }
 

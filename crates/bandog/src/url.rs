@@ -23,6 +23,7 @@ pub(crate) struct Parts {
     pub(crate) place: String,
     pub(crate) watchdog: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) prefix: String,
 }
 
 impl Parts {
@@ -45,7 +46,7 @@ impl Parts {
             check_login(rest, &shown)?;
         }
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut parts = Self { scheme, place: place.to_owned(), watchdog: None, timeout: None };
+        let mut parts = Self { scheme, place: place.to_owned(), watchdog: None, timeout: None, prefix: String::new() };
         for option in query.split('&').filter(|option| !option.is_empty()) {
             parts.option(option, &shown)?;
         }
@@ -57,9 +58,10 @@ impl Parts {
         match name {
             "watchdog" => self.watchdog = Some(check_ttl("the URL's watchdog", duration(name, value)?)?),
             "timeout" => self.timeout = Some(check_timeout(duration(name, value)?)?),
+            "prefix" => self.prefix = decoded(value, shown)?,
             _ => {
                 return Err(Error::misused(format!(
-                    "the URL {shown:?} has the unknown option {name:?}; watchdog and timeout are known"
+                    "the URL {shown:?} has the unknown option {name:?}; watchdog, timeout and prefix are known"
                 )));
             }
         }
@@ -86,6 +88,12 @@ pub(crate) fn check_timeout(timeout: Duration) -> Result<Duration> {
         return Ok(timeout);
     }
     Err(Error::misused(format!("the request timeout is {timeout:?}; it takes 10 ms to 365 days")))
+}
+
+fn decoded(value: &str, shown: &str) -> Result<String> {
+    let text = percent_encoding::percent_decode_str(value).decode_utf8();
+    text.map(Into::into)
+        .map_err(|source| Error::misused(format!("the prefix in the URL {shown:?} is not UTF-8")).caused_by(source))
 }
 
 fn duration(name: &str, value: &str) -> Result<Duration> {
@@ -151,7 +159,7 @@ fn without_odd_parts(url: &str) -> String {
 fn without_odd_options(place: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
     let shown = query.split('&').map(|option| match option.split_once('=') {
-        Some((name, _)) if !matches!(name, "watchdog" | "timeout") => format!("{name}=***"),
+        Some((name, _)) if !matches!(name, "watchdog" | "timeout" | "prefix") => format!("{name}=***"),
         Some(_) | None => option.to_owned(),
     });
     format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))

@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
-use bandog_core::{Answer, Backend, Bell, Claim, Error, Key, Moment, Renewal, Result, Ringer, Step};
+use bandog_core::{
+    Answer, Backend, Bell, Claim, ClientId, Error, ErrorKind, Key, Member, Moment, Renewal, Result, Ringer, Step,
+};
 use futures_util::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt},
@@ -19,10 +21,12 @@ pub(super) enum Done {
     Renewed { asked_at: Moment, claims: Vec<Claim>, answers: Vec<Result<Renewal>> },
     Listening { key: Key, bell: Result<Bell> },
     Pinged { reply: oneshot::Sender<Result<()>>, result: Result<()> },
+    Announced(Result<()>),
     Looked,
 }
 
-/// Calls in flight. They are first polled in the order in which they were made, which is their order on the wire.
+/// Calls in flight. They are first polled in the order in which they were made, which is their order on the wire:
+/// `FuturesUnordered` polls new futures first in, first out (the laws' order of steps would fail if it did not).
 pub(super) struct Calls {
     backend: Arc<dyn Backend>,
     flying: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -41,7 +45,8 @@ impl Calls {
         self.steps += steps.len();
         let backend = Arc::clone(&self.backend);
         self.flying.push(Box::pin(async move {
-            let answers = backend.apply(&steps).await;
+            let mut answers = backend.apply(&steps).await;
+            answers.resize_with(steps.len(), || Err(too_few()));
             Done::Applied { asked_at, steps, answers }
         }));
     }
@@ -50,7 +55,8 @@ impl Calls {
         let backend = Arc::clone(&self.backend);
         self.renewing += 1;
         self.flying.push(Box::pin(async move {
-            let answers = backend.renew(&claims).await;
+            let mut answers = backend.renew(&claims).await;
+            answers.resize_with(claims.len(), || Err(too_few()));
             Done::Renewed { asked_at, claims, answers }
         }));
     }
@@ -60,6 +66,20 @@ impl Calls {
         self.flying.push(Box::pin(async move {
             let bell = backend.listen(&key, ringer).await;
             Done::Listening { key, bell }
+        }));
+    }
+
+    pub(super) fn announce(&self, member: Member, ttl: Duration) {
+        let backend = Arc::clone(&self.backend);
+        self.flying.push(Box::pin(async move { Done::Announced(backend.announce(&member, ttl).await) }));
+    }
+
+    pub(super) fn withdraw(&self, client: ClientId) {
+        let backend = Arc::clone(&self.backend);
+        self.flying.push(Box::pin(async move {
+            // The row ends with its ttl anyway.
+            let _ = backend.withdraw(client).await;
+            Done::Looked
         }));
     }
 
@@ -133,8 +153,12 @@ impl Calls {
         match &done {
             Done::Applied { steps, .. } => self.steps -= steps.len(),
             Done::Renewed { .. } => self.renewing -= 1,
-            Done::Listening { .. } | Done::Pinged { .. } | Done::Looked => {}
+            Done::Listening { .. } | Done::Pinged { .. } | Done::Announced(_) | Done::Looked => {}
         }
         self.landed.push_back(done);
     }
+}
+
+fn too_few() -> Error {
+    Error::new(ErrorKind::Corrupt, "the backend gave fewer answers than it was asked for").ambiguous()
 }

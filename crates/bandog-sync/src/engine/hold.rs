@@ -20,11 +20,9 @@ use crate::{
     guard::Turn,
 };
 
-/// After so many turns a client lets others go first.
+/// A client lets others go first after so many turns at a key, or after the longer of these two times.
 const TURNS: u32 = 64;
-/// And after so long.
 const SPELL: Duration = Duration::from_millis(20);
-/// And not before so many trips, which a slow wire takes.
 const SPELL_TRIPS: u32 = 16;
 /// The longest pause before a renewal without an answer is sent again.
 const RENEW_AGAIN: Duration = Duration::from_millis(200);
@@ -36,22 +34,46 @@ pub(super) struct Held {
     fences: Fences,
     /// Our own deadline: before the store's.
     until: Moment,
-    /// When to renew; none while a renewal is on its way, and for a fixed lease.
-    renew_at: Option<Moment>,
+    /// When the present turn has lasted as long as it may.
+    ends: Option<Moment>,
+    renewal: Next,
     /// How long before the deadline somebody wants to be woken.
     graces: Vec<Duration>,
     timer: Option<Moment>,
     spell: Spell,
-    /// Whether nobody has had a turn at this grant yet.
+    /// Nobody has had a turn at this grant yet: its first turn gets it as it is, however little of the ttl is left.
     fresh: bool,
     /// A request of its claim may yet be applied.
     unsure: bool,
     lost: bool,
     turn: Weak<Turn>,
+    turn_since: Moment,
     cell: Arc<Cell>,
 }
 
+/// When a hold's next renewal goes out.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    At(Moment),
+    /// One is on its way.
+    Flying,
+    /// The lease is a fixed one, or lost.
+    Never,
+}
+
 impl Held {
+    /// When the present turn is lost, if nothing is renewed.
+    fn deadline(&self) -> Moment {
+        self.ends.map_or(self.until, |ends| ends.min(self.until))
+    }
+
+    /// What a renewal asks for. A fixed lease is asked for the time that it has left: that only finds out whether the
+    /// store still knows it.
+    fn renewal_of(&self, now: Moment) -> Claim {
+        let ttl = if self.terms.watchdog { self.terms.ttl } else { (self.until + margin(self.terms.ttl)).since(now) };
+        Claim { ttl, ..self.claim.clone() }
+    }
+
     /// The running turn, if it is this owner's.
     pub(super) fn turn_of(&self, owner: &Owner) -> Option<Arc<Turn>> {
         let turn = self.turn.upgrade()?;
@@ -68,8 +90,13 @@ impl Held {
     }
 
     fn next_wake(&self, now: Moment) -> Moment {
-        let warnings = self.graces.iter().map(|grace| self.until - *grace).filter(|moment| *moment > now);
-        warnings.chain(self.renew_at).fold(self.until, Moment::min)
+        let deadline = self.deadline();
+        let warnings = self.graces.iter().map(|grace| deadline - *grace).filter(|moment| *moment > now);
+        let renewal = match self.renewal {
+            Next::At(moment) => Some(moment),
+            Next::Flying | Next::Never => None,
+        };
+        warnings.chain(renewal).fold(deadline, Moment::min)
     }
 
     fn is_tired(&self, now: Moment, trip: Duration) -> bool {
@@ -96,30 +123,44 @@ impl Engine {
         if until <= now {
             // The answer came too late to be used safely.
             self.owe(claim, unsure, None);
-            return self.vacate(&key);
+            return self.reclaim(&key);
         }
         let id = claim.id.number;
         let spell = if from.is_some() { spell } else { Spell { turns: 0, since: now } };
-        let renew_at = terms.watchdog.then(|| asked_at + terms.ttl / 3);
-        let cell = Arc::new(Cell::held_until(until));
-        let graces = Vec::new();
-        let (timer, fresh, lost, turn) = (None, true, false, Weak::new());
-        let held =
-            Held { claim, terms, fences, until, renew_at, graces, timer, spell, fresh, unsure, lost, turn, cell };
+        let held = Held {
+            claim,
+            terms,
+            fences,
+            until,
+            ends: None,
+            renewal: if terms.watchdog { Next::At(asked_at + terms.ttl / 3) } else { Next::Never },
+            graces: Vec::new(),
+            timer: None,
+            spell,
+            fresh: true,
+            unsure,
+            lost: false,
+            turn: Weak::new(),
+            turn_since: now,
+            cell: Arc::new(Cell::held_until(until)),
+        };
         self.holds.insert(id, held);
         self.arm(id, now);
+        self.noticed_hold(&key);
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.stage = Stage::Held(id);
         slot.fault = None;
         self.serve(id, None);
         // Not those for whom the hold is being exchanged: they may be next.
         if self.slot(&key).is_some_and(|slot| matches!(slot.stage, Stage::Held(_))) {
-            self.refuse_once(&key);
+            let last = self.slot(&key).and_then(|slot| slot.once.last().copied());
+            self.refuse_once(&key, last);
         }
-        self.settle(&key);
+        self.drop_if_unwanted(&key);
     }
 
-    /// Gives a hold that nobody uses to the next in the queue, or back to the store.
+    /// What becomes of a hold that nobody uses: it goes back to the store if nobody waits, or if this client has had
+    /// it for long; to the next in the queue as it is, if that is possible; else it is exchanged for a new one.
     fn serve(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
         let now = self.now;
         let Some(held) = self.holds.get_mut(&id) else { return };
@@ -148,24 +189,30 @@ impl Engine {
                 return Some((*ticket, waiter.terms));
             }
             let gone = *ticket;
-            self.leave(key, gone);
+            self.dequeue(key, gone);
         }
     }
 
     fn give(&mut self, id: HoldId, key: &Key, ticket: Ticket, fence: Fence) {
-        let Some(waiter) = self.leave(key, ticket) else { return };
-        let Waiter { owner, reply, .. } = *waiter;
+        let Some(waiter) = self.dequeue(key, ticket) else { return };
+        let Waiter { owner, reply, since, .. } = *waiter;
+        let now = self.now;
         // Whoever waits keeps the client alive, so without a client nobody does.
         let Some(handle) = self.handle.upgrade() else { return self.give_back(id, None) };
         let Some(held) = self.holds.get_mut(&id) else { return };
-        if !held.fresh {
+        held.ends = held.terms.max_hold.map(|longest| now + longest);
+        if !held.fresh || held.ends.is_some() {
             // Each turn has a cell of its own: what was promised to one must not be told to another.
-            held.cell = Arc::new(Cell::held_until(held.until));
+            held.cell = Arc::new(Cell::held_until(held.deadline()));
             held.graces.clear();
-            self.passed_on = true;
         }
+        self.passed_on |= !held.fresh;
         held.fresh = false;
+        held.turn_since = now;
         held.spell.turns += 1;
+        let waited = now.since(since);
+        self.meters.acquired(waited);
+        tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
         let cell = Arc::clone(&held.cell);
         let turn = Arc::new(Turn { hold: id, key: key.clone(), fence, cell, owner, report: None, handle });
         held.turn = Arc::downgrade(&turn);
@@ -173,20 +220,23 @@ impl Engine {
             owner.hold(key, &turn);
             self.give_to_the_same(key, owner, &turn);
         }
+        if self.holds.get(&id).is_some_and(|held| held.ends.is_some()) {
+            self.arm(id, now);
+        }
         // If the caller has gone, the turn comes back, is dropped, and frees the hold as any guard does.
         let _ = reply.send(Ok(Some(turn)));
     }
 
     /// Other calls of the same owner share the turn.
     fn give_to_the_same(&mut self, key: &Key, owner: &Owner, turn: &Arc<Turn>) {
-        if !owner.asks_twice(key) {
+        if !owner.has_other_calls(key) {
             return;
         }
         let Some(slot) = self.slots.get(key) else { return };
         let same = |waiter: &Waiter| waiter.owner.as_ref().is_some_and(|other| other.is(owner));
         let tickets: Vec<_> = slot.queue.iter().filter(|(_, waiter)| same(waiter)).map(|(ticket, _)| *ticket).collect();
         for ticket in tickets {
-            let Some(waiter) = self.leave(key, ticket) else { continue };
+            let Some(waiter) = self.dequeue(key, ticket) else { continue };
             // The caller may have gone.
             let _ = waiter.reply.send(Ok(Some(Arc::clone(turn))));
         }
@@ -194,7 +244,7 @@ impl Engine {
 
     /// Exchanges a hold for a new one in one step, which nobody else can come between.
     fn pass(&mut self, id: HoldId, terms: Terms) {
-        let Some(held) = self.remove(id) else { return };
+        let Some(held) = self.take_hold(id) else { return };
         if held.unsure {
             self.owe_later(held.claim.clone());
         }
@@ -205,24 +255,24 @@ impl Engine {
 
     /// Gives a hold back to the store. Its slot is idle then.
     pub(super) fn give_back(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
-        let Some(held) = self.remove(id) else { return };
+        let Some(held) = self.take_hold(id) else { return };
         let key = held.claim.key.clone();
         self.owe(held.claim, held.unsure, report);
         if let Some(slot) = self.slots.get_mut(&key)
             && matches!(slot.stage, Stage::Held(present) if present == id)
         {
             slot.stage = Stage::Idle;
-            self.settle(&key);
+            self.drop_if_unwanted(&key);
         }
     }
 
-    fn remove(&mut self, id: HoldId) -> Option<Held> {
+    fn take_hold(&mut self, id: HoldId) -> Option<Held> {
         let mut held = self.holds.remove(&id)?;
         self.timers.set(Timer::Hold(id), &mut held.timer, None);
         if let Some(slot) = self.slots.get_mut(&held.claim.key)
             && matches!(slot.stage, Stage::Held(present) if present == id)
         {
-            slot.busy += 1; // Whoever has waited until now has waited for a holder: us.
+            slot.refusals += 1; // Whoever has waited until now has waited for a holder: us.
         }
         Some(held)
     }
@@ -234,14 +284,20 @@ impl Engine {
             // The client was closed, and has given it back.
             return drop(report.map(|report| report.send(Err(Error::closed()))));
         };
+        self.meters.held(now.since(held.turn_since));
         if held.cell.standing(now) == Standing::Lost {
             let key = held.claim.key.clone();
-            self.lose(id);
+            let was_current = self.mark_lost(id);
+            // Before the next in the queue claims, or our own hold would be in its way.
             self.give_back(id, None);
+            if was_current {
+                self.reclaim(&key);
+            }
             // The caller may have gone.
             return drop(report.map(|report| report.send(Err(Error::lost(&key)))));
         }
         held.cell.release();
+        tracing::debug!(key = %held.claim.key, "a lock was given back");
         self.serve(id, report);
     }
 
@@ -260,14 +316,17 @@ impl Engine {
     pub(super) fn hold_is_due(&mut self, id: HoldId, now: Moment) {
         let Some(held) = self.holds.get_mut(&id) else { return };
         held.timer = None;
-        if now >= held.until {
+        if now >= held.deadline() {
+            if held.ends.is_some_and(|ends| now >= ends) {
+                tracing::warn!(key = %held.claim.key, "a lock was held for as long as its max_hold allows");
+            }
             return self.lose(id);
         }
         if !held.graces.is_empty() {
             held.cell.wake();
         }
-        if held.renew_at.is_some_and(|moment| now >= moment) {
-            held.renew_at = None;
+        if matches!(held.renewal, Next::At(moment) if now >= moment) {
+            held.renewal = Next::Flying;
             self.renewals.push(id);
         }
         self.arm(id, now);
@@ -279,14 +338,17 @@ impl Engine {
         self.timers.set(Timer::Hold(id), &mut held.timer, Some(wake));
     }
 
-    /// Renews a hold out of turn.
+    /// Asks the store about a hold out of turn.
     pub(super) fn renew_now(&mut self, id: HoldId) {
         let now = self.now;
         let Some(held) = self.holds.get_mut(&id) else { return };
-        if held.renew_at.is_some() {
-            held.renew_at = Some(now);
-            self.arm(id, now);
+        match held.renewal {
+            // The answer of one on its way will tell.
+            Next::Flying => return,
+            Next::Never if held.lost => return,
+            Next::At(_) | Next::Never => held.renewal = Next::At(now),
         }
+        self.arm(id, now);
     }
 
     /// Asks the store about the hold of a key.
@@ -301,10 +363,11 @@ impl Engine {
         let due = self.renewals.drain(..some);
         // A hold that has been given back since, or lost, is not renewed any more.
         let ours = due.filter_map(|id| self.holds.get(&id)).filter(|held| !held.lost);
-        let claims: Vec<_> = ours.map(|held| held.claim.clone()).collect();
+        let now = self.clock.now();
+        let claims: Vec<_> = ours.map(|held| held.renewal_of(now)).filter(|claim| !claim.ttl.is_zero()).collect();
         if !claims.is_empty() {
-            self.now = self.clock.now();
-            self.calls.renew(self.now, claims);
+            self.now = now;
+            self.calls.renew(now, claims);
         }
     }
 
@@ -313,18 +376,20 @@ impl Engine {
         let now = self.now;
         let Some(held) = self.holds.get_mut(&id) else { return };
         match answer {
+            Ok(Renewal::Extended { .. }) if !held.terms.watchdog => held.renewal = Next::Never,
             Ok(Renewal::Extended { valid_for }) => {
+                self.meters.renewed();
                 let until = asked_at + valid_for - margin(held.terms.ttl);
-                if !held.cell.extend(until) {
+                held.until = held.until.max(until);
+                if !held.cell.extend(held.deadline()) {
                     return self.lose(id); // Somebody has read it as lost already, so lost it stays.
                 }
-                held.until = held.until.max(until);
-                held.renew_at = Some(asked_at + held.terms.ttl / 3);
+                held.renewal = Next::At(asked_at + held.terms.ttl / 3);
             }
             Ok(Renewal::Gone) => return self.lose(id),
             Err(error) => {
                 tracing::debug!(key = %held.claim.key, %error, "a renewal had no answer");
-                held.renew_at = Some(now + RENEW_AGAIN.min(held.terms.ttl / 10));
+                held.renewal = Next::At(now + RENEW_AGAIN.min(held.terms.ttl / 10));
             }
         }
         self.arm(id, now);
@@ -332,17 +397,27 @@ impl Engine {
 
     /// The hold is not ours any more. Its guards are told; the next in the queue asks the store.
     fn lose(&mut self, id: HoldId) {
-        let Some(held) = self.holds.get_mut(&id) else { return };
+        if self.mark_lost(id)
+            && let Some(held) = self.holds.get(&id)
+        {
+            let key = held.claim.key.clone();
+            self.reclaim(&key);
+        }
+    }
+
+    /// Tells a hold's guards that it is lost. Whether its slot still stands at it.
+    fn mark_lost(&mut self, id: HoldId) -> bool {
+        let Some(held) = self.holds.get_mut(&id) else { return false };
         if std::mem::replace(&mut held.lost, true) {
-            return;
+            return false;
         }
-        let key = held.claim.key.clone();
         held.cell.lose();
-        held.renew_at = None;
+        held.renewal = Next::Never;
         self.timers.set(Timer::Hold(id), &mut held.timer, None);
+        self.meters.lost();
+        let key = &held.claim.key;
         tracing::warn!(%key, fence = held.fences.last().get(), "a lock was lost");
-        if self.slot(&key).is_some_and(|slot| matches!(slot.stage, Stage::Held(present) if present == id)) {
-            self.vacate(&key);
-        }
+        let slot = self.slots.get(key);
+        slot.is_some_and(|slot| matches!(slot.stage, Stage::Held(present) if present == id))
     }
 }

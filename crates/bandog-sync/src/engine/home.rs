@@ -66,7 +66,7 @@ impl Ended {
 
     fn wait(&self, at_most: Duration) {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing more can be done about what is still owed by then: it ends with its ttl.
+        // Nothing more can be done about what is still debt by then: it ends with its ttl.
         drop(self.told.wait_timeout_while(done, at_most, |done| !*done));
     }
 }

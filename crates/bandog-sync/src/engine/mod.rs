@@ -1,24 +1,29 @@
 //! The engine: one actor per client, which owns every queue, hold, deadline and debt of it.
 //!
 //! Users send it messages and await a oneshot; the backend's calls are futures that it polls itself. So all state is
-//! in one place, nothing is locked, and a dropped future of a user is just one more message. The one thing shared is
-//! each turn's [`crate::cell::Cell`].
+//! in one place, and a dropped future of a user is just one more message. What it shares with its users is small: each
+//! turn's [`crate::cell::Cell`], an [`crate::Owner`]'s table of turns, and the list of keys whose bell rang.
 //!
-//! A round: wait for something; take every answer, message, ring and timer that is ready; send what came of it.
-//! - `wait`: the local queues, and claims until the store grants them;
+//! A round: sleep until there is something; take every answer, message, ring and timer that is ready, in this order;
+//! send what came of it. Answers come first, so that a message finds what the store has decided before it; timers last,
+//! so that nothing is given up whose answer is there.
+//! - `queue`: the local queues, and claims until the store grants them;
 //! - `hold`: what the store has granted: turns, renewals, deadlines;
 //! - `reap`: releases until the store has answered them;
-//! - `calls`, `timers`, `rings`: what it waits for.
+//! - `herald`: who this client is, for operators;
+//! - `calls`, `timers`, `rings`: what it waits for; `meters`: what it counts.
 
 mod calls;
+mod herald;
 mod hold;
 mod home;
+mod meters;
 mod msg;
+mod queue;
 mod reap;
 mod rings;
 mod slot;
 mod timers;
-mod wait;
 
 use std::{
     collections::HashMap,
@@ -26,13 +31,17 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Key, Kind, Moment, Renewal, Result, Step};
+use bandog_core::{
+    Answer, Backend, Claim, ClaimId, ClientId, Clock, Error, Key, Kind, Member, Moment, Renewal, Result, Step,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::{
     calls::{Calls, Done},
+    herald::Herald,
     hold::Held,
-    reap::Owed,
+    meters::Meters,
+    reap::Debt,
     rings::Rings,
     slot::Slot,
     timers::{Timer, Timers},
@@ -68,7 +77,7 @@ pub(crate) struct Engine {
     backend: Arc<dyn Backend>,
     client: ClientId,
     clock: Clock,
-    /// When this round began. It is never later than the present, so deadlines that are counted from it are safe.
+    /// The last look at the clock. It is never later than the present, so deadlines that are counted from it are safe.
     now: Moment,
     timeout: Duration,
     mailbox: mpsc::UnboundedReceiver<Msg>,
@@ -79,8 +88,12 @@ pub(crate) struct Engine {
 
     handle: Weak<Handle>,
     slots: Map<Key, Slot>,
+    /// How many calls stand in the slots' queues, and how many may.
+    waiting: usize,
+    max_waiting: usize,
+    /// At most one of a key is not lost, and that one is its slot's. Lost ones stay until their guards have gone.
     holds: Map<HoldId, Held>,
-    owed: Map<HoldId, Owed>,
+    debts: Map<HoldId, Debt>,
 
     /// Steps to send.
     out: Vec<Step>,
@@ -93,11 +106,16 @@ pub(crate) struct Engine {
     /// Holds to renew.
     renewals: Vec<HoldId>,
     claims: u64,
+    herald: Herald,
+    meters: Meters,
     /// Whether the store has ever answered.
     answered: bool,
+    /// Whether it was told that the store does not answer.
+    away: bool,
     /// How long a request takes, smoothed.
     trip: Duration,
-    /// Who waits until nothing is owed.
+    /// Who waits until nothing is owed. They, and closers, are answered by being dropped; so the fields above, which
+    /// may hold the last handle of a backend, go before them.
     idlers: Vec<oneshot::Sender<()>>,
     /// Set when the client closes: until when it may take.
     closing: Option<Moment>,
@@ -109,7 +127,9 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
-        client: ClientId,
+        member: Member,
+        terms: Terms,
+        max_waiting: usize,
         clock: Clock,
         mailbox: mpsc::UnboundedReceiver<Msg>,
     ) -> Self {
@@ -117,7 +137,7 @@ impl Engine {
         Self {
             calls: Calls::new(Arc::clone(&backend)),
             backend,
-            client,
+            client: member.id,
             clock,
             now: clock.now(),
             timeout: profile.timeout,
@@ -127,15 +147,20 @@ impl Engine {
             timers: Timers::default(),
             handle: Weak::new(),
             slots: Map::default(),
+            waiting: 0,
+            max_waiting,
             holds: Map::default(),
-            owed: Map::default(),
+            debts: Map::default(),
             out: Vec::new(),
             sent_at: clock.now(),
             lingers: false,
             passed_on: false,
             renewals: Vec::new(),
             claims: 0,
+            herald: Herald::new(member, terms.ttl),
+            meters: Meters::new(),
             answered: false,
+            away: false,
             trip: Duration::from_millis(1),
             idlers: Vec::new(),
             closing: None,
@@ -149,7 +174,7 @@ impl Engine {
         let mut mail = Vec::with_capacity(MAIL);
         self.epoch.mark_unchanged();
         while !self.is_over() {
-            self.wait(&mut mail).await;
+            self.sleep(&mut mail).await;
             self.take(&mut mail);
             self.flush().await;
         }
@@ -167,7 +192,7 @@ impl Engine {
     }
 
     /// Returns when there is something to do. Answers and messages that are ready are in `mail` and `calls` then.
-    async fn wait(&mut self, mail: &mut Vec<Msg>) {
+    async fn sleep(&mut self, mail: &mut Vec<Msg>) {
         if std::mem::take(&mut self.passed_on) && self.lingers && self.calls.is_empty() {
             self.linger(mail);
             if !mail.is_empty() {
@@ -216,9 +241,10 @@ impl Engine {
         while let Some(timer) = self.timers.due(now) {
             match timer {
                 Timer::Hold(id) => self.hold_is_due(id, now),
-                Timer::Owed(id) => self.debt_is_due(id),
+                Timer::Debt(id) => self.debt_is_due(id),
                 Timer::Slot(key) => self.slot_is_due(&key),
                 Timer::Ticket(key, ticket) => self.time_is_up(&key, ticket, now),
+                Timer::Herald => self.herald_is_due(now),
             }
         }
     }
@@ -245,6 +271,7 @@ impl Engine {
         if !self.idlers.is_empty() && self.is_idle() {
             self.idlers.clear();
         }
+        self.meters.levels(self.holds.len(), self.waiting, self.debts.len());
     }
 
     /// Whether what is to be sent waits for more.
@@ -268,7 +295,7 @@ impl Engine {
                 self.closers.push(reply);
                 self.close();
             }
-            Msg::Leave => {
+            Msg::LastHandleGone => {
                 self.alone = true;
                 self.close();
             }
@@ -278,20 +305,23 @@ impl Engine {
     fn done(&mut self, done: Done) {
         match done {
             Done::Applied { asked_at, steps, answers } => {
-                self.measure(asked_at);
+                if answers.iter().any(Result::is_ok) {
+                    self.measure(asked_at);
+                }
                 for (step, answer) in steps.into_iter().zip(answers) {
                     self.applied(asked_at, &step, answer);
                 }
             }
             Done::Renewed { asked_at, claims, answers } => {
                 for (claim, answer) in claims.into_iter().zip(answers) {
-                    self.note_answer(&answer);
+                    self.note_answer("renew", &answer);
                     self.renewed(asked_at, claim.id.number, answer);
                 }
             }
             Done::Listening { key, bell } => self.armed(&key, bell),
+            Done::Announced(result) => self.announced(result),
             Done::Pinged { reply, result } => {
-                self.note_answer(&result);
+                self.note_answer("ping", &result);
                 // The caller may have gone.
                 let _ = reply.send(result);
             }
@@ -300,7 +330,7 @@ impl Engine {
     }
 
     fn applied(&mut self, asked_at: Moment, step: &Step, answer: Result<Answer>) {
-        self.note_answer(&answer);
+        self.note_answer(step.verb(), &answer);
         match (step, answer) {
             (Step::Claim(claim) | Step::Pass { to: claim, .. }, Ok(Answer::Claimed(verdict))) => {
                 self.claimed(asked_at, claim, verdict);
@@ -315,8 +345,22 @@ impl Engine {
         }
     }
 
-    fn note_answer<T>(&mut self, answer: &Result<T>) {
-        self.answered |= answer.as_ref().err().is_none_or(|error| !error.is_retryable());
+    fn note_answer<T>(&mut self, verb: &'static str, answer: &Result<T>) {
+        let fault = answer.as_ref().err();
+        if fault.is_some() {
+            self.meters.error(verb);
+        }
+        let silent = fault.filter(|error| error.is_retryable());
+        self.answered |= silent.is_none();
+        // One line for each change, and none for each retry.
+        match silent {
+            Some(error) if self.answered && !self.away => {
+                self.away = true;
+                tracing::warn!(%error, "the store does not answer; holds last until their deadlines");
+            }
+            None if std::mem::take(&mut self.away) => tracing::info!("the store answers again"),
+            Some(_) | None => {}
+        }
     }
 
     fn measure(&mut self, asked_at: Moment) {
@@ -336,6 +380,7 @@ impl Engine {
         for key in keys {
             self.rang(&key);
         }
+        self.announce_again();
     }
 
     fn new_claim(&mut self, key: &Key, terms: Terms) -> Claim {
@@ -359,11 +404,12 @@ impl Engine {
             self.holds[&id].close();
             self.give_back(id, None);
         }
+        self.withdraw();
     }
 
     fn is_idle(&self) -> bool {
-        let asking = self.slots.values().any(|slot| matches!(slot.stage, slot::Stage::Asking(_)));
-        self.owed.is_empty() && self.out.is_empty() && self.calls.is_empty() && !asking
+        let asking = self.slots.values().any(|slot| matches!(slot.stage, slot::Stage::Claiming(_)));
+        self.debts.is_empty() && self.out.is_empty() && self.calls.is_empty() && !asking
     }
 
     fn is_over(&self) -> bool {

@@ -46,7 +46,7 @@ pub(crate) enum Msg {
     Idle(oneshot::Sender<()>),
     Close(oneshot::Sender<()>),
     /// The last message: nobody is left.
-    Leave,
+    LastHandleGone,
 }
 
 /// A look at the store that runs where the backend runs.
@@ -69,6 +69,8 @@ pub(crate) struct Terms {
     /// Whether the hold is renewed.
     pub(crate) watchdog: bool,
     pub(crate) fences: NonZeroU32,
+    /// After what time a turn is lost though it could be renewed.
+    pub(crate) max_hold: Option<Duration>,
 }
 
 /// How long a call waits for a lock.
@@ -80,7 +82,7 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    /// Whether the call has given up by then.
+    /// Whether the call may have given up by then.
     pub(crate) fn ends_within(self, time: Duration) -> bool {
         match self {
             Self::Once => true,
@@ -103,7 +105,7 @@ impl fmt::Debug for Msg {
             Self::Look(_) => "Look",
             Self::Idle(_) => "Idle",
             Self::Close(_) => "Close",
-            Self::Leave => "Leave",
+            Self::LastHandleGone => "LastHandleGone",
         })
     }
 }

@@ -1,12 +1,17 @@
 //! The reaper: releases until the store has answered them.
+//!
+//! Four ways lead here: a guard has gone ([`Engine::give_back`]), a grant came too late or for nobody, a claim was
+//! given up that may have been applied (`abandon` in `queue`), and a hold was exchanged whose first request may yet be
+//! applied ([`Engine::owe_later`]). What makes it safe: a request is not applied later than the request timeout after
+//! its error, or after the answer to a later request of the same claim. So whatever is unsure is released again then.
 
 use bandog_core::{Claim, Error, ErrorKind, Moment, Released, Result, Step};
 use tokio::sync::oneshot;
 
-use super::{Engine, msg::HoldId, slot::Stage, timers::Timer, wait::pause_after};
+use super::{Engine, msg::HoldId, queue::pause_after, slot::Stage, timers::Timer};
 
 /// A claim that has to be released.
-pub(super) struct Owed {
+pub(super) struct Debt {
     claim: Claim,
     report: Option<oneshot::Sender<Result<()>>>,
     since: Moment,
@@ -24,9 +29,16 @@ impl Engine {
     /// Releases a claim. `report` is told how it went.
     pub(super) fn owe(&mut self, claim: Claim, unsure: bool, report: Option<oneshot::Sender<Result<()>>>) {
         let since = self.now;
+        let id = claim.id.number;
         self.out.push(Step::Release(claim.clone()));
-        let owed = Owed { report, since, unsure, repeated: false, answered: false, faults: 0, timer: None, claim };
-        self.owed.insert(owed.claim.id.number, owed);
+        let mut debt = Debt { report, since, unsure, repeated: false, answered: false, faults: 0, timer: None, claim };
+        if let Some(mut before) = self.debts.remove(&id) {
+            // It was owed for later, and is due now as well: what was unsure then is so still.
+            self.timers.set(Timer::Debt(id), &mut before.timer, None);
+            debt.unsure |= before.unsure;
+            debt.repeated |= before.repeated;
+        }
+        self.debts.insert(id, debt);
     }
 
     /// Releases a claim that is not held any more, when the last request of it that may yet be applied has been.
@@ -34,66 +46,67 @@ impl Engine {
         let since = self.now;
         let id = claim.id.number;
         let (report, timer) = (None, None);
-        let mut owed = Owed { claim, report, since, unsure: true, repeated: true, answered: true, faults: 0, timer };
-        self.timers.set(Timer::Owed(id), &mut owed.timer, Some(since + self.timeout));
-        self.owed.insert(id, owed);
+        let mut debt = Debt { claim, report, since, unsure: true, repeated: true, answered: true, faults: 0, timer };
+        self.timers.set(Timer::Debt(id), &mut debt.timer, Some(since + self.timeout));
+        self.debts.insert(id, debt);
     }
 
     /// The store has answered a release.
     pub(super) fn released(&mut self, id: HoldId, released: Released) {
         let now = self.now;
-        let Some(owed) = self.owed.get_mut(&id) else { return };
-        let key = owed.claim.key.clone();
-        if let Some(report) = owed.report.take() {
-            let gone = matches!(released, Released::NotHeld) && !owed.repeated;
+        let Some(debt) = self.debts.get_mut(&id) else { return };
+        let key = debt.claim.key.clone();
+        if let Some(report) = debt.report.take() {
+            let gone = matches!(released, Released::NotHeld) && !debt.repeated;
             // The caller may have gone.
             let _ = report.send(if gone { Err(Error::lost(&key)) } else { Ok(()) });
         }
-        if owed.unsure && !owed.answered {
-            owed.answered = true;
-            self.timers.set(Timer::Owed(id), &mut owed.timer, Some(now + self.timeout));
+        if debt.unsure && !debt.answered {
+            debt.answered = true;
+            self.timers.set(Timer::Debt(id), &mut debt.timer, Some(now + self.timeout));
         } else {
-            self.owed.remove(&id);
+            self.debts.remove(&id);
         }
         let unheard = matches!(released, Released::Freed { others: Some(0) });
         match self.slot(&key).map(|slot| &slot.stage) {
-            Some(Stage::Resting) if unheard => self.ask(&key),
+            Some(Stage::Resting) if unheard => self.claim_next(&key),
             // Our own old claim may have been in the way.
             Some(Stage::Waiting(_)) => self.rang(&key),
-            Some(Stage::Idle | Stage::Asking(_) | Stage::Held(_) | Stage::Resting) | None => {}
+            Some(Stage::Idle | Stage::Claiming(_) | Stage::Held(_) | Stage::Resting) | None => {}
         }
     }
 
     /// The store has refused a release, or not answered.
     pub(super) fn release_failed(&mut self, id: HoldId, error: Error) {
         let now = self.now;
-        let Some(owed) = self.owed.get_mut(&id) else { return };
-        owed.unsure |= error.maybe_applied();
-        owed.repeated |= error.maybe_applied();
-        owed.faults += 1;
+        let Some(debt) = self.debts.get_mut(&id) else { return };
+        debt.unsure |= error.maybe_applied();
+        debt.repeated |= error.maybe_applied();
+        debt.faults += 1;
         // Without a request that may yet be applied, the key has ended by itself when its ttl is over.
-        let over = !owed.unsure && now.since(owed.since) > owed.claim.ttl;
+        let over = !debt.unsure && now.since(debt.since) > debt.claim.ttl;
         let again = error.is_retryable() && !over;
-        let waited_enough = now.since(owed.since) >= self.timeout;
-        if let Some(report) = owed.report.take_if(|_| !again || waited_enough) {
+        let waited_enough = now.since(debt.since) >= self.timeout;
+        if let Some(report) = debt.report.take_if(|_| !again || waited_enough) {
             // The caller may have gone.
             let _ = report.send(Err(error.clone()));
         }
         if again {
-            let pause = pause_after(owed.faults);
-            self.timers.set(Timer::Owed(id), &mut owed.timer, Some(now + pause));
+            let pause = pause_after(debt.faults);
+            self.timers.set(Timer::Debt(id), &mut debt.timer, Some(now + pause));
             return;
         }
         if error.kind() != ErrorKind::Unavailable {
-            tracing::warn!(key = %owed.claim.key, %error, "a lock could not be given back; it ends with its ttl");
+            tracing::warn!(key = %debt.claim.key, %error, "a lock could not be given back; it ends with its ttl");
         }
-        self.owed.remove(&id);
+        self.debts.remove(&id);
     }
 
     /// It is time to release again.
     pub(super) fn debt_is_due(&mut self, id: HoldId) {
-        let Some(owed) = self.owed.get_mut(&id) else { return };
-        owed.timer = None;
-        self.out.push(Step::Release(owed.claim.clone()));
+        let Some(debt) = self.debts.get_mut(&id) else { return };
+        debt.timer = None;
+        self.meters.reaped();
+        self.out.push(Step::Release(debt.claim.clone()));
     }
 }

@@ -1,6 +1,18 @@
 //! One key as this client sees it: who waits here, and how it stands with the store.
+//!
+//! ```text
+//!          want                    busy, or no answer
+//!   Idle ---------> Claiming ----------------------------> Waiting
+//!    ^                |  ^ ^                                 |
+//!    |        granted |  |  \------- bell, timer -----------/
+//!    |                v  | pass
+//!    +--- released -- Held ----- tired ---> Resting --- timer ---> Claiming
+//! ```
+//!
+//! A hold that is lost leaves `Held` at once, though its guards live on. `Waiting` ends in `Idle` when nobody waits
+//! any more; `Claiming` never does: its answer decides, so a slot outlives its step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bandog_core::{Bell, Claim, Error, Moment, Step};
 
@@ -13,14 +25,16 @@ pub(super) struct Slot {
     /// Boxed, because a node of the map has room for eleven, and most queues are of one.
     pub(super) queue: BTreeMap<Ticket, Box<Waiter>>,
     /// Those of the queue who want one answer only.
-    pub(super) once: Vec<Ticket>,
+    pub(super) once: BTreeSet<Ticket>,
+    /// The last of them that came before the present claim was sent: an answer says nothing to those who came later.
+    pub(super) covered: Option<Ticket>,
     pub(super) stage: Stage,
     pub(super) ear: Ear,
     /// The bell rang since the last claim was sent.
     pub(super) rung: bool,
-    /// How often the store has told of another holder.
-    pub(super) busy: u64,
-    /// Why the store did not answer, since when it does not.
+    /// How often whoever waited here was shown a holder: another client by the store, or one of our own.
+    pub(super) refusals: u64,
+    /// The last fault, until the store answers again.
     pub(super) fault: Option<Error>,
     pub(super) timer: Option<Moment>,
 }
@@ -31,11 +45,11 @@ pub(super) enum Stage {
     /// Nothing is asked and nothing held.
     #[default]
     Idle,
-    /// A claim is on its way.
-    Asking(Box<Attempt>),
+    /// A step that claims is on its way.
+    Claiming(Box<Attempt>),
     /// Somebody else holds the key, or the store does not answer: the bell or the timer says when to ask again.
     Waiting(Box<Attempt>),
-    /// This client holds it.
+    /// This client holds it: that hold is in [`super::Engine::holds`] and not lost.
     Held(HoldId),
     /// This client has had many turns and lets others go first, until the timer.
     Resting,
@@ -85,7 +99,9 @@ pub(super) struct Waiter {
     pub(super) owner: Option<Owner>,
     pub(super) terms: Terms,
     /// What its slot's count was when it came.
-    pub(super) busy: u64,
+    pub(super) refusals_before: u64,
+    /// When it came.
+    pub(super) since: Moment,
     /// When it gives up.
     pub(super) until: Option<Moment>,
     pub(super) timer: Option<Moment>,
@@ -98,10 +114,10 @@ impl Slot {
         self.queue.is_empty() && matches!(self.stage, Stage::Idle)
     }
 
-    /// What a waiter is told whose time is up: that it is busy only if the store said so while it waited.
+    /// What a waiter is told whose time is up: that it is busy only if somebody was seen to hold it meanwhile.
     pub(super) fn verdict(&self, waiter: &Waiter) -> Result<(), Error> {
         let held = matches!(self.stage, Stage::Held(_) | Stage::Resting);
-        if held || self.busy > waiter.busy {
+        if held || self.refusals > waiter.refusals_before {
             return Ok(());
         }
         Err(self.fault.clone().unwrap_or_else(|| Error::unavailable("the store has not answered in time")))

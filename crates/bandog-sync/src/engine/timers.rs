@@ -12,18 +12,21 @@ pub(super) enum Timer {
     /// A hold to renew, to warn of, or to lose.
     Hold(HoldId),
     /// A release to send again.
-    Owed(HoldId),
+    Debt(HoldId),
     /// A key to look at again.
     Slot(Key),
     /// A call whose time is up.
     Ticket(Key, Ticket),
+    /// The registry to tell of this client again.
+    Herald,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeSet<(Moment, Timer)>);
 
 impl Timers {
-    /// Sets the timer from one moment to another; `None` is not set.
+    /// Sets the timer from one moment to another; `None` is not set. `set` is where its owner keeps the moment: whoever
+    /// is woken clears it, and whoever ends sets the timer to `None` before.
     pub(super) fn set(&mut self, timer: Timer, set: &mut Option<Moment>, to: Option<Moment>) {
         if *set == to {
             return;

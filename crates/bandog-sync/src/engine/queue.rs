@@ -7,7 +7,7 @@ use bandog_core::{Bell, Claim, Error, ErrorKind, Key, Moment, Result, Verdict};
 use super::{
     Engine,
     calls::FIRST_ANSWER,
-    msg::{Patience, Terms, Ticket, Want},
+    msg::{Patience, Reply, Terms, Ticket, Want},
     slot::{Attempt, Ear, Slot, Spell, Stage, Waiter},
     timers::Timer,
 };
@@ -25,6 +25,18 @@ impl Engine {
             let _ = want.reply.send(Err(Error::closed().during("lock").at(&want.key)));
             return;
         }
+        if self.waiting >= self.max_waiting {
+            let error = Error::new(
+                ErrorKind::Overloaded,
+                format!(
+                    "{} calls of this client wait for locks already, which is its limit (ClientOptions::max_waiting)",
+                    self.waiting
+                ),
+            );
+            // The caller may have gone.
+            let _ = want.reply.send(Err(error.during("lock").at(&want.key)));
+            return;
+        }
         let slot = self.slots.entry(want.key.clone()).or_default();
         let once = matches!(want.patience, Patience::Once);
         match slot.stage {
@@ -34,26 +46,31 @@ impl Engine {
                     let answer = turn.standing().map(|()| Some(turn));
                     let _ = want.reply.send(answer);
                 } else if once {
-                    let _ = want.reply.send(Ok(None));
+                    self.refuse(want.reply);
                 } else {
                     self.enqueue(want);
                 }
             }
-            Stage::Resting if once => {
-                let _ = want.reply.send(Ok(None));
-            }
-            Stage::Asking(_) | Stage::Resting => self.enqueue(want),
+            Stage::Resting if once => self.refuse(want.reply),
+            Stage::Claiming(_) | Stage::Resting => self.enqueue(want),
             Stage::Idle => self.enqueue_and_ask(want),
-            // The store may not be asked again before its time is up.
+            // Its patience may be over before the next look, so it asks now.
             Stage::Waiting(_) if want.patience.ends_within(RECHECK * 2) => self.enqueue_and_ask(want),
             Stage::Waiting(_) => self.enqueue(want),
         }
     }
 
+    /// Somebody else has the key.
+    fn refuse(&self, reply: Reply) {
+        self.meters.refused();
+        // The caller may have gone.
+        let _ = reply.send(Ok(None));
+    }
+
     fn enqueue_and_ask(&mut self, want: Want) {
         let key = want.key.clone();
         self.enqueue(want);
-        self.ask(&key);
+        self.claim_next(&key);
     }
 
     fn enqueue(&mut self, want: Want) {
@@ -68,20 +85,22 @@ impl Engine {
         let first_answer = (!self.answered).then(|| since + FIRST_ANSWER);
         let wake = [until, first_answer].into_iter().flatten().min();
         let slot = self.slots.entry(key.clone()).or_default();
-        let mut waiter = Box::new(Waiter { owner, terms, busy: slot.busy, until, timer: None, reply });
+        let mut waiter =
+            Box::new(Waiter { owner, terms, refusals_before: slot.refusals, since, until, timer: None, reply });
         if wake.is_some() {
             self.timers.set(Timer::Ticket(key, ticket), &mut waiter.timer, wake);
         }
         slot.queue.insert(ticket, waiter);
+        self.waiting += 1;
         if matches!(patience, Patience::Once) {
-            slot.once.push(ticket);
+            slot.once.insert(ticket);
         }
     }
 
     /// The caller has gone.
     pub(super) fn quit(&mut self, key: &Key, ticket: Ticket) {
-        if self.leave(key, ticket).is_some() {
-            self.settle(key);
+        if self.dequeue(key, ticket).is_some() {
+            self.drop_if_unwanted(key);
         }
     }
 
@@ -96,17 +115,21 @@ impl Engine {
             self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, until);
             return;
         }
-        let Some(waiter) = self.leave(key, ticket) else { return };
-        let verdict = self.slots[key].verdict(&waiter).map_err(|error| error.during("lock").at(key));
-        // The caller may have gone.
-        let _ = waiter.reply.send(verdict.map(|()| None));
-        self.settle(key);
+        let Some(waiter) = self.dequeue(key, ticket) else { return };
+        match self.slots[key].verdict(&waiter) {
+            Ok(()) => self.refuse(waiter.reply),
+            // The caller may have gone.
+            Err(error) => drop(waiter.reply.send(Err(error.during("lock").at(key)))),
+        }
+        self.drop_if_unwanted(key);
     }
 
     /// Takes a waiter out of its queue.
-    pub(super) fn leave(&mut self, key: &Key, ticket: Ticket) -> Option<Box<Waiter>> {
+    pub(super) fn dequeue(&mut self, key: &Key, ticket: Ticket) -> Option<Box<Waiter>> {
         let slot = self.slots.get_mut(key)?;
         let mut waiter = slot.queue.remove(&ticket)?;
+        slot.once.remove(&ticket);
+        self.waiting -= 1;
         if slot.queue.is_empty() {
             slot.queue = BTreeMap::new(); // An empty map keeps its last node, and many holds would keep one each.
         }
@@ -116,15 +139,15 @@ impl Engine {
         Some(waiter)
     }
 
-    /// Ends what nobody waits for any more. A claim on its way is settled by its answer.
-    pub(super) fn settle(&mut self, key: &Key) {
+    /// Ends what nobody waits for any more. A claim on its way is ended by its answer.
+    pub(super) fn drop_if_unwanted(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         if !slot.queue.is_empty() {
             return;
         }
         match mem::take(&mut slot.stage) {
             Stage::Waiting(attempt) => self.abandon(*attempt),
-            stage @ (Stage::Asking(_) | Stage::Held(_)) => slot.stage = stage,
+            stage @ (Stage::Claiming(_) | Stage::Held(_)) => slot.stage = stage,
             Stage::Idle | Stage::Resting => {}
         }
         self.forget_if_over(key);
@@ -146,19 +169,19 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(key) else { return };
         let tickets: Vec<_> = slot.queue.keys().copied().collect();
         for ticket in tickets {
-            let Some(waiter) = self.leave(key, ticket) else { continue };
+            let Some(waiter) = self.dequeue(key, ticket) else { continue };
             // The caller may have gone.
             let _ = waiter.reply.send(Err(error.clone()));
         }
-        self.settle(key);
+        self.drop_if_unwanted(key);
     }
 
-    /// Claims the key for the first in the queue, or for nobody if the queue is empty.
-    pub(super) fn ask(&mut self, key: &Key) {
+    /// Claims the key on the terms of the first in the queue. If nobody waits, it only cleans up.
+    pub(super) fn claim_next(&mut self, key: &Key) {
         let now = self.now;
         let Some(slot) = self.slots.get_mut(key) else { return };
         let Some(terms) = slot.queue.first_key_value().map(|(_, waiter)| waiter.terms) else {
-            return self.settle(key);
+            return self.drop_if_unwanted(key);
         };
         let attempt = match mem::take(&mut slot.stage) {
             Stage::Waiting(attempt) if attempt.terms == terms => attempt,
@@ -167,7 +190,7 @@ impl Engine {
                 self.attempt(key, terms, None, Spell { turns: 0, since: now })
             }
             Stage::Idle | Stage::Resting => self.attempt(key, terms, None, Spell { turns: 0, since: now }),
-            stage @ (Stage::Asking(_) | Stage::Held(_)) => {
+            stage @ (Stage::Claiming(_) | Stage::Held(_)) => {
                 slot.stage = stage;
                 return;
             }
@@ -183,11 +206,12 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(key) else { return };
         self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
         slot.rung = false;
+        slot.covered = slot.once.last().copied();
         self.out.push(attempt.step());
-        slot.stage = Stage::Asking(attempt);
+        slot.stage = Stage::Claiming(attempt);
     }
 
-    /// Gives up a claim that is not on its way: if it may have been applied all the same, it is owed back.
+    /// Gives up a claim that is not on its way: if it may have been applied all the same, it is released.
     fn abandon(&mut self, attempt: Attempt) {
         if !attempt.unsure {
             // A pass that surely did not happen has left its hold where it was.
@@ -204,7 +228,7 @@ impl Engine {
 
     /// The store has answered a claim.
     pub(super) fn claimed(&mut self, asked_at: Moment, claim: &Claim, verdict: Verdict) {
-        let Some(attempt) = self.asked(claim) else { return };
+        let Some(attempt) = self.take_attempt(claim) else { return };
         match verdict {
             Verdict::Granted { fences, valid_for } => self.granted(asked_at, *attempt, fences, valid_for),
             Verdict::Busy { retry_after } => self.busy(attempt, retry_after),
@@ -212,10 +236,10 @@ impl Engine {
     }
 
     /// The attempt that this claim is; its slot is idle then.
-    fn asked(&mut self, claim: &Claim) -> Option<Box<Attempt>> {
+    fn take_attempt(&mut self, claim: &Claim) -> Option<Box<Attempt>> {
         let slot = self.slots.get_mut(&claim.key)?;
         match mem::take(&mut slot.stage) {
-            Stage::Asking(attempt) if attempt.claim.id == claim.id => Some(attempt),
+            Stage::Claiming(attempt) if attempt.claim.id == claim.id => Some(attempt),
             stage => {
                 slot.stage = stage;
                 None
@@ -229,40 +253,46 @@ impl Engine {
         attempt.from = None; // Whoever is told of another holder has lost the hold that it wanted to pass on.
         attempt.faults = 0;
         let Some(slot) = self.slots.get_mut(&key) else { return };
-        slot.busy += 1;
+        slot.refusals += 1;
         slot.fault = None;
         let rung = mem::take(&mut slot.rung);
         slot.stage = Stage::Waiting(attempt);
-        self.refuse_once(&key);
+        let covered = slot.covered.take();
+        self.refuse_once(&key, covered);
         let Some(slot) = self.slots.get_mut(&key) else { return };
         if slot.queue.is_empty() {
-            return self.settle(&key);
+            return self.drop_if_unwanted(&key);
         }
-        if rung {
-            return self.ask(&key); // It rang while the claim was on its way: the answer may be older than the bell.
+        // The answer may be older than the bell, and than those who came while the claim was on its way.
+        if rung || !slot.once.is_empty() {
+            return self.claim_next(&key);
         }
-        if matches!(slot.ear, Ear::Deaf) {
+        let listened = !matches!(slot.ear, Ear::Deaf);
+        if !listened {
             slot.ear = Ear::Arming;
             self.calls.listen(key.clone(), self.rings.ringer(&key));
         }
         let recheck = RECHECK.mul_f64(0.5 + fastrand::f64() / 2.0);
         let pause = (retry_after + Duration::from_millis(1)).min(recheck);
         self.timers.set(Timer::Slot(key), &mut slot.timer, Some(now + pause));
+        if !listened {
+            self.noticed_wait();
+        }
     }
 
-    /// Answers those who wanted one answer only: somebody else has the key.
-    pub(super) fn refuse_once(&mut self, key: &Key) {
+    /// Answers those up to a ticket who wanted one answer only: somebody else has the key.
+    pub(super) fn refuse_once(&mut self, key: &Key, last: Option<Ticket>) {
         let Some(slot) = self.slots.get_mut(key) else { return };
-        for ticket in mem::take(&mut slot.once) {
-            let Some(waiter) = self.leave(key, ticket) else { continue };
-            // The caller may have gone.
-            let _ = waiter.reply.send(Ok(None));
+        let Some(last) = last else { return };
+        for ticket in slot.once.range(..=last).copied().collect::<Vec<_>>() {
+            let Some(waiter) = self.dequeue(key, ticket) else { continue };
+            self.refuse(waiter.reply);
         }
     }
 
     /// The store has refused a claim, or not answered.
     pub(super) fn claim_failed(&mut self, claim: &Claim, error: Error) {
-        let Some(mut attempt) = self.asked(claim) else { return };
+        let Some(mut attempt) = self.take_attempt(claim) else { return };
         let key = claim.key.clone();
         attempt.unsure |= error.maybe_applied();
         attempt.faults += 1;
@@ -275,7 +305,7 @@ impl Engine {
         }
         slot.fault = Some(error);
         if slot.queue.is_empty() {
-            return self.settle(&key);
+            return self.drop_if_unwanted(&key);
         }
         let again = self.now + pause;
         self.timers.set(Timer::Slot(key), &mut slot.timer, Some(again));
@@ -285,8 +315,8 @@ impl Engine {
     pub(super) fn rang(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         match slot.stage {
-            Stage::Waiting(_) => self.ask(key),
-            Stage::Asking(_) => slot.rung = true,
+            Stage::Waiting(_) => self.claim_next(key),
+            Stage::Claiming(_) => slot.rung = true,
             // Who rests lets others go first; who holds has rung itself.
             Stage::Idle | Stage::Held(_) | Stage::Resting => {}
         }
@@ -318,22 +348,22 @@ impl Engine {
     pub(super) fn slot_is_due(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.timer = None;
-        self.ask(key);
+        self.claim_next(key);
     }
 
     /// Lets other clients go first for a while.
     pub(super) fn rest(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.stage = Stage::Resting;
-        let until = self.now + self.trip * 4;
+        let until = self.now + (self.trip * 4).min(RECHECK);
         self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, Some(until));
     }
 
-    /// What a slot does after a hold of it has ended.
-    pub(super) fn vacate(&mut self, key: &Key) {
+    /// After a hold of the key has ended: the next in the queue asks the store.
+    pub(super) fn reclaim(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.stage = Stage::Idle;
-        self.ask(key);
+        self.claim_next(key);
     }
 
     pub(super) fn slot(&self, key: &Key) -> Option<&Slot> {

@@ -1,0 +1,139 @@
+//! Who is told of in the registry, and what an eviction does.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Bell, Claim, Error, ErrorKind, Inspect, Key, Leases, Member, Memory, Pattern, Profile, Renewal, Result,
+    Ringer, Row, Step,
+};
+use tokio::time;
+
+use crate::kit::{client, held, memory, ms, paused, soon, waiting};
+
+async fn names(store: &impl Inspect) -> Vec<String> {
+    store.members().await.unwrap().into_iter().map(|member| member.program).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_told_of_while_it_holds_or_waits() {
+    let store = memory();
+    let ours = paused().program("ours").over(store.clone()).unwrap();
+    let theirs = paused().program("theirs").over(store.clone()).unwrap();
+    let guard = ours.mutex("orders").lock().await.unwrap();
+    assert_eq!(names(&store).await, [""; 0], "not at once");
+    time::sleep(ms(101)).await;
+    assert_eq!(names(&store).await, ["ours"]);
+    let waiter = waiting(&theirs, "orders").await;
+    time::sleep(ms(101)).await;
+    let row = ours.show("orders").await.unwrap();
+    let holder = row.holder.unwrap();
+    assert_eq!((holder.id, holder.pid, &*holder.program), (ours.id(), std::process::id(), "ours"));
+    assert!(!holder.host.is_empty());
+    assert_eq!(row.waiters.iter().map(|member| member.id).collect::<Vec<_>>(), [theirs.id()]);
+    time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(names(&store).await.len(), 2, "renewed");
+    drop(guard);
+    let guard = soon(waiter).await.unwrap().unwrap();
+    time::sleep(Duration::from_secs(2)).await;
+    let row = ours.show("orders").await.unwrap();
+    assert_eq!(row.holder.map(|member| member.id), Some(theirs.id()));
+    assert_eq!(row.waiters, [], "it waits no more");
+    time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(names(&store).await, ["theirs"], "who holds nothing is not told of");
+    theirs.close().await.unwrap();
+    assert_eq!(names(&store).await, [""; 0]);
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_died_is_told_of_for_a_ttl() {
+    let store = memory();
+    let ours = paused().watchdog(ms(3000)).over(store.clone()).unwrap();
+    let guard = ours.mutex("orders").lock().await.unwrap();
+    time::sleep(ms(200)).await;
+    let member = store.members().await.unwrap().remove(0);
+    ours.close().await.unwrap();
+    store.announce(&member, ms(3000)).await.unwrap(); // What it would have left behind.
+    time::sleep(ms(2999)).await;
+    assert_eq!(names(&store).await.len(), 1);
+    time::sleep(ms(1)).await;
+    assert_eq!(names(&store).await.len(), 0);
+    drop(guard);
+}
+
+/// A store whose registry is closed to us.
+#[derive(Debug, Clone)]
+struct Shut(Memory, std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+#[async_trait]
+impl Leases for Shut {
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        self.0.apply(steps).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.0.renew(claims).await
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.0.listen(key, ringer).await
+    }
+
+    async fn announce(&self, _: &Member, _: Duration) -> Result<()> {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Err(Error::new(ErrorKind::Denied, "no right"))
+    }
+
+    fn profile(&self) -> Profile {
+        self.0.profile()
+    }
+}
+
+#[async_trait]
+impl Inspect for Shut {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        self.0.list(pattern).await
+    }
+
+    async fn show(&self, key: &Key) -> Result<Row> {
+        self.0.show(key).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registry_that_refuses_costs_no_lock_and_is_left_alone() {
+    let store = Shut(memory(), Default::default());
+    let client = client(store.clone());
+    let guard = client.mutex("orders").lock().await.unwrap();
+    time::sleep(Duration::from_secs(300)).await;
+    assert!(!guard.is_lost());
+    assert_eq!(store.1.load(std::sync::atomic::Ordering::SeqCst), 1);
+    guard.release().await.unwrap();
+    let again = client.mutex("orders").lock().await.unwrap();
+    time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(store.1.load(std::sync::atomic::Ordering::SeqCst), 1);
+    drop(again);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_evicted_holder_is_told_and_fences_rise() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    assert!(!ours.evict("orders").await.unwrap(), "nobody held it");
+    let guard = ours.mutex("orders").lock().await.unwrap();
+    let next = waiting(&theirs, "orders").await;
+    assert!(ours.evict("orders").await.unwrap());
+    time::timeout(ms(1), guard.lost()).await.expect("the same client is told at once");
+    let theirs_guard = time::timeout(ms(10), next).await.expect("rung").unwrap().unwrap();
+    assert!(theirs_guard.fence() > guard.fence());
+    drop(guard);
+    ours.idle().await;
+    assert_eq!(held(&store).await, ["orders"], "the evicted guard does not free another's lock");
+    assert!(ours.evict("orders").await.unwrap());
+    time::timeout(ms(10_100), theirs_guard.lost()).await.expect("told at the next renewal");
+}
