@@ -10,11 +10,13 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, ClientId, Clock, Error, Finding, Key, Member, Pattern, Released, Result, Row, check_ttl};
+use bandog_core::{
+    Backend, ClientId, Clock, Error, Finding, Key, Member, Pattern, Profile, Released, Result, Row, check_ttl,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Mutex, Owner,
+    Mutex, Owner, blocking,
     engine::{Engine, Home, Msg, Terms, Ticket},
 };
 
@@ -127,11 +129,12 @@ impl ClientOptions {
         let id = ClientId::random();
         let here = Member::here(id);
         let member = Member { program: self.program.unwrap_or(here.program), ..here };
-        let store = backend.profile().store;
+        let Profile { store, timeout, .. } = backend.profile();
         let terms = Terms { ttl, watchdog: true, fences: self.local_turns, max_hold: None };
         let engine = Engine::new(Arc::new(backend), member, terms, self.max_waiting.get(), self.clock, mailbox);
         let home = if self.current_runtime { Home::on_current_runtime(engine)? } else { Home::on_own_thread(engine)? };
-        let handle = Handle { mail, id, clock: self.clock, store, prefix, terms, tickets: AtomicU64::new(0), home };
+        let handle =
+            Handle { mail, id, clock: self.clock, store, timeout, prefix, terms, tickets: AtomicU64::new(0), home };
         let handle = Arc::new(handle);
         handle.send(Msg::Begin(Arc::downgrade(&handle)))?;
         Ok(Client { handle })
@@ -175,6 +178,22 @@ impl Client {
     /// A new owner, for re-entry with [`Mutex::by`].
     pub fn owner(&self) -> Owner {
         Owner::new(self.handle.id)
+    }
+
+    /// The same client for code without async.
+    ///
+    /// ```
+    /// # use bandog_core::{Clock, Memory};
+    /// # fn main() -> bandog_core::Result<()> {
+    /// let client = bandog_sync::Client::over(Memory::new(Clock::system()))?;
+    /// let guard = client.blocking()?.mutex("orders").lock()?;
+    /// # guard.release() }
+    /// ```
+    ///
+    /// # Errors
+    /// `Misused` after [`ClientOptions::on_current_runtime`]: that engine cannot run while a call blocks.
+    pub fn blocking(&self) -> Result<blocking::Client> {
+        blocking::Client::of(self)
     }
 
     /// Waits until the store has answered, for 5 s at most.
@@ -290,6 +309,10 @@ impl Client {
         let _ = self.request(Msg::Idle).await;
     }
 
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(Arc<dyn Backend>) -> Look<T> + Send + 'static,
@@ -330,6 +353,8 @@ pub(crate) struct Handle {
     pub(crate) clock: Clock,
     store: String,
     prefix: String,
+    /// How long one request may take.
+    pub(crate) timeout: Duration,
     pub(crate) terms: Terms,
     tickets: AtomicU64,
     home: Home,
@@ -349,6 +374,10 @@ impl Handle {
     /// The name of a key's text.
     fn without_prefix(&self, key: String) -> String {
         key.strip_prefix(&self.prefix).map(ToOwned::to_owned).unwrap_or(key)
+    }
+
+    pub(crate) fn has_own_thread(&self) -> bool {
+        self.home.is_own_thread()
     }
 
     pub(crate) fn ticket(&self) -> Ticket {

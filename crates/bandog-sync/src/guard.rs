@@ -135,6 +135,15 @@ impl Guard {
         self.turn.standing()
     }
 
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.turn.handle
+    }
+
+    /// Where its end is told, and on which clock.
+    pub(crate) fn watched(&self) -> (Arc<Cell>, Clock) {
+        (Arc::clone(&self.turn.cell), self.turn.handle.clock)
+    }
+
     fn ending(&self, grace: Duration) -> Ending {
         Ending { cell: Arc::clone(&self.turn.cell), clock: self.turn.handle.clock, grace, woken: None }
     }

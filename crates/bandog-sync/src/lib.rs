@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+pub mod blocking;
 mod cell;
 mod client;
 mod engine;

@@ -141,6 +141,14 @@ impl Mutex {
         Ok(value)
     }
 
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub(crate) fn key(&self) -> &Result<Key> {
+        &self.key
+    }
+
     async fn acquire(&self, patience: Patience) -> Result<Option<Guard>> {
         let key = self.key.as_ref().map_err(Error::clone)?;
         let terms = *self.terms.as_ref().map_err(Error::clone)?;

@@ -48,6 +48,10 @@ impl Owner {
         Self(Arc::new(State { client, keys: Mutex::default() }))
     }
 
+    pub(crate) fn downgrade(&self) -> WeakOwner {
+        WeakOwner(Arc::downgrade(&self.0))
+    }
+
     pub(crate) fn client(&self) -> ClientId {
         self.0.client
     }
@@ -100,6 +104,15 @@ impl Owner {
 
     fn keys(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
         self.0.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An owner that is gone when nothing of it is held or awaited any more.
+pub(crate) struct WeakOwner(Weak<State>);
+
+impl WeakOwner {
+    pub(crate) fn upgrade(&self) -> Option<Owner> {
+        self.0.upgrade().map(Owner)
     }
 }
 

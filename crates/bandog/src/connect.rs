@@ -11,6 +11,7 @@ use std::{
 use bandog_core::{Clock, Error, ErrorKind, Memory, Result};
 use bandog_sync::{Client, ClientOptions};
 
+use crate::blocking;
 use crate::url::{Parts, Scheme, check_timeout, redact};
 
 /// A client for the store that the URL names, once it has answered.
@@ -148,6 +149,24 @@ impl ConnectOptions {
     pub async fn connect(self) -> Result<Client> {
         let client = self.connect_lazy()?;
         client.ready().await?;
+        Ok(client)
+    }
+
+    /// Starts a client for code without async, and waits for the store's first answer.
+    ///
+    /// ```
+    /// # fn main() -> bandog::Result<()> {
+    /// use std::time::Duration;
+    /// let options = bandog::ConnectOptions::parse("memory:")?.watchdog(Duration::from_secs(10));
+    /// let client = options.connect_blocking()?;
+    /// # client.close() }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`connect()`]; `Misused` in async code, and after [`ConnectOptions::on_current_runtime`].
+    pub fn connect_blocking(self) -> Result<blocking::Client> {
+        let client = self.connect_lazy()?.blocking()?;
+        client.ready()?;
         Ok(client)
     }
 

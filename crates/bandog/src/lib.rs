@@ -13,8 +13,11 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Without async, the same words stand in [`blocking`].
+//!
 //! What a lock promises on each backend, and what it cannot promise, is in `docs/GUARANTEES.md`.
 
+pub mod blocking;
 mod connect;
 mod url;
 

@@ -37,7 +37,7 @@ fn only_the_engine_asks_a_backend() {
 #[test]
 fn only_the_engine_and_a_backends_link_writer_and_bell_start_threads_or_tasks() {
     let libraries = sources(&["bandog-core", "bandog-sync", "bandog-redis", "bandog-sqlite", "bandog"]);
-    let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking", "JoinSet"];
+    let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking(", "JoinSet"];
     let found = that_say(&libraries, &starts);
     let allowed = [
         "crates/bandog-redis/src/bell",

@@ -41,6 +41,11 @@ impl Home {
         Ok(Self::CurrentRuntime)
     }
 
+    /// Whether the engine goes on while the user's threads are blocked.
+    pub(crate) fn is_own_thread(&self) -> bool {
+        matches!(self, Self::OwnThread { .. })
+    }
+
     /// Waits until the engine has ended. On the current runtime there is nobody to wait for: it could not run.
     pub(crate) fn wait_for_end(&self, at_most: Duration) {
         match self {

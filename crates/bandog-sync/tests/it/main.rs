@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod basics;
+mod blocking;
 mod cancel;
 mod close;
 mod deaf;

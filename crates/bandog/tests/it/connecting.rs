@@ -1,4 +1,4 @@
-use bandog::{ConnectOptions, ErrorKind, connect};
+use bandog::{ConnectOptions, ErrorKind, blocking, connect};
 
 #[tokio::test]
 async fn memory_is_fresh_without_a_name_and_shared_with_one() {
@@ -30,6 +30,24 @@ fn the_current_runtime_is_asked_for_inside_one_only() {
 fn no_runtime_is_needed() {
     let client = ConnectOptions::parse("memory:").unwrap().connect_lazy().unwrap();
     drop(client.mutex("orders"));
+}
+
+#[test]
+fn blocking_clients_need_no_runtime() {
+    let client = blocking::connect("memory:").unwrap();
+    client.mutex("orders").lock().unwrap().release().unwrap();
+    assert_eq!(blocking::connect("mongo://localhost").unwrap_err().kind(), ErrorKind::Misused);
+    client.close().unwrap();
+}
+
+#[tokio::test]
+async fn a_blocking_client_is_not_made_in_async_code() {
+    assert_eq!(blocking::connect("memory:").unwrap_err().kind(), ErrorKind::Misused);
+    let options = ConnectOptions::parse("memory:").unwrap().on_current_runtime();
+    let made = tokio::task::spawn_blocking(|| options.connect_blocking()).await.unwrap();
+    assert_eq!(made.unwrap_err().kind(), ErrorKind::Misused);
+    let made = tokio::task::spawn_blocking(|| blocking::connect("memory:")).await.unwrap();
+    made.unwrap().to_async().close().await.unwrap();
 }
 
 #[cfg(not(feature = "sqlite"))]

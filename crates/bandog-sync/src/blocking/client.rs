@@ -1,0 +1,138 @@
+//! A client whose calls wait on their thread.
+
+use bandog_core::{ClientId, Error, Finding, Member, Pattern, Result, Row};
+
+use super::{Mutex, thread, wait::wait};
+
+/// The way to locks on one store, for code without async. Clones are the same client, and so is the async
+/// [`crate::Client`] that it was made of.
+///
+/// Made by [`crate::Client::blocking`]. Its calls, and those of its mutexes and guards, are `Misused` in async code;
+/// see [the module](super).
+#[derive(Debug, Clone)]
+pub struct Client {
+    client: crate::Client,
+}
+
+impl Client {
+    pub(crate) fn of(client: &crate::Client) -> Result<Self> {
+        if client.handle().has_own_thread() {
+            return Ok(Self { client: client.clone() });
+        }
+        let message = "the client was made with on_current_runtime(), whose engine cannot run while a call blocks; \
+                       leave that out for blocking calls";
+        Err(Error::misused(message))
+    }
+
+    /// The same client for async code.
+    ///
+    /// ```
+    /// # use bandog_core::{Clock, Memory};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+    /// # let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+    /// let guard = client.to_async().mutex("orders").lock().await?;
+    /// # guard.release().await }
+    /// ```
+    pub fn to_async(&self) -> crate::Client {
+        self.client.clone()
+    }
+
+    /// This client's id: the first half of its owners' names in the store.
+    pub fn id(&self) -> ClientId {
+        self.client.id()
+    }
+
+    /// The store in words, without secrets.
+    pub fn store(&self) -> &str {
+        self.client.store()
+    }
+
+    /// The lock of this name, 1 to 1024 bytes without control characters. Cheap, no I/O; a bad name is told by the
+    /// first call that locks.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self.client.mutex(name))
+    }
+
+    /// Waits until the store has answered, for 5 s at most.
+    ///
+    /// # Errors
+    /// As [`crate::Client::ready`], and `Misused` in async code.
+    pub fn ready(&self) -> Result<()> {
+        thread::may_block("connect")?;
+        wait(self.client.ready())
+    }
+
+    /// One lock as the store sees it, whoever holds it.
+    ///
+    /// ```
+    /// # use bandog_core::{Clock, Memory};
+    /// # fn main() -> bandog_core::Result<()> {
+    /// # let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+    /// let guard = client.mutex("orders").lock()?;
+    /// assert!(client.show("orders")?.owner.is_some());
+    /// # guard.release() }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`crate::Client::show`], and `Misused` in async code.
+    pub fn show(&self, name: impl AsRef<str>) -> Result<Row> {
+        thread::may_block("show")?;
+        wait(self.client.show(name))
+    }
+
+    /// The locks that are held now and whose names match, sorted by name.
+    ///
+    /// # Errors
+    /// As [`crate::Client::list`], and `Misused` in async code.
+    pub fn list(&self, pattern: Pattern) -> Result<Vec<Row>> {
+        thread::may_block("list")?;
+        wait(self.client.list(pattern))
+    }
+
+    /// The clients that the store knows of; see [`crate::Client::members`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::members`], and `Misused` in async code.
+    pub fn members(&self) -> Result<Vec<Member>> {
+        thread::may_block("members")?;
+        wait(self.client.members())
+    }
+
+    /// Takes a lock from whoever holds it, and tells whether somebody did; read [`crate::Client::evict`] first.
+    ///
+    /// # Errors
+    /// As [`crate::Client::evict`], and `Misused` in async code.
+    pub fn evict(&self, name: impl AsRef<str>) -> Result<bool> {
+        thread::may_block("evict")?;
+        wait(self.client.evict(name))
+    }
+
+    /// What may endanger locks in the store or its surroundings, and what is well.
+    ///
+    /// # Errors
+    /// As [`crate::Client::check`], and `Misused` in async code.
+    pub fn check(&self) -> Result<Vec<Finding>> {
+        thread::may_block("check")?;
+        wait(self.client.check())
+    }
+
+    /// Gives every guard back, ends every wait and the engine, and returns when the store has answered or after
+    /// twice the request timeout. Guards and calls are `Closed` from then on, also those that wait in other threads.
+    ///
+    /// # Errors
+    /// `Misused` in async code; the client is not closed then.
+    pub fn close(&self) -> Result<()> {
+        thread::may_block("close")?;
+        wait(self.client.close())
+    }
+
+    /// Waits until nothing is owed to the store and no call is in flight: for tests that look at the store.
+    ///
+    /// # Errors
+    /// `Misused` in async code.
+    pub fn idle(&self) -> Result<()> {
+        thread::may_block("idle")?;
+        wait(self.client.idle());
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! The same locks without async: calls that wait do so on their thread, and the thread is the owner.
+//!
+//! ```
+//! use bandog_core::{Clock, Memory};
+//! # fn main() -> bandog_core::Result<()> {
+//! let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+//! let orders = client.mutex("orders");
+//! let guard = orders.lock()?;
+//! let again = orders.lock()?; // the same thread: at once, counted, without asking the store
+//! assert_eq!(again.fence(), guard.fence());
+//! again.release()?;
+//! guard.release()?; // the last one gives the lock back
+//! client.close()
+//! # }
+//! ```
+//!
+//! It is the same engine behind the same mailbox: locks are renewed on the engine's own thread while this one works,
+//! and async and blocking calls of one client wait in one queue. So it needs an engine with a thread of its own, not
+//! [`crate::ClientOptions::on_current_runtime`].
+//!
+//! # Inside a Tokio runtime
+//! A call that would block a thread on which tasks run is `Misused`, and does nothing:
+//!
+//! | called from | what happens |
+//! |---|---|
+//! | a thread outside runtimes, or one that has only entered a runtime's `Handle` | works |
+//! | `spawn_blocking`, `block_in_place` | works |
+//! | a task, or the future of `block_on`, on any kind of runtime | `Misused` |
+//! | `tokio::task::unconstrained`, hooks and destructors that a runtime runs between tasks, other runtimes | cannot be told apart: it blocks the thread as asked, and tasks of that thread count as one owner |
+//!
+//! Dropping a guard never blocks, and may happen anywhere.
+//!
+//! # Interrupts
+//! A call that waits cannot be cancelled by a signal. Ctrl-C ends a process that has no handler for it: nothing is
+//! given back, and its locks end with their ttl, as after any crash. A program with a handler calls
+//! [`Client::close`] from another thread: every lock is given back, and every call that waits ends as `Closed`.
+
+mod client;
+mod guard;
+mod lost;
+mod mutex;
+mod thread;
+mod wait;
+
+pub use client::Client;
+pub use guard::Guard;
+pub use lost::Lost;
+pub use mutex::Mutex;

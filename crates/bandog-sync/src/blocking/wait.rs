@@ -1,0 +1,76 @@
+//! How a thread waits for a future.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+use bandog_core::{Clock, Error, MAX_TTL, Result};
+use tokio::task::unconstrained;
+
+/// How much later than its limit a call ends at the latest. The engine keeps the limits; this is for an engine whose
+/// thread a backend has blocked.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// The value of a future, without a limit.
+pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Some(value) = wait_at_most(future.as_mut(), MAX_TTL, Clock::system()) {
+            return value;
+        }
+    }
+}
+
+/// The value of a future that comes within the limit; the future is dropped then.
+pub(super) fn wait_at_most<T>(future: impl Future<Output = T>, limit: Duration, clock: Clock) -> Option<T> {
+    let until = clock.now() + limit;
+    // It is never out of a task's budget, for nobody would poll it again.
+    let mut future = pin!(unconstrained(future));
+    let signal = Arc::new(Signal::default());
+    let waker = Waker::from(Arc::clone(&signal));
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(value);
+        }
+        let left = until.since(clock.now());
+        if left.is_zero() {
+            return None;
+        }
+        signal.wait_at_most(left);
+    }
+}
+
+/// The answer of a call whose limit the engine keeps.
+pub(super) fn answer<T>(call: impl Future<Output = Result<T>>, limit: Duration, clock: Clock) -> Result<T> {
+    let slow = || Err(Error::unavailable("the engine has not answered in time; does the backend block its thread?"));
+    wait_at_most(call, limit.saturating_add(SLACK), clock).unwrap_or_else(slow)
+}
+
+/// Whether a waiting thread is to look again.
+#[derive(Default)]
+struct Signal {
+    woken: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Signal {
+    fn wait_at_most(&self, limit: Duration) {
+        let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let woken = self.told.wait_timeout_while(woken, limit, |woken| !*woken);
+        *woken.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.told.notify_one();
+    }
+}

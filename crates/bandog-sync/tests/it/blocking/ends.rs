@@ -1,0 +1,144 @@
+//! How threads, clients and processes end.
+
+use std::{
+    cell::RefCell,
+    env,
+    process::Command,
+    sync::{LazyLock, mpsc},
+    thread,
+    time::Duration,
+};
+
+use bandog_core::{Error, ErrorKind};
+use bandog_sync::blocking::{Client, Guard};
+use bandog_testkit::{Process, eventually};
+
+use super::{client, held, memory};
+use crate::kit::kind;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is called when its thread ends.
+struct Last(Box<dyn FnMut()>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Guard>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn close_wakes_those_who_wait() {
+    let client = client(memory());
+    let guard = client.mutex("orders").lock().unwrap();
+    let waiters: Vec<_> = (0..8)
+        .map(|_| {
+            let orders = client.mutex("orders");
+            thread::spawn(move || kind(orders.lock()))
+        })
+        .collect();
+    client.close().unwrap();
+    for waiter in waiters {
+        assert_eq!(waiter.join().unwrap(), Some(ErrorKind::Closed));
+    }
+    assert!(guard.is_lost());
+    assert_eq!(kind(guard.release()), Some(ErrorKind::Closed));
+    assert_eq!(kind(client.mutex("orders").try_lock()), Some(ErrorKind::Closed));
+    assert_eq!(kind(client.ready()), Some(ErrorKind::Closed));
+    client.idle().unwrap();
+    client.close().unwrap();
+}
+
+/// A guard that a thread keeps in its locals ends with the thread.
+#[test]
+fn a_guard_in_a_threads_locals_is_given_back_at_its_end() {
+    let client = client(memory());
+    let orders = client.mutex("orders");
+    thread::spawn(move || KEPT.set(Some(orders.lock().unwrap()))).join().unwrap();
+    assert_eq!(held(&client), [""; 0]);
+}
+
+/// The last handle of a client goes with a thread's locals.
+#[test]
+fn a_client_may_end_with_a_threads_locals() {
+    let store = memory();
+    let ours = client(store.clone());
+    thread::spawn(move || KEPT.set(Some(ours.mutex("orders").lock().unwrap()))).join().unwrap();
+    let other = client(store);
+    eventually(PATIENCE, || held(&other).is_empty());
+}
+
+/// A thread whose locals are gone locks no more, or as it is asked to; it neither panics nor hangs.
+#[test]
+fn a_threads_last_words_are_answered() {
+    let client = client(memory());
+    for forgets_first in [true, false] {
+        let (told, tells) = mpsc::channel::<Result<(), Error>>();
+        let ours = client.clone();
+        let words = move || {
+            let locked = ours.mutex("orders").lock().and_then(Guard::release);
+            told.send(locked).unwrap();
+        };
+        let orders = client.mutex("orders");
+        thread::spawn(move || {
+            // What was made last is dropped first.
+            if !forgets_first {
+                drop(orders.lock().unwrap());
+            }
+            LAST.set(Some(Last(Box::new(words))));
+            drop(orders.lock().unwrap());
+        })
+        .join()
+        .unwrap();
+        let last = tells.recv_timeout(PATIENCE).unwrap();
+        assert!(last.is_ok() || kind(last) == Some(ErrorKind::Misused));
+    }
+    assert_eq!(held(&client), [""; 0]);
+}
+
+/// A thread that panics gives its locks back.
+#[test]
+fn a_panicking_thread_gives_back() {
+    let client = client(memory());
+    let orders = client.mutex("orders");
+    let thread = thread::spawn(move || {
+        let _guard = orders.lock().unwrap();
+        std::panic::resume_unwind(Box::new("as the test wanted"));
+    });
+    assert!(thread.join().is_err());
+    assert_eq!(held(&client), [""; 0]);
+}
+
+const CHILD: &str = "BANDOG_BLOCKING_CHILD";
+static CLIENT: LazyLock<Client> = LazyLock::new(|| client(memory()));
+
+/// The child of the next test: it ends, or exits, while it holds locks that nothing will drop.
+#[test]
+fn child() {
+    let Ok(how) = env::var(CHILD) else { return };
+    Box::leak(Box::new(CLIENT.mutex("forgotten").lock().unwrap()));
+    KEPT.set(Some(CLIENT.mutex("kept").lock().unwrap()));
+    thread::spawn(|| drop(CLIENT.mutex("forgotten").lock()));
+    eventually(PATIENCE, || CLIENT.list(bandog_core::Pattern::all()).unwrap().len() == 2);
+    println!("holds");
+    if how == "exit" {
+        std::process::exit(7);
+    }
+}
+
+/// A process ends although locks are held by statics and threads wait for them.
+#[test]
+fn a_process_ends_whatever_it_holds() {
+    for (how, code) in [("exit", 7), ("return", 0)] {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "blocking::ends::child", "--nocapture", "--test-threads=1"]).env(CHILD, how);
+        let mut process = Process::spawn(&command);
+        process.stdout_line("holds", PATIENCE);
+        assert_eq!(process.wait(PATIENCE).code(), Some(code), "{how}");
+    }
+}

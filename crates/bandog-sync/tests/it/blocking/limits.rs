@@ -1,0 +1,118 @@
+//! How long calls wait.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use bandog_conformance::wrap::{Stopped, Which};
+use bandog_core::{
+    Answer, Bell, Claim, ErrorKind, Inspect, Key, Leases, MAX_TTL, Memory, Pattern, Profile, Renewal, Result, Ringer,
+    Row, Step,
+};
+
+use super::{client, held, memory};
+use crate::kit::{kind, ms};
+
+#[test]
+fn busy_is_none_in_time() {
+    let client = client(memory());
+    let guard = client.mutex("orders").lock().unwrap();
+    let orders = client.mutex("orders");
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            assert!(orders.try_lock().unwrap().is_none());
+            let start = Instant::now();
+            assert!(orders.try_lock_for(ms(100)).unwrap().is_none());
+            assert!(start.elapsed() >= ms(100));
+        });
+        waits.join().unwrap();
+        // It is served as soon as the lock is free.
+        let waits = scope.spawn(|| orders.try_lock_for(Duration::from_secs(100)).unwrap().unwrap().release());
+        guard.release().unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    assert_eq!(held(&client), [""; 0]);
+}
+
+#[test]
+fn bad_values_are_told() {
+    let client = client(memory());
+    assert_eq!(kind(client.mutex("").lock()), Some(ErrorKind::Misused));
+    assert_eq!(kind(client.mutex("orders").lease(ms(1)).try_lock()), Some(ErrorKind::Misused));
+    assert_eq!(kind(client.mutex("orders").try_lock_for(MAX_TTL + ms(1))), Some(ErrorKind::Misused));
+    drop(client.mutex("orders").try_lock_for(MAX_TTL).unwrap().unwrap());
+}
+
+/// A store that does not answer is no "no".
+#[test]
+fn a_silent_store_is_unavailable_in_time() {
+    let wire = Stopped::new(memory());
+    let client = client(wire.clone());
+    client.mutex("orders").lock().unwrap().release().unwrap();
+    wire.stop(Which::Requests);
+    assert_eq!(kind(client.mutex("orders").try_lock_for(ms(100))), Some(ErrorKind::Unavailable));
+    wire.go_on();
+    client.mutex("orders").lock().unwrap().release().unwrap();
+}
+
+/// A backend that blocks the engine's thread until it is told otherwise.
+#[derive(Debug, Clone)]
+struct Clumsy {
+    store: Memory,
+    gate: Arc<Mutex<()>>,
+}
+
+#[async_trait]
+impl Leases for Clumsy {
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        self.store.apply(steps).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.store.renew(claims).await
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.store.listen(key, ringer).await
+    }
+
+    fn profile(&self) -> Profile {
+        Profile { timeout: ms(50), ..self.store.profile() }
+    }
+}
+
+#[async_trait]
+impl Inspect for Clumsy {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        self.store.list(pattern).await
+    }
+
+    async fn show(&self, key: &Key) -> Result<Row> {
+        self.store.show(key).await
+    }
+}
+
+/// The engine cannot keep a limit while its thread is blocked; the call ends all the same, and what it was granted
+/// after that is given back.
+#[test]
+fn a_limit_holds_though_the_engine_is_stuck() {
+    let backend = Clumsy { store: memory(), gate: Arc::default() };
+    let client = client(backend.clone());
+    let gate = backend.gate.lock().unwrap();
+    assert_eq!(kind(client.mutex("orders").try_lock_for(ms(20))), Some(ErrorKind::Unavailable));
+    assert_eq!(kind(client.mutex("orders").try_lock()), Some(ErrorKind::Unavailable));
+    drop(gate);
+    let guard = client.mutex("orders").lock().unwrap();
+    let gate = backend.gate.lock().unwrap();
+    assert_eq!(kind(guard.release()), Some(ErrorKind::Unavailable));
+    drop(gate);
+    assert_eq!(held(&client), [""; 0]);
+}

@@ -1,0 +1,27 @@
+//! The API without async: threads as owners, calls from async code, and how waits and processes end.
+
+mod async_code;
+mod ends;
+mod limits;
+mod loss;
+mod threads;
+
+use bandog_core::{Backend, Clock, Memory};
+use bandog_sync::{
+    Client,
+    blocking::{self, Guard},
+};
+
+fn memory() -> Memory {
+    Memory::new(Clock::system())
+}
+
+fn client(backend: impl Backend) -> blocking::Client {
+    Client::over(backend).unwrap().blocking().unwrap()
+}
+
+/// The names that are held, as the store says.
+fn held(client: &blocking::Client) -> Vec<String> {
+    client.idle().unwrap();
+    client.list(bandog_core::Pattern::all()).unwrap().into_iter().map(|row| row.name).collect()
+}

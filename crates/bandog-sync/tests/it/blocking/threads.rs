@@ -1,0 +1,146 @@
+//! The thread is the owner.
+
+use std::{
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use bandog_conformance::wrap::Counting;
+use bandog_sync::blocking;
+
+use super::{client, held, memory};
+use crate::kit::ms;
+
+fn shared<T: Send + Sync + Clone + 'static>() {}
+fn looked_at<T: Sync>() {}
+
+#[test]
+fn handles_cross_threads_and_guards_can_be_looked_at() {
+    shared::<blocking::Client>();
+    shared::<blocking::Mutex>();
+    shared::<blocking::Lost>();
+    looked_at::<blocking::Guard>();
+}
+
+/// Only the first call and the last release reach the store.
+#[test]
+fn re_entry_is_counted_and_costs_no_round_trip() {
+    let store = Counting::new(memory());
+    let client = client(store.clone());
+    let mut guards = vec![client.mutex("orders").lock().unwrap()];
+    for _ in 0..100 {
+        guards.push(client.mutex("orders").lock().unwrap());
+        guards.push(client.clone().mutex("orders").try_lock().unwrap().unwrap());
+        guards.push(client.mutex("orders").try_lock_for(ms(1)).unwrap().unwrap());
+    }
+    assert!(guards.iter().all(|guard| guard.fence() == guards[0].fence()));
+    client.mutex("orders").run(|guard| assert_eq!(guard.fence(), guards[0].fence())).unwrap();
+    while guards.len() > 1 {
+        guards.pop().unwrap().release().unwrap();
+    }
+    client.idle().unwrap();
+    assert_eq!((store.claims(), store.releases()), (1, 0));
+    let orders = client.mutex("orders");
+    thread::scope(|scope| scope.spawn(|| assert!(orders.try_lock().unwrap().is_none())).join().unwrap());
+    guards.pop().unwrap().release().unwrap();
+    client.idle().unwrap();
+    assert_eq!((store.claims(), store.releases()), (1, 1));
+    thread::scope(|scope| scope.spawn(|| assert!(orders.try_lock().unwrap().is_some())).join().unwrap());
+}
+
+/// Whoever is at it reads, works a little and writes: two at once would lose an addition.
+#[test]
+fn threads_exclude_each_other() {
+    let store = memory();
+    let clients = [client(store.clone()), client(store)];
+    let (count, last) = (AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for worker in 0..8 {
+            let orders = clients[worker % 2].mutex("orders");
+            let (count, last) = (&count, &last);
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let guard = orders.lock().unwrap();
+                    let again = orders.lock().unwrap();
+                    let read = count.load(Relaxed);
+                    thread::yield_now();
+                    count.store(read + 1, Relaxed);
+                    assert!(last.swap(guard.fence().get(), Relaxed) < guard.fence().get(), "fences rise");
+                    drop(guard);
+                    again.release().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(count.load(Relaxed), 400);
+}
+
+/// A thread is another owner for each client, and a new one once it holds nothing.
+#[test]
+fn clients_are_told_apart() {
+    let store = memory();
+    let (one, other) = (client(store.clone()), client(store));
+    let guard = one.mutex("orders").lock().unwrap();
+    assert!(other.mutex("orders").try_lock().unwrap().is_none());
+    let foreign = other.mutex("stock").lock().unwrap();
+    assert_eq!(other.mutex("stock").lock().unwrap().fence(), foreign.fence());
+    assert!(one.mutex("stock").try_lock().unwrap().is_none());
+    let first = guard.fence();
+    guard.release().unwrap();
+    let again = other.mutex("orders").lock().unwrap();
+    assert!(again.fence() > first);
+    again.release().unwrap();
+    foreign.release().unwrap();
+}
+
+/// Both APIs are one client: what one holds the other waits for, and re-entry does not cross.
+#[test]
+fn async_and_blocking_calls_share_one_client() {
+    let blocking = client(memory());
+    let client = blocking.to_async();
+    assert_eq!(blocking.id(), client.id());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let guard = runtime.block_on(client.mutex("orders").lock()).unwrap();
+    assert!(blocking.mutex("orders").try_lock().unwrap().is_none());
+    let orders = blocking.mutex("orders");
+    let waiting = thread::spawn(move || orders.lock().unwrap().fence());
+    let first = guard.fence();
+    runtime.block_on(guard.release()).unwrap();
+    assert!(waiting.join().unwrap() > first);
+    let guard = client.blocking().unwrap().mutex("orders").lock().unwrap();
+    assert!(runtime.block_on(client.mutex("orders").try_lock()).unwrap().is_none());
+    guard.release().unwrap();
+}
+
+/// A thousand wait, and all are served.
+#[test]
+fn a_crowd_is_served() {
+    const CROWD: usize = 1000;
+    let client = client(memory());
+    let first = client.mutex("orders").lock().unwrap();
+    let (served, all_here) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(CROWD + 1)));
+    let crowd: Vec<_> = (0..CROWD)
+        .map(|_| {
+            let (orders, served, all_here) = (client.mutex("orders"), Arc::clone(&served), Arc::clone(&all_here));
+            let thread = thread::Builder::new().stack_size(256 * 1024);
+            let waits = move || {
+                all_here.wait();
+                let guard = orders.lock().unwrap();
+                let read = served.load(Relaxed);
+                served.store(read + 1, Relaxed);
+                guard.release().unwrap();
+            };
+            thread.spawn(waits).unwrap()
+        })
+        .collect();
+    all_here.wait();
+    first.release().unwrap();
+    for thread in crowd {
+        thread.join().unwrap();
+    }
+    assert_eq!(served.load(Relaxed), CROWD as u64);
+    assert_eq!(held(&client), [""; 0]);
+}
