@@ -5,6 +5,7 @@ mod family;
 mod grace;
 pub(crate) mod heir;
 mod tree;
+mod waiting;
 mod watch;
 
 use std::{
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             mutex = mutex.lease(lease);
         }
         let mut run = Run { args, store: &store, grace, on_terminal, signals, farewell: FAREWELL };
-        let code = run.under(&mutex).await;
+        let code = run.under(&client, &mutex).await;
         run.leave(&client).await;
         code
     })
@@ -136,9 +137,11 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn under(&mut self, mutex: &Mutex) -> Result<ExitCode, Fault> {
+    async fn under(&mut self, client: &Client, mutex: &Mutex) -> Result<ExitCode, Fault> {
         let asked = Instant::now();
-        let guard = match acquire(mutex, self.args.wait, &mut self.signals).await {
+        let guard = match acquire(mutex, self.args.wait, &mut self.signals, waiting::tell(client, &self.args.name))
+            .await
+        {
             Ok(Acquired::Guard(guard)) => guard,
             Ok(Acquired::Busy) => return Err(self.busy()),
             Ok(Acquired::Interrupted(signal)) => return Ok(ExitCode::Signal(signal.as_raw())),
@@ -149,6 +152,7 @@ impl Run<'_> {
                 return Err(self.store.fault(&error));
             }
         };
+        tracing::info!("got {:?} with the fence {}", self.args.name, guard.fence().get());
         let mut family = Family::start(self.child(&guard))?;
         let ended = watch(&guard, &mut family, &mut self.signals, self.grace).await;
         family.disband();

@@ -7,6 +7,7 @@ mod exit_code;
 mod fault;
 mod lock;
 mod ls;
+mod person;
 mod row;
 mod runtime;
 mod show;

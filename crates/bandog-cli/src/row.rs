@@ -2,13 +2,19 @@
 
 use std::{
     io::{self, Write},
+    slice,
     time::Duration,
 };
 
 use bandog::Row;
 use serde::Serialize;
 
-use crate::{exit_code::ExitCode, fault::Fault, voice::shown};
+use crate::{
+    exit_code::ExitCode,
+    fault::Fault,
+    person::{self, Person},
+    voice::shown,
+};
 
 /// How `show` and `ls` print.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -26,12 +32,35 @@ struct Object<'a> {
     owner: Option<&'a str>,
     fence: Option<u64>,
     ttl_ms: Option<u64>,
+    holder: Option<Person<'a>>,
+    waiters: Vec<Person<'a>>,
     store: &'a str,
+}
+
+impl<'a> Object<'a> {
+    fn of(row: &'a Row, store: &'a str) -> Self {
+        Self {
+            name: &row.name,
+            held: row.held,
+            owner: row.owner.as_deref(),
+            fence: row.fence.map(|fence| fence.get()),
+            ttl_ms: row.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+            holder: row.holder.as_ref().map(Person::from),
+            waiters: row.waiters.iter().map(Person::from).collect(),
+            store,
+        }
+    }
 }
 
 /// Prints locks on standard output.
 pub(crate) fn print(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
     printed(if format.json { json(rows, store) } else { table(rows, store) })
+}
+
+/// Prints one lock, and who waits for it.
+pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
+    let rows = slice::from_ref(row);
+    printed(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| waiters(row)) })
 }
 
 /// Prints what there is to say of a store that nobody has used yet: of these locks, that they are free.
@@ -52,15 +81,7 @@ fn printed(result: io::Result<()>) -> Result<ExitCode, Fault> {
 fn json(rows: &[Row], store: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for row in rows {
-        let object = Object {
-            name: &row.name,
-            held: row.held,
-            owner: row.owner.as_deref(),
-            fence: row.fence.map(|fence| fence.get()),
-            ttl_ms: row.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
-            store,
-        };
-        serde_json::to_writer(&mut out, &object)?;
+        serde_json::to_writer(&mut out, &Object::of(row, store))?;
         writeln!(out)?;
     }
     out.flush()
@@ -73,16 +94,26 @@ fn table(rows: &[Row], store: &str) -> io::Result<()> {
     if rows.is_empty() {
         return writeln!(out, "no lock is held");
     }
-    let lines: Vec<[String; 4]> = rows.iter().map(cells).collect();
-    let heads = ["NAME", "OWNER", "FENCE", "ENDS IN"];
-    let widths: [usize; 4] = std::array::from_fn(|at| {
+    let lines: Vec<[String; 5]> = rows.iter().map(cells).collect();
+    let heads = ["NAME", "FENCE", "ENDS IN", "WAITING", "HOLDER"];
+    let widths: [usize; 5] = std::array::from_fn(|at| {
         let widest = lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
         widest.max(heads[at].len())
     });
     for line in [heads.map(String::from)].iter().chain(&lines) {
-        let [name, owner, fence, ttl] = line;
-        let [names, owners, fences, _] = widths;
-        writeln!(out, "{name:names$}  {owner:owners$}  {fence:>fences$}  {ttl}")?;
+        let [name, fence, ttl, waiting, holder] = line;
+        let [names, fences, ttls, waitings, _] = widths;
+        writeln!(out, "{name:names$}  {fence:>fences$}  {ttl:ttls$}  {waiting:>waitings$}  {holder}")?;
+    }
+    out.flush()
+}
+
+/// Prints who waits, if anybody is known to.
+fn waiters(row: &Row) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for (at, waiter) in row.waiters.iter().enumerate() {
+        let head = if at == 0 { "waiting:\n" } else { "" };
+        writeln!(out, "{head}  {}", person::member(waiter))?;
     }
     out.flush()
 }
@@ -96,14 +127,15 @@ fn rest(ttl: Duration) -> String {
     }
 }
 
-fn cells(row: &Row) -> [String; 4] {
+fn cells(row: &Row) -> [String; 5] {
     let dash = || "-".to_owned();
-    let owner = row.owner.as_deref().map_or_else(|| if row.held { dash() } else { "free".into() }, shown);
+    let holder = person::holder(row).unwrap_or_else(|| if row.held { dash() } else { "free".into() });
     let fence = row.fence.map_or_else(dash, |fence| fence.get().to_string());
     let ttl = match row.ttl {
         Some(ttl) => rest(ttl),
         None if row.held => "never".into(),
         None => dash(),
     };
-    [shown(&row.name), owner, fence, ttl]
+    let waiting = if row.waiters.is_empty() { dash() } else { row.waiters.len().to_string() };
+    [shown(&row.name), fence, ttl, waiting, holder]
 }

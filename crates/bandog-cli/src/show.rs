@@ -36,13 +36,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     let key = Key::new(&args.name).map_err(|error| store.fault(&error))?;
-    let rows = runtime::block_on(async {
+    let row = runtime::block_on(async {
         let Some(client) = store.look().await? else { return Ok(None) };
         let row = client.show(&args.name).await.map_err(|error| store.fault(&error))?;
-        Ok(Some([row]))
+        Ok(Some(row))
     })?;
-    match rows {
-        Some(rows) => row::print(&rows, args.format, &store.shown()),
+    match row {
+        Some(row) => row::print_one(&row, args.format, &store.shown()),
         None => row::print_unused(&[Row::free(&key)], args.format, &store.shown()),
     }
 }

@@ -1,74 +1,78 @@
 //! What the command says on standard error: its own messages and the library's warnings, in one style.
 
+mod events;
+
 use std::{
-    fmt::{self, Write as _},
-    io::Write as _,
+    env,
+    io::{IsTerminal, Write, stderr},
+    sync::{Mutex, PoisonError},
 };
 
-use tracing::{
-    Event, Level, Subscriber,
-    field::{Field, Visit},
-    level_filters::LevelFilter,
-};
-use tracing_subscriber::{
-    Layer,
-    layer::{Context, SubscriberExt},
-    util::SubscriberInitExt,
-};
+use rustix::termios::tcgetwinsize;
+
+pub(crate) use self::events::listen;
+
+/// What stands in the terminal's last line and is redrawn there.
+static LINE: Mutex<Option<String>> = Mutex::new(None);
+
+/// To the first column, and nothing to the right of it.
+const CLEAR: &str = "\r\x1b[K";
 
 /// Prints a message; standard output is for what was asked for.
 pub(crate) fn say(message: &str) {
-    // A standard error that is closed can be told nothing, and the work goes on all the same.
-    let _ = writeln!(std::io::stderr().lock(), "bandog: {message}");
+    let line = LINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (before, after) = line.as_ref().map_or(("", ""), |line| (CLEAR, line.as_str()));
+    print(&format!("{before}bandog: {message}\n{after}"));
+}
+
+/// A standard error that is closed can be told nothing, and the work goes on all the same.
+fn print(text: &str) {
+    let mut out = stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A message that stands in the terminal's last line while it is true; dropping it clears the line.
+#[derive(Debug)]
+pub(crate) struct Line(());
+
+impl Line {
+    /// None where a line cannot be redrawn.
+    pub(crate) fn on_terminal() -> Option<Self> {
+        let is_simple = env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        (stderr().is_terminal() && !is_simple).then_some(Self(()))
+    }
+
+    /// Shows this message instead of the one before, as much of it as there is room for.
+    pub(crate) fn draw(&self, message: &str) {
+        let columns = tcgetwinsize(stderr()).map_or(80, |size| usize::from(size.ws_col));
+        let text = fitting(&format!("bandog: {}", shown(message)), columns.saturating_sub(1));
+        let mut line = LINE.lock().unwrap_or_else(PoisonError::into_inner);
+        print(&format!("{CLEAR}{text}"));
+        *line = Some(text);
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if LINE.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+            print(CLEAR);
+        }
+    }
+}
+
+/// The beginning of the text that is no wider than this; what is not ASCII may take two columns.
+fn fitting(text: &str, columns: usize) -> String {
+    let mut left = columns;
+    let fits = |c: &char| {
+        let width = if c.is_ascii() { 1 } else { 2 };
+        let fits = left >= width;
+        left = left.saturating_sub(width);
+        fits
+    };
+    text.chars().take_while(fits).collect()
 }
 
 /// A text as a terminal may see it: others may have put control characters there.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() }).collect()
-}
-
-/// Prints the library's warnings from now on, and more of what it does for each `-v`.
-pub(crate) fn listen(verbosity: u8) {
-    let level = match verbosity {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        2 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    };
-    // It fails only if somebody listens already, who then goes on.
-    let _ = tracing_subscriber::registry().with(level).with(Printer).try_init();
-}
-
-/// Prints events as messages.
-struct Printer;
-
-impl<S: Subscriber> Layer<S> for Printer {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut line = Line::default();
-        event.record(&mut line);
-        let grade = match *event.metadata().level() {
-            Level::ERROR | Level::WARN => "",
-            Level::INFO => "info: ",
-            Level::DEBUG => "debug: ",
-            Level::TRACE => "trace: ",
-        };
-        say(&shown(&format!("{grade}{}{}", line.message, line.rest)));
-    }
-}
-
-/// An event as text.
-#[derive(Default)]
-struct Line {
-    message: String,
-    rest: String,
-}
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Writing into a text cannot fail.
-        let _ = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            name => write!(self.rest, ", {name}: {value:?}"),
-        };
-    }
 }

@@ -1,6 +1,6 @@
 //! Waiting for the lock, until it is ours, the time is up or a signal asks us to leave.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use bandog::{Guard, Mutex, Result};
 use rustix::process::Signal;
@@ -16,11 +16,17 @@ pub(super) enum Acquired {
     Interrupted(Signal),
 }
 
-/// Waits for at most `wait`, or for as long as it takes.
-pub(super) async fn acquire(mutex: &Mutex, wait: Option<Duration>, signals: &mut Signals) -> Result<Acquired> {
+/// Waits for at most `wait`, or for as long as it takes; `telling` says meanwhile who is in the way.
+pub(super) async fn acquire(
+    mutex: &Mutex,
+    wait: Option<Duration>,
+    signals: &mut Signals,
+    telling: impl Future<Output = Infallible>,
+) -> Result<Acquired> {
     let guard = tokio::select! { biased;
         signal = signals.ending() => return Ok(Acquired::Interrupted(signal)),
         guard = lock(mutex, wait) => guard?,
+        never = telling => match never {},
     };
     // It may have come at the same moment as the grant: then the child is not even started.
     Ok(match (signals.has_ended(), guard) {

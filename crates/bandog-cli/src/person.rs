@@ -1,0 +1,58 @@
+//! Who holds a lock or waits for it, in words.
+
+use bandog::{ClientId, Member, Row};
+use serde::Serialize;
+
+use crate::voice::shown;
+
+/// A client in JSON. Scripts rely on these names.
+#[derive(Debug, Serialize)]
+pub(crate) struct Person<'a> {
+    host: &'a str,
+    pid: u32,
+    program: &'a str,
+    since: String,
+}
+
+impl<'a> From<&'a Member> for Person<'a> {
+    fn from(member: &'a Member) -> Self {
+        Self { host: &member.host, pid: member.pid, program: &member.program, since: since(member) }
+    }
+}
+
+/// Who holds it, as well as it can be told: its registered client, or what kind of client made such an owner.
+pub(crate) fn holder(row: &Row) -> Option<String> {
+    let told = || {
+        let owner = row.owner.as_deref()?;
+        Some(match kind(owner) {
+            Some((kind, id)) => format!("{kind} {}", shown(id)),
+            None => shown(owner),
+        })
+    };
+    row.holder.as_ref().map(member).or_else(told).filter(|_| row.held)
+}
+
+/// A registered client in words.
+pub(crate) fn member(member: &Member) -> String {
+    let Member { host, pid, program, .. } = member;
+    format!("{} (process {pid} on {}, running since {})", shown(program), shown(host), since(member))
+}
+
+/// When the client began, to the second.
+fn since(member: &Member) -> String {
+    humantime::format_rfc3339_seconds(member.since).to_string()
+}
+
+/// What made an owner `uuid:number`, and what follows from it to tell one from another.
+fn kind(owner: &str) -> Option<(&'static str, &str)> {
+    if ClientId::made(owner) {
+        return Some(("a bandog client,", owner));
+    }
+    let (uuid, thread) = owner.split_once(':')?;
+    let is_uuid = uuid.len() == 36 && uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+    let is_java = is_uuid && uuid.as_bytes().get(14) == Some(&b'4') && thread.parse::<u64>().is_ok();
+    is_java.then_some(("a Java client,", owner))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+use std::time::{Duration, SystemTime};
+
+use bandog::Key;
+
+use super::*;
+
+fn ann() -> Member {
+    Member {
+        id: ClientId::random(),
+        host: "ci-7".into(),
+        pid: 4711,
+        program: "deploy\u{1b}[31m.sh".into(),
+        since: SystemTime::UNIX_EPOCH + Duration::from_millis(1_763_641_801_250),
+        waits: Vec::new(),
+    }
+}
+
+#[test]
+fn a_registered_holder_is_named() {
+    let key = Key::new("x").unwrap();
+    let ann = ann();
+    let mut row = Row::held(&key, format!("{}:7", ann.id));
+    row.tell(&[ann]);
+    assert_eq!(
+        holder(&row).unwrap(),
+        "deploy\\u{1b}[31m.sh (process 4711 on ci-7, running since 2025-11-20T12:30:01Z)"
+    );
+}
+
+#[test]
+fn a_holder_that_is_not_registered_is_told_by_its_owner() {
+    let key = Key::new("x").unwrap();
+    let told = |owner: &str| holder(&Row::held(&key, owner)).unwrap();
+    let java = "957c1da6-54c9-4017-93c7-a4ef987df61c:57";
+    assert_eq!(told(java), format!("a Java client, {java}"));
+    let ours = format!("{}:3", ClientId::random());
+    assert_eq!(told(&ours), format!("a bandog client, {ours}"));
+    for odd in ["somebody", "957c1da6:4", "957c1da6-54c9-7017-93c7-a4ef987df61c:57", "a\u{7}b"] {
+        assert_eq!(told(odd), shown(odd));
+    }
+    assert_eq!(holder(&Row::free(&key)), None);
+}
+
+#[test]
+fn json_tells_since_when_as_rfc_3339() {
+    let json = serde_json::to_value(Person::from(&ann())).unwrap();
+    let want = serde_json::json!({
+        "host": "ci-7", "pid": 4711, "program": "deploy\u{1b}[31m.sh", "since": "2025-11-20T12:30:01Z"
+    });
+    assert_eq!(json, want);
+}
