@@ -29,7 +29,7 @@ use crate::{
     args,
     exit_code::ExitCode,
     fault::Fault,
-    runtime,
+    person, runtime,
     signals::Signals,
     store::{self, Store},
     voice::say,
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     runtime::block_on(async {
         let on_terminal = File::open("/dev/tty").is_ok();
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
-        let client = store.client(options.local_turns(NonZeroU32::MIN))?;
+        let client = store.client(options.local_turns(NonZeroU32::MIN).program(args.program()))?;
         store.announce(&format!("locking {:?} in", args.name));
         let mut mutex = client.mutex(&args.name);
         if let Some(lease) = args.lease {
@@ -119,6 +119,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         code
     })
 }
+
+impl Args {
+    /// What the registry calls this client. CMD's arguments are left out: one of them may be a secret.
+    fn program(&self) -> String {
+        let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+        format!("bandog lock -- {program}").chars().take(PROGRAM).collect()
+    }
+}
+
+/// The most characters that the registry is given to name a program.
+const PROGRAM: usize = 200;
 
 /// How long the end waits for what the store still owes us an answer to; later its ttl does the rest.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -143,7 +154,7 @@ impl Run<'_> {
             .await
         {
             Ok(Acquired::Guard(guard)) => guard,
-            Ok(Acquired::Busy) => return Err(self.busy()),
+            Ok(Acquired::Busy) => return Err(self.busy(client).await),
             Ok(Acquired::Interrupted(signal)) => return Ok(ExitCode::Signal(signal.as_raw())),
             Err(error) => {
                 if error.kind() == ErrorKind::Unavailable && !error.maybe_applied() && asked.elapsed() >= OUT_OF_REACH {
@@ -196,15 +207,15 @@ impl Run<'_> {
         Ok(code)
     }
 
-    fn busy(&self) -> Fault {
+    async fn busy(&self, client: &Client) -> Fault {
         let Self { args: Args { name, .. }, store, .. } = self;
+        // It may have changed hands meanwhile, and the store may be slow to tell.
+        let looked = timeout(FAREWELL, client.show(name)).await;
+        let holder = looked.ok().and_then(Result::ok).as_ref().and_then(person::holder);
+        let holder = holder.map(|holder| format!("\n  held by {holder}")).unwrap_or_default();
         Fault::new(
             ExitCode::Busy,
-            format!(
-                "somebody else holds {name:?} in {}\n  `bandog show` tells who, with the same name and store; a longer \
-                 --wait may help",
-                store.shown()
-            ),
+            format!("somebody else holds {name:?} in {}{holder}\n  a longer --wait may help", store.shown()),
         )
     }
 

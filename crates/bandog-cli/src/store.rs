@@ -84,7 +84,7 @@ impl Store {
         if let Some(path) = self.missing_file() {
             return if self.from == From::Default { Ok(None) } else { Err(self.missing(path)) };
         }
-        let client = self.client(options)?;
+        let client = self.client(options.must_exist())?;
         client.ready().await.map_err(|error| self.fault(&error))?;
         Ok(Some(client))
     }

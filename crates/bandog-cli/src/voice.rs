@@ -44,8 +44,7 @@ impl Line {
 
     /// Shows this message instead of the one before, as much of it as there is room for.
     pub(crate) fn draw(&self, message: &str) {
-        let columns = tcgetwinsize(stderr()).map_or(80, |size| usize::from(size.ws_col));
-        let text = fitting(&format!("bandog: {}", shown(message)), columns.saturating_sub(1));
+        let text = fitting(&format!("bandog: {}", shown(message)), columns().saturating_sub(1));
         let mut line = LINE.lock().unwrap_or_else(PoisonError::into_inner);
         print(&format!("{CLEAR}{text}"));
         *line = Some(text);
@@ -58,6 +57,12 @@ impl Drop for Line {
             print(CLEAR);
         }
     }
+}
+
+/// The terminal's width, or the usual one if it does not tell.
+fn columns() -> usize {
+    let told = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col);
+    if told == 0 { 80 } else { told.into() }
 }
 
 /// The beginning of the text that is no wider than this; what is not ASCII may take two columns.

@@ -59,7 +59,7 @@ fn bad_urls_are_told_without_their_secrets() {
     for (url, words) in [
         ("mongo://app:hunter2@db", ["mongo", "redis, sqlite and memory"]),
         ("app:hunter2@db", ["app", "redis, sqlite and memory"]),
-        ("redis://app:hunter2@db?lease=3s", ["\"lease\"", "watchdog and timeout"]),
+        ("redis://app:hunter2@db?lease=3s", ["\"lease\"", "watchdog, timeout and prefix"]),
         ("redis://app:hunt?er2@db", ["%3F", "--url"]),
         ("redis:app:hunter2@db", ["redis://", "--url"]),
         ("redis://app:hunter2@db/notanumber", ["notanumber", "0 to 65535"]),

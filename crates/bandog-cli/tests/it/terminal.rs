@@ -1,5 +1,7 @@
 //! On a terminal: `script` gives the command one.
 
+use std::fs;
+
 use bandog_testkit::{Process, Signal, eventually, process::send};
 
 use crate::help::{Place, SOON};
@@ -68,6 +70,27 @@ fn the_end_for_the_locks_sake_spares_the_neighbours() {
     screen.wait(SOON);
     assert_eq!(place.written("survived"), "neighbour");
     crate::help::dead(&[place.pid("child")]);
+}
+
+#[test]
+fn a_waiter_tells_in_one_line_who_is_in_its_way() {
+    let place = Place::new();
+    let mut holder = place.start(&Place::lock("x", &[], "echo in; read word; exit 0"));
+    holder.stdout_line("in", SOON);
+    let line = format!("stty cols 60; {}", bandog("-- sh -c 'echo child'"));
+    let script = ["script", "--quiet", "--return", "--flush", "--command", &line, "screen"];
+    let mut screen = Process::spawn(place.command(&script).env("TERM", "xterm"));
+    let seen = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
+    eventually(SOON, || seen().matches("for \"x\", held by").count() >= 2);
+    holder.close_stdin();
+    assert_eq!(screen.wait(SOON).code(), Some(0));
+    let seen = seen();
+    let told = seen.lines().filter(|line| line.contains("held by")).collect::<Vec<_>>();
+    assert_eq!(told.len(), 1, "it is redrawn in one line: {seen:?}");
+    assert!(told[0].ends_with("\r\u{1b}[Kchild"), "it is gone before the child begins: {seen:?}");
+    for drawn in told[0].split("\r\u{1b}[K").filter(|drawn| drawn.contains("waiting")) {
+        assert_eq!(drawn.len(), 59, "it fits: {drawn:?}");
+    }
 }
 
 #[test]

@@ -6,5 +6,6 @@
 mod help;
 
 mod away;
+mod holders;
 mod holds;
 mod refusals;
