@@ -37,6 +37,13 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Random traffic on locks under faults, with a history that is checked; try `cargo xtask storm --help`.
+    #[command(disable_help_flag = true)]
+    Storm {
+        /// Handed to the storm.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Hold, await and hand over the same locks from Rust and from Java's Redisson; needs a JDK and Maven.
     Interop {
         /// Handed to the tests, such as a part of the names of those to run.
@@ -48,5 +55,6 @@ pub(crate) enum Task {
 const EXAMPLES: &str = "Examples:
   cargo xtask test              everything; installs redis-server if it may
   cargo xtask test --embedded   no server needed
+  cargo xtask storm redis       a million calls on Redis under faults, checked
   cargo xtask check             formatting, clippy, docs
   cargo test -p bandog-core     plain cargo works too, once the servers are installed";

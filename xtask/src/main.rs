@@ -6,6 +6,7 @@ mod fault;
 mod interop;
 mod measure;
 mod step;
+mod storm;
 mod tally;
 mod test;
 mod tools;
@@ -32,6 +33,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Check => check::run(),
         Task::Bench { args } => measure::bench(&args),
         Task::Peers { args } => measure::peers(&args),
+        Task::Storm { args } => storm::run(&args),
         Task::Interop { args } => interop::run(&args),
     }
 }

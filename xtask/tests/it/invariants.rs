@@ -1,6 +1,6 @@
 use crate::house::{root, sources, table, that_say};
 
-const FLOORS: [(&str, &[&str]); 7] = [
+const FLOORS: [(&str, &[&str]); 8] = [
     ("bandog-core", &[]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-redis", &["bandog-core"]),
@@ -8,6 +8,7 @@ const FLOORS: [(&str, &[&str]); 7] = [
     ("bandog", &["bandog-core", "bandog-redis", "bandog-sqlite", "bandog-sync"]),
     ("bandog-cli", &["bandog"]),
     ("bandog-conformance", &["bandog-core", "bandog-sync", "bandog-testkit"]),
+    ("bandog-storm", &["bandog", "bandog-conformance", "bandog-testkit"]),
 ];
 
 #[test]

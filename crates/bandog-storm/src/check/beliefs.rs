@@ -1,0 +1,62 @@
+//! Who believed to hold a lock, and when.
+
+use super::{Call, Findings, History, excuse::Excuses};
+use crate::history::Nanos;
+
+const OVERLAP: &str = "two believe at the same time";
+const FENCE: &str = "fences rise with every grant";
+
+struct Belief<'a> {
+    call: &'a Call,
+    from: Nanos,
+    to: Nanos,
+}
+
+/// Looks at the beliefs under one name in the order in which they began.
+pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings: &mut Findings) {
+    let of_name = history.calls.iter().filter(|call| call.name == name);
+    let beliefs = of_name.filter_map(|call| call.belief().map(|(from, to)| Belief { call, from, to }));
+    let mut beliefs: Vec<_> = beliefs.collect();
+    beliefs.sort_by_key(|belief| belief.from);
+    overlaps(&beliefs, excuses, name, findings);
+    fences(&beliefs, excuses, name, findings);
+}
+
+fn overlaps(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &mut Findings) {
+    let mut open: Vec<&Belief<'_>> = Vec::new();
+    for newer in beliefs {
+        open.retain(|older| older.to > newer.from);
+        for older in &open {
+            let end = older.to.min(newer.to);
+            // The one that was told first was not always granted first.
+            let excuse =
+                excuses.find(older.call, newer.call, end).or_else(|| excuses.find(newer.call, older.call, end));
+            match excuse {
+                Some(kind) => findings.excused(kind, end - newer.from),
+                None => {
+                    let length = end - newer.from;
+                    let what = format!("{} and {}, for {} µs", older.call, newer.call, length / 1_000);
+                    findings.broken(OVERLAP, name, newer.from, what);
+                }
+            }
+        }
+        open.push(newer);
+    }
+}
+
+fn fences(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &mut Findings) {
+    let mut greatest: Option<&Belief<'_>> = None;
+    for belief in beliefs {
+        let Some(before) = greatest.filter(|before| before.call.fence() >= belief.call.fence()) else {
+            greatest = Some(belief);
+            continue;
+        };
+        // Calls that ran at the same time may have been granted in the other order, if the store forgot meanwhile.
+        let crossed = before.call.fence() > belief.call.fence() && belief.call.asked < before.from;
+        let excused = crossed && excuses.find(belief.call, before.call, belief.from).is_some();
+        if !excused {
+            let what = format!("{} was told before {}", before.call, belief.call);
+            findings.broken(FENCE, name, belief.from, what);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The history as a whole: calls put together from their events.
+
+use std::{
+    collections::HashMap,
+    fmt, fs,
+    io::{self, BufRead, BufReader},
+    path::Path,
+    str::FromStr,
+};
+
+use crate::{
+    crew::Life,
+    fault::{Fault, Kind},
+    history::{CallId, Entry, Event, Files, Nanos, Outcome, Verb},
+};
+
+/// Everything that happened.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) calls: Vec<Call>,
+    pub(crate) faults: Vec<Fault>,
+    /// When somebody kept a client's runtime busy.
+    pub(crate) blocked: Vec<(u32, Nanos, Nanos)>,
+    /// What was written under each name's lock, in the order in which it was written.
+    pub(crate) resources: Vec<Vec<Entry>>,
+    /// When everybody had ended.
+    pub(crate) end: Nanos,
+    pub(super) index: HashMap<(u32, CallId), usize>,
+}
+
+/// One call, from its beginning to its end.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) client: u32,
+    pub(crate) id: CallId,
+    pub(crate) task: u32,
+    pub(crate) name: usize,
+    pub(crate) verb: Verb,
+    pub(crate) asked: Nanos,
+    /// How long it may take.
+    pub(crate) limit: Nanos,
+    pub(crate) ttl: Nanos,
+    pub(crate) watched: bool,
+    pub(crate) grant: Option<Grant>,
+    /// How it ended without a grant, or how it was given back.
+    pub(crate) answer: Option<(Nanos, Outcome)>,
+    /// When its process was killed.
+    pub(crate) killed: Option<Nanos>,
+}
+
+/// What was told to a holder, and what the holder saw.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    pub(crate) at: Nanos,
+    pub(crate) fence: u64,
+    /// The deadline as of the last look that found it held.
+    pub(crate) until: Nanos,
+    /// So many of its writes were surely made while it believed.
+    pub(crate) sure_writes: u32,
+    /// The last look, and whether it found it held.
+    pub(crate) ended: Option<(Nanos, bool)>,
+    /// The fence that its owner was given when it asked again.
+    pub(crate) again: Option<u64>,
+}
+
+impl Call {
+    /// From when to when the holder surely believed, if it did: from when it was told, to the last look that found it
+    /// held. A lost hold has ended at its last known deadline; of a killed one nothing is known beyond that either.
+    pub(crate) fn belief(&self) -> Option<(Nanos, Nanos)> {
+        let grant = self.grant.as_ref()?;
+        let to = match grant.ended {
+            Some((at, true)) => at,
+            Some((at, false)) => grant.until.min(at),
+            None => grant.until.min(self.killed.unwrap_or(Nanos::MAX)),
+        };
+        (grant.at < to).then_some((grant.at, to))
+    }
+
+    /// When the store has surely freed what this call held.
+    pub(crate) fn surely_free(&self) -> Option<Nanos> {
+        let grant = self.grant.as_ref()?;
+        Some(match (grant.ended, self.killed) {
+            (Some((at, true)), _) => self.answer.map_or(at, |(answered, _)| answered),
+            // A renewal may have been on its way at the last moment.
+            (Some((at, false)), _) => at.saturating_add(self.ttl),
+            (None, killed) => killed.unwrap_or(grant.until).saturating_add(self.ttl),
+        })
+    }
+
+    /// When the caller was told something.
+    pub(crate) fn told(&self) -> Option<Nanos> {
+        self.grant.as_ref().map(|grant| grant.at).or(self.answer.map(|(at, _)| at))
+    }
+
+    pub(crate) fn fence(&self) -> u64 {
+        self.grant.as_ref().map_or(0, |grant| grant.fence)
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.watched { "watched" } else { "lease" };
+        write!(f, "client {} task {} call {} ({}, {kind}", self.client, self.task, self.id, self.verb.word())?;
+        match &self.grant {
+            Some(grant) => write!(f, ", fence {})", grant.fence),
+            None => f.write_str(")"),
+        }
+    }
+}
+
+impl History {
+    /// Reads what everybody wrote.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or has a line that is no event; the last line of a file may be torn.
+    pub(crate) fn read(
+        files: &Files,
+        lives: &[Life],
+        names: usize,
+        faults: Vec<Fault>,
+        end: Nanos,
+    ) -> io::Result<Self> {
+        let mut history = Self { faults, end, ..Self::default() };
+        for life in lives {
+            lines(&files.client(life.client), |event| history.add(life, event))?;
+        }
+        for name in 0..names {
+            let mut entries = Vec::new();
+            lines(&files.resource(name), |entry| entries.push(entry))?;
+            history.resources.push(entries);
+        }
+        history.tidy();
+        Ok(history)
+    }
+
+    pub(crate) fn find(&self, client: u32, call: CallId) -> Option<&Call> {
+        self.index.get(&(client, call)).map(|at| &self.calls[*at])
+    }
+
+    /// Takes in one event of a client.
+    pub(crate) fn add(&mut self, life: &Life, event: Event) {
+        let client = life.client;
+        match event {
+            Event::Asked { call: id, at: asked, task, name, verb, limit, ttl, watched } => {
+                let (grant, answer, killed) = (None, None, life.killed);
+                self.index.insert((client, id), self.calls.len());
+                self.calls.push(Call {
+                    client,
+                    id,
+                    task,
+                    name,
+                    verb,
+                    asked,
+                    limit,
+                    ttl,
+                    watched,
+                    grant,
+                    answer,
+                    killed,
+                });
+            }
+            Event::Granted { call, at, fence, until } => self.change(client, call, |call| {
+                call.grant = Some(Grant { at, fence, until, sure_writes: 0, ended: None, again: None });
+            }),
+            Event::Held { call, until, writes, .. } => self.change_grant(client, call, |grant| {
+                (grant.until, grant.sure_writes) = (until, writes);
+            }),
+            Event::Ended { call, at, held, writes } => self.change_grant(client, call, |grant| {
+                grant.ended = Some((at, held));
+                if held {
+                    grant.sure_writes = writes;
+                }
+            }),
+            Event::Reentered { call, fence, .. } => {
+                self.change_grant(client, call, |grant| grant.again = Some(fence));
+            }
+            Event::Answered { call, at, outcome } => {
+                self.change(client, call, |call| call.answer = Some((at, outcome)));
+            }
+            Event::Evicted { from, to, name } => {
+                let same = |fault: &&mut Fault| fault.kind == Kind::Evict && fault.from == from;
+                // What was noted before it was tried is put right when it was done.
+                match self.faults.iter_mut().rev().take(64).find(same) {
+                    Some(fault) => fault.to = to,
+                    None => {
+                        self.faults.push(Fault { kind: Kind::Evict, from, to, client: None, name: Some(name) });
+                    }
+                }
+            }
+            Event::Blocked { from, to } => self.blocked.push((client, from, to)),
+        }
+    }
+
+    /// Puts everything into its order, when all has been taken in.
+    pub(crate) fn tidy(&mut self) {
+        self.faults.sort_by_key(|fault| fault.from);
+        self.blocked.sort_unstable();
+    }
+
+    fn change(&mut self, client: u32, call: CallId, change: impl FnOnce(&mut Call)) {
+        if let Some(at) = self.index.get(&(client, call)) {
+            change(&mut self.calls[*at]);
+        }
+    }
+
+    fn change_grant(&mut self, client: u32, call: CallId, change: impl FnOnce(&mut Grant)) {
+        self.change(client, call, |call| {
+            if let Some(grant) = &mut call.grant {
+                change(grant);
+            }
+        });
+    }
+}
+
+/// Reads a file line by line. Its last line may be torn, if its writer was killed; a file that nobody wrote is empty.
+fn lines<T: FromStr<Err: fmt::Display>>(path: &Path, mut take: impl FnMut(T)) -> io::Result<()> {
+    if !fs::exists(path)? {
+        return Ok(());
+    }
+    let mut file = BufReader::new(fs::File::open(path)?);
+    let mut line = String::new();
+    while file.read_line(&mut line)? > 0 {
+        if line.ends_with('\n') {
+            let value = line.parse().map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+            take(value);
+        }
+        line.clear();
+    }
+    Ok(())
+}

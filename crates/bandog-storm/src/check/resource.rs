@@ -1,0 +1,48 @@
+//! The resource that a lock protects: it refuses a fence smaller than the greatest that it has seen. Its log has the
+//! kernel's order, so what is found here rests on no clock.
+
+use std::collections::HashMap;
+
+use super::{Call, Findings, History, excuse::Excuses};
+use crate::history::Entry;
+
+const STALE: &str = "no holder is overtaken while it believes";
+const SHARED: &str = "a fence is one holder's";
+
+/// Plays the resource.
+pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings: &mut Findings) {
+    let mut greatest: Option<Entry> = None;
+    let mut written: HashMap<(u32, u64), u32> = HashMap::new();
+    for entry in &history.resources[name] {
+        findings.writes += 1;
+        let count = written.entry((entry.client, entry.call)).or_default();
+        *count += 1;
+        let Some(before) = greatest.filter(|before| before.fence >= entry.fence) else {
+            greatest = Some(*entry);
+            continue;
+        };
+        if (before.client, before.call) == (entry.client, entry.call) {
+            continue;
+        }
+        let calls = (history.find(entry.client, entry.call), history.find(before.client, before.call));
+        let (Some(writer), Some(overtaker)) = calls else { continue };
+        if before.fence == entry.fence {
+            findings.broken(SHARED, name, at(writer), format!("{writer} and {overtaker}"));
+            continue;
+        }
+        findings.stale_writes += 1;
+        let sure = writer.grant.as_ref().is_some_and(|grant| grant.sure_writes >= *count);
+        if sure && excuses.find(writer, overtaker, end(writer)).is_none() {
+            let what = format!("{writer} wrote, and believed, after {overtaker} had written");
+            findings.broken(STALE, name, at(writer), what);
+        }
+    }
+}
+
+fn at(call: &Call) -> u64 {
+    call.told().unwrap_or(call.asked)
+}
+
+fn end(call: &Call) -> u64 {
+    call.belief().map_or(call.asked, |(_, to)| to)
+}

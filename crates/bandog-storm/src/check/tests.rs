@@ -1,0 +1,292 @@
+//! Hand-made histories: good ones that must pass, and one for each way in which a lock can be bad.
+
+use super::{Findings, History, check};
+use crate::{
+    crew::Life,
+    fault::{Fault, Kind},
+    history::{CallId, Entry, Event, Nanos, Outcome, Verb},
+};
+
+const MS: Nanos = 1_000_000;
+const TTL: Nanos = 600 * MS;
+
+/// A history that is written down by hand, in milliseconds.
+struct Story(History);
+
+impl Story {
+    fn new() -> Self {
+        Self(History { resources: vec![Vec::new()], ..History::default() })
+    }
+
+    fn tell(&mut self, client: u32, event: Event) {
+        self.0.add(&Life { client, killed: None }, event);
+    }
+
+    fn asks_with(&mut self, client: u32, call: CallId, at: Nanos, verb: Verb, limit: Nanos) {
+        let (at, limit) = (at * MS, limit.saturating_mul(MS));
+        self.tell(client, Event::Asked { call, at, task: 0, name: 0, verb, limit, ttl: TTL, watched: true });
+    }
+
+    fn asks(&mut self, client: u32, call: CallId, at: Nanos) {
+        self.asks_with(client, call, at, Verb::Lock, Nanos::MAX);
+    }
+
+    /// It is told that it holds the lock, and writes.
+    fn granted(&mut self, client: u32, call: CallId, at: Nanos, fence: u64) {
+        let at = at * MS;
+        self.tell(client, Event::Granted { call, at, fence, until: at + TTL });
+        self.0.resources[0].push(Entry { fence, client, call });
+    }
+
+    /// It writes again, looks, and gives the lock back.
+    fn gives_back(&mut self, client: u32, call: CallId, at: Nanos) {
+        let fence = self.0.find(client, call).map_or(0, super::Call::fence);
+        self.0.resources[0].push(Entry { fence, client, call });
+        self.tell(client, Event::Ended { call, at: at * MS, held: true, writes: 2 });
+        self.tell(client, Event::Answered { call, at: at * MS, outcome: Outcome::Released });
+    }
+
+    /// A whole section.
+    fn holds(&mut self, client: u32, call: CallId, from: Nanos, to: Nanos, fence: u64) {
+        self.asks(client, call, from);
+        self.granted(client, call, from, fence);
+        self.gives_back(client, call, to);
+    }
+
+    fn fault(&mut self, kind: Kind, from: Nanos, to: Nanos, client: Option<u32>) {
+        self.0.faults.push(Fault { kind, from: from * MS, to: to * MS, client, name: None });
+    }
+
+    fn ends(mut self, at: Nanos) -> Findings {
+        self.0.end = at * MS;
+        self.0.tidy();
+        check(&self.0)
+    }
+}
+
+#[track_caller]
+fn is_broken(findings: &Findings, laws: &[&str]) {
+    assert_eq!(findings.laws().into_keys().collect::<Vec<_>>(), laws, "{:?}", findings.violations);
+}
+
+#[test]
+fn one_after_the_other_is_well() {
+    let mut story = Story::new();
+    story.holds(1, 0, 10, 20, 5);
+    story.holds(2, 0, 20, 30, 6);
+    story.holds(1, 1, 30, 900, 9);
+    is_broken(&story.ends(1_000), &[]);
+}
+
+#[test]
+fn two_holders_at_a_time_are_found() {
+    let mut story = Story::new();
+    story.holds(1, 0, 10, 30, 5);
+    story.holds(2, 0, 25, 40, 6);
+    is_broken(&story.ends(100), &["two believe at the same time"]);
+}
+
+#[test]
+fn a_long_hold_is_compared_with_all_that_follow() {
+    let mut story = Story::new();
+    story.holds(1, 0, 10, 300, 5);
+    story.holds(2, 0, 310, 320, 6);
+    story.holds(3, 0, 50, 60, 7);
+    let findings = story.ends(400);
+    assert_eq!(findings.laws()["two believe at the same time"], 1, "{:?}", findings.violations);
+}
+
+#[test]
+fn a_stopped_holder_believes_until_its_deadline_and_no_longer() {
+    let late = |granted| {
+        let mut story = Story::new();
+        story.asks(1, 0, 10);
+        story.granted(1, 0, 10, 5);
+        story.fault(Kind::Stop, 20, 900, Some(1));
+        story.tell(1, Event::Ended { call: 0, at: 900 * MS, held: false, writes: 2 });
+        story.holds(2, 0, granted, granted + 10, 6);
+        story.ends(1_000)
+    };
+    is_broken(&late(610), &[]);
+    is_broken(&late(605), &["two believe at the same time"]);
+}
+
+#[test]
+fn a_killed_holder_believes_until_it_was_killed() {
+    let story = |granted| {
+        let mut story = Story::new();
+        let life = Life { client: 1, killed: Some(100 * MS) };
+        let asked = Event::Asked {
+            call: 0,
+            at: 10 * MS,
+            task: 0,
+            name: 0,
+            verb: Verb::Lock,
+            limit: Nanos::MAX,
+            ttl: TTL,
+            watched: true,
+        };
+        story.0.add(&life, asked);
+        story.granted(1, 0, 10, 5);
+        story.holds(2, 0, granted, granted + 10, 6);
+        story.ends(1_000)
+    };
+    is_broken(&story(100), &[]);
+    is_broken(&story(99), &["two believe at the same time"]);
+}
+
+#[test]
+fn a_store_that_forgot_explains_an_overlap_for_one_ttl() {
+    let story = |to| {
+        let mut story = Story::new();
+        story.asks(1, 0, 10);
+        story.granted(1, 0, 10, 5);
+        story.fault(Kind::ServerEmpty, 50, 60, None);
+        story.holds(2, 0, 70, 80, 6);
+        story.asks(3, 0, 81);
+        story.granted(3, 0, 81, 7);
+        // A renewal has succeeded that must not, if this is long after.
+        story.tell(1, Event::Held { call: 0, at: 500 * MS, until: 500 * MS + TTL, writes: 1 });
+        story.tell(1, Event::Ended { call: 0, at: to * MS, held: true, writes: 1 });
+        story.gives_back(3, 0, to + 10);
+        story.ends(to + 20)
+    };
+    let findings = story(600);
+    is_broken(&findings, &[]);
+    assert_eq!(findings.excused[&Kind::ServerEmpty].overlaps, 2);
+    is_broken(&story(700), &["two believe at the same time"]);
+}
+
+#[test]
+fn a_fault_of_another_time_or_kind_explains_nothing() {
+    for (kind, from, to) in [(Kind::ServerEmpty, 200, 210), (Kind::ServerStop, 12, 14), (Kind::ServerEmpty, 1, 5)] {
+        let mut story = Story::new();
+        story.holds(1, 0, 10, 30, 5);
+        story.holds(2, 0, 25, 40, 6);
+        story.fault(kind, from, to, None);
+        is_broken(&story.ends(300), &["two believe at the same time"]);
+    }
+}
+
+#[test]
+fn a_fence_that_does_not_rise_is_found() {
+    for fence in [5, 4] {
+        let mut story = Story::new();
+        story.holds(1, 0, 10, 20, 5);
+        story.holds(2, 0, 20, 30, fence);
+        let findings = story.ends(100);
+        assert_eq!(findings.laws()["fences rise with every grant"], 1, "{:?}", findings.violations);
+    }
+}
+
+#[test]
+fn a_fence_of_two_holders_is_found_at_the_resource() {
+    let mut story = Story::new();
+    story.holds(1, 0, 10, 20, 5);
+    story.holds(2, 0, 20, 30, 5);
+    is_broken(&story.ends(100), &["a fence is one holder's", "fences rise with every grant"]);
+}
+
+#[test]
+fn a_believer_who_was_overtaken_is_found_whatever_the_clocks_say() {
+    let mut story = Story::new();
+    story.asks(1, 0, 10);
+    story.granted(1, 0, 10, 5);
+    // The clocks of the second are wrong, so that no beliefs overlap.
+    story.holds(2, 0, 2_000, 2_010, 6);
+    story.gives_back(1, 0, 30);
+    is_broken(&story.ends(2_100), &["no holder is overtaken while it believes"]);
+}
+
+#[test]
+fn a_stale_write_of_one_who_knows_of_the_loss_is_refused_and_counted() {
+    let mut story = Story::new();
+    story.asks(1, 0, 10);
+    story.granted(1, 0, 10, 5);
+    story.fault(Kind::Stop, 20, 900, Some(1));
+    story.holds(2, 0, 700, 710, 6);
+    story.0.resources[0].push(Entry { fence: 5, client: 1, call: 0 });
+    story.tell(1, Event::Ended { call: 0, at: 900 * MS, held: false, writes: 2 });
+    let findings = story.ends(1_000);
+    is_broken(&findings, &[]);
+    assert_eq!(findings.stale_writes, 1);
+}
+
+#[test]
+fn a_call_that_overruns_its_limit_is_found_unless_its_process_stood_still() {
+    let story = |fault: Option<Kind>| {
+        let mut story = Story::new();
+        story.asks_with(1, 0, 10, Verb::TryLockFor, 100);
+        story.tell(1, Event::Answered { call: 0, at: 1_500 * MS, outcome: Outcome::Busy });
+        if let Some(kind) = fault {
+            story.fault(kind, 20, 1_400, Some(1));
+        }
+        story.ends(2_000)
+    };
+    is_broken(&story(Some(Kind::Stop)), &[]);
+    is_broken(&story(Some(Kind::ServerStop)), &["every call ends in its time"]);
+    is_broken(&story(None), &["every call ends in its time"]);
+}
+
+#[test]
+fn a_call_that_never_ends_is_found() {
+    let mut story = Story::new();
+    story.asks(1, 0, 10);
+    is_broken(&story.ends(100), &["every call ends"]);
+}
+
+#[test]
+fn an_answer_that_no_good_call_gets_is_found() {
+    let mut story = Story::new();
+    story.asks(1, 0, 10);
+    story.tell(1, Event::Answered { call: 0, at: 20 * MS, outcome: Outcome::Refused });
+    is_broken(&story.ends(100), &["a good call gets a documented answer"]);
+}
+
+#[test]
+fn an_owner_that_does_not_get_its_own_lock_is_found() {
+    let mut story = Story::new();
+    story.asks(1, 0, 10);
+    story.granted(1, 0, 10, 5);
+    story.tell(1, Event::Reentered { call: 0, at: 11 * MS, fence: 6 });
+    story.gives_back(1, 0, 20);
+    is_broken(&story.ends(100), &["an owner gets its own lock again, with the same fence"]);
+}
+
+#[test]
+fn a_waiter_at_a_free_lock_is_found() {
+    let story = |granted, fault: Option<Kind>| {
+        let mut story = Story::new();
+        story.holds(1, 0, 10, 100, 5);
+        story.asks(2, 0, 50);
+        if let Some(kind) = fault {
+            story.fault(kind, 150, 400, None);
+        }
+        story.granted(2, 0, granted, 6);
+        story.gives_back(2, 0, granted + 10);
+        story.ends(granted + 20)
+    };
+    is_broken(&story(2_000, None), &[]);
+    is_broken(&story(2_200, None), &["nobody waits at a free lock"]);
+    is_broken(&story(3_900, Some(Kind::ServerStop)), &[]);
+    is_broken(&story(4_100, Some(Kind::ServerStop)), &["nobody waits at a free lock"]);
+}
+
+#[test]
+fn events_are_read_as_they_were_written() {
+    let events = [
+        Event::Asked { call: 1, at: 2, task: 3, name: 4, verb: Verb::Dropped, limit: 5, ttl: 6, watched: true },
+        Event::Granted { call: 1, at: 2, fence: 3, until: 4 },
+        Event::Held { call: 1, at: 2, until: 3, writes: 4 },
+        Event::Ended { call: 1, at: 2, held: false, writes: 3 },
+        Event::Reentered { call: 1, at: 2, fence: 3 },
+        Event::Answered { call: 1, at: 2, outcome: Outcome::Cancelled },
+        Event::Evicted { from: 1, to: 2, name: 3 },
+        Event::Blocked { from: 1, to: 2 },
+    ];
+    for event in events {
+        assert_eq!(event.to_string().parse::<Event>().ok(), Some(event));
+    }
+    assert!("granted 1 2".parse::<Event>().is_err());
+    assert!("granted 1 2 3 4 5".parse::<Event>().is_err());
+}

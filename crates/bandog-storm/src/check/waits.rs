@@ -1,0 +1,70 @@
+//! Whether somebody waited at a lock that was free, for longer than a lost bell explains.
+
+use super::{Call, Findings, History};
+use crate::{
+    history::{Nanos, Verb, nanos},
+    plan::{SLACK, TTL},
+};
+
+const FREE: &str = "nobody waits at a free lock";
+
+type Span = (Nanos, Nanos);
+
+/// Looks for spans longer than `bound` in which nobody held a name, somebody waited for it, and no fault was near.
+pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
+    let faults: Vec<Span> = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to))).collect();
+    for name in 0..history.resources.len() {
+        let calls = || history.calls.iter().filter(|call| call.name == name);
+        let busy = merged(calls().filter_map(occupied).chain(faults.iter().copied()).collect());
+        let gaps: Vec<_> = between(&busy, history.end).into_iter().filter(|(from, to)| to - from > bound).collect();
+        if gaps.is_empty() {
+            continue;
+        }
+        for call in calls().filter(|call| waits(call)) {
+            let (from, to) = (call.asked, call.told().or(call.killed).unwrap_or(history.end));
+            let free = gaps.iter().map(|(begin, end)| (*end).min(to).saturating_sub((*begin).max(from))).max();
+            if free.is_some_and(|free| free > bound) {
+                let what = format!("{call} waited {} ms while nobody held it", free.unwrap_or(0) / 1_000_000);
+                findings.broken(FREE, name, from, what);
+            }
+        }
+    }
+}
+
+/// A fault's consequences end when a hold that it left behind does, and a waiter has looked again.
+fn aftermath(healed: Nanos) -> Nanos {
+    healed.saturating_add(nanos(TTL + SLACK))
+}
+
+/// When the name may not have been free because of this call: a call whose future was dropped may have been granted
+/// the lock, and was given it back in the background.
+fn occupied(call: &Call) -> Option<Span> {
+    match call.surely_free() {
+        Some(free) => Some((call.told()?, free)),
+        None if call.verb == Verb::Dropped => call.told().map(|told| (call.asked, told)),
+        None => None,
+    }
+}
+
+fn waits(call: &Call) -> bool {
+    matches!(call.verb, Verb::Lock | Verb::TryLockFor)
+}
+
+/// The same time in as few spans as possible, in their order.
+fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut merged: Vec<Span> = Vec::new();
+    for (from, to) in spans {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            Some(_) | None => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+/// What lies between spans, and behind the last up to the end.
+fn between(spans: &[Span], end: Nanos) -> Vec<Span> {
+    let ends = spans.iter().skip(1).map(|(from, _)| *from).chain([end]);
+    spans.iter().zip(ends).filter(|((_, to), next)| to < next).map(|((_, to), next)| (*to, next)).collect()
+}

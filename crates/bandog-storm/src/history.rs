@@ -1,0 +1,260 @@
+//! What happened: one line an event, one file a client, and one log a name in which the order is the kernel's.
+//!
+//! A line is written before what follows from it begins, in one `write` to a file that is only appended to. So it
+//! survives `kill -9`, and what was never written never had consequences.
+
+use std::{
+    fmt::{self, Write as _},
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    str::{FromStr, SplitWhitespace},
+    time::Duration,
+};
+
+/// Nanoseconds of the machine's clock, which all processes of one boot share.
+pub(crate) type Nanos = u64;
+
+/// A call, counted by its client.
+pub(crate) type CallId = u64;
+
+/// One line of a client's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A call for a lock begins.
+    Asked { call: CallId, at: Nanos, task: u32, name: usize, verb: Verb, limit: Nanos, ttl: Nanos, watched: bool },
+    /// It has been told that it holds the lock: from `at` on it believes so, until `until` if nothing renews it.
+    Granted { call: CallId, at: Nanos, fence: u64, until: Nanos },
+    /// A look at the guard: held still, at `at` and after all `writes` of this section so far.
+    Held { call: CallId, at: Nanos, until: Nanos, writes: u32 },
+    /// The last look at the guard, before it is given back or because it is lost.
+    Ended { call: CallId, at: Nanos, held: bool, writes: u32 },
+    /// The owner asked again while it held the lock, and was given this fence.
+    Reentered { call: CallId, at: Nanos, fence: u64 },
+    /// A call has ended: one for a lock without a grant, or the release.
+    Answered { call: CallId, at: Nanos, outcome: Outcome },
+    /// Somebody took a lock from its holder by force.
+    Evicted { from: Nanos, to: Nanos, name: usize },
+    /// Someone kept the client's runtime busy.
+    Blocked { from: Nanos, to: Nanos },
+}
+
+/// How a lock was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Lock,
+    TryLock,
+    TryLockFor,
+    /// A `lock` whose future is dropped sooner or later.
+    Dropped,
+}
+
+/// How a call ended that gave no guard, or how a guard was given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Busy,
+    Cancelled,
+    Unavailable,
+    Lost,
+    Released,
+    Closed,
+    /// What no lock may answer to a good call.
+    Refused,
+}
+
+const VERBS: [(Verb, &str); 4] =
+    [(Verb::Lock, "lock"), (Verb::TryLock, "try"), (Verb::TryLockFor, "for"), (Verb::Dropped, "drop")];
+const OUTCOMES: [(Outcome, &str); 7] = [
+    (Outcome::Busy, "busy"),
+    (Outcome::Cancelled, "cancelled"),
+    (Outcome::Unavailable, "unavailable"),
+    (Outcome::Lost, "lost"),
+    (Outcome::Released, "released"),
+    (Outcome::Closed, "closed"),
+    (Outcome::Refused, "refused"),
+];
+
+impl Verb {
+    pub(crate) fn word(self) -> &'static str {
+        word_of(&VERBS, self)
+    }
+}
+
+impl Outcome {
+    pub(crate) fn word(self) -> &'static str {
+        word_of(&OUTCOMES, self)
+    }
+}
+
+fn word_of<T: PartialEq + Copy>(words: &[(T, &'static str)], wanted: T) -> &'static str {
+    words.iter().find(|(value, _)| *value == wanted).map_or("", |(_, word)| word)
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Asked { call, at, task, name, verb, limit, ttl, watched } => {
+                let (verb, watched) = (verb.word(), u8::from(watched));
+                write!(f, "asked {call} {at} {task} {name} {verb} {limit} {ttl} {watched}")
+            }
+            Self::Granted { call, at, fence, until } => write!(f, "granted {call} {at} {fence} {until}"),
+            Self::Held { call, at, until, writes } => write!(f, "held {call} {at} {until} {writes}"),
+            Self::Ended { call, at, held, writes } => write!(f, "ended {call} {at} {} {writes}", u8::from(held)),
+            Self::Reentered { call, at, fence } => write!(f, "reentered {call} {at} {fence}"),
+            Self::Answered { call, at, outcome } => write!(f, "answered {call} {at} {}", outcome.word()),
+            Self::Evicted { from, to, name } => write!(f, "evicted {from} {to} {name}"),
+            Self::Blocked { from, to } => write!(f, "blocked {from} {to}"),
+        }
+    }
+}
+
+impl FromStr for Event {
+    type Err = BadLine;
+
+    fn from_str(line: &str) -> Result<Self, BadLine> {
+        read(line).ok_or_else(|| BadLine(line.to_owned()))
+    }
+}
+
+fn read(line: &str) -> Option<Event> {
+    let mut words = line.split_whitespace();
+    let event = match words.next()? {
+        "asked" => Event::Asked {
+            call: next(&mut words)?,
+            at: next(&mut words)?,
+            task: next(&mut words)?,
+            name: next(&mut words)?,
+            verb: named(&VERBS, words.next()?)?,
+            limit: next(&mut words)?,
+            ttl: next(&mut words)?,
+            watched: next::<u8>(&mut words)? == 1,
+        },
+        "granted" => Event::Granted {
+            call: next(&mut words)?,
+            at: next(&mut words)?,
+            fence: next(&mut words)?,
+            until: next(&mut words)?,
+        },
+        "held" => Event::Held {
+            call: next(&mut words)?,
+            at: next(&mut words)?,
+            until: next(&mut words)?,
+            writes: next(&mut words)?,
+        },
+        "ended" => Event::Ended {
+            call: next(&mut words)?,
+            at: next(&mut words)?,
+            held: next::<u8>(&mut words)? == 1,
+            writes: next(&mut words)?,
+        },
+        "reentered" => Event::Reentered { call: next(&mut words)?, at: next(&mut words)?, fence: next(&mut words)? },
+        "answered" => Event::Answered {
+            call: next(&mut words)?,
+            at: next(&mut words)?,
+            outcome: named(&OUTCOMES, words.next()?)?,
+        },
+        "evicted" => Event::Evicted { from: next(&mut words)?, to: next(&mut words)?, name: next(&mut words)? },
+        "blocked" => Event::Blocked { from: next(&mut words)?, to: next(&mut words)? },
+        _ => return None,
+    };
+    words.next().is_none().then_some(event)
+}
+
+fn next<T: FromStr>(words: &mut SplitWhitespace<'_>) -> Option<T> {
+    words.next()?.parse().ok()
+}
+
+fn named<T: Copy>(words: &[(T, &str)], wanted: &str) -> Option<T> {
+    words.iter().find(|(_, word)| *word == wanted).map(|(value, _)| *value)
+}
+
+/// A line that is no event.
+#[derive(Debug)]
+pub(crate) struct BadLine(String);
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no event: {:?}", self.0)
+    }
+}
+
+/// Appends whole lines.
+#[derive(Debug)]
+pub(crate) struct Log(File);
+
+impl Log {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        OpenOptions::new().append(true).create(true).open(path).map(Self)
+    }
+
+    /// One `write` a line, so that lines of several threads and processes never mix.
+    ///
+    /// # Panics
+    /// When the disk is full: without a history there is nothing to check.
+    pub(crate) fn write(&self, line: &impl fmt::Display) {
+        let mut text = String::with_capacity(96);
+        let written = writeln!(text, "{line}").map_err(io::Error::other).and_then(|()| {
+            let mut file = &self.0;
+            file.write_all(text.as_bytes())
+        });
+        written.expect("the history can be written");
+    }
+}
+
+/// The history's files in their directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Files(PathBuf);
+
+impl Files {
+    pub(crate) fn in_dir(dir: impl Into<PathBuf>) -> Self {
+        Self(dir.into())
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.0
+    }
+
+    /// What one client did and saw.
+    pub(crate) fn client(&self, client: u32) -> PathBuf {
+        self.0.join(format!("client-{client}"))
+    }
+
+    /// What was written under one name's lock, in the order in which it was written.
+    pub(crate) fn resource(&self, name: usize) -> PathBuf {
+        self.0.join(format!("resource-{name}"))
+    }
+
+    /// What was done to all of them.
+    pub(crate) fn faults(&self) -> PathBuf {
+        self.0.join("faults")
+    }
+}
+
+/// One write to a protected resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) fence: u64,
+    pub(crate) client: u32,
+    pub(crate) call: CallId,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.fence, self.client, self.call)
+    }
+}
+
+impl FromStr for Entry {
+    type Err = BadLine;
+
+    fn from_str(line: &str) -> Result<Self, BadLine> {
+        let mut words = line.split_whitespace();
+        let write = (|| Some(Self { fence: next(&mut words)?, client: next(&mut words)?, call: next(&mut words)? }))();
+        write.ok_or_else(|| BadLine(line.to_owned()))
+    }
+}
+
+/// A duration as history counts it.
+pub(crate) fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}

@@ -1,0 +1,52 @@
+//! Random traffic on locks under faults, with a history that is checked: `cargo xtask storm --help`.
+//!
+//! `worker` plays the traffic, in processes of its own; `nemesis` does harm; `check` judges the history, and knows of
+//! neither. What is promised stands in docs/GUARANTEES.md, what was found in docs/PROOF.md.
+
+mod args;
+mod check;
+mod crew;
+mod fault;
+mod history;
+mod house;
+mod nemesis;
+mod plan;
+mod report;
+mod run;
+mod sweep;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::args::{Args, Role, StoreKind};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Some(Role::Worker(worker)) = &args.role {
+        return match worker::run(worker) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("storm: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
+    let stores = if args.stores.is_empty() { StoreKind::ALL.to_vec() } else { args.stores.clone() };
+    let mut well = true;
+    for store in stores {
+        match run::run(store, seed, &args) {
+            Ok(summary) => {
+                well &= summary.is_well();
+                if args.json { println!("{}", summary.json()) } else { print!("{summary}") }
+            }
+            Err(error) => {
+                eprintln!("storm: {store}: {error}");
+                well = false;
+            }
+        }
+    }
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

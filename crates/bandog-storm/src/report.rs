@@ -1,0 +1,183 @@
+//! What a run says in the end: for people, and as JSON.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+use serde_json::json;
+
+use crate::{
+    args::{Args, Profile, StoreKind},
+    check::{Call, Findings, History, Violation},
+    fault::{Fault, Kind},
+    history::{Nanos, Outcome},
+    plan,
+};
+
+/// How much around a violation is shown: so long before and after.
+const AROUND: Nanos = 100_000_000;
+/// And so many lines at most.
+const LINES: usize = 16;
+
+/// One run in figures.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    store: StoreKind,
+    seed: u64,
+    profile: Profile,
+    ops: u64,
+    calls: usize,
+    outcomes: BTreeMap<&'static str, u64>,
+    faults: BTreeMap<Kind, u64>,
+    findings: Findings,
+    /// What is wrong beside the history.
+    wrong: Vec<String>,
+    scenes: Vec<String>,
+    pub(crate) traffic: Duration,
+    pub(crate) peace: Duration,
+    pub(crate) kept: Option<PathBuf>,
+}
+
+impl Summary {
+    pub(crate) fn new(
+        store: StoreKind,
+        seed: u64,
+        args: &Args,
+        history: &History,
+        findings: Findings,
+        wrong: Vec<String>,
+    ) -> Self {
+        let mut faults = BTreeMap::new();
+        for fault in &history.faults {
+            *faults.entry(fault.kind).or_default() += 1;
+        }
+        let mut outcomes = BTreeMap::new();
+        for call in &history.calls {
+            *outcomes.entry(outcome(call)).or_default() += 1;
+        }
+        let scenes = findings.told().map(|violation| scene(history, violation)).collect();
+        let (profile, ops, calls) = (args.profile, args.ops, history.calls.len());
+        let (traffic, peace, kept) = (Duration::ZERO, Duration::ZERO, None);
+        Self { store, seed, profile, ops, calls, outcomes, faults, findings, wrong, scenes, traffic, peace, kept }
+    }
+
+    pub(crate) fn is_well(&self) -> bool {
+        self.findings.violations.is_empty() && self.wrong.is_empty()
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let words = |(kind, count): (&Kind, &u64)| (kind.word().to_owned(), json!(count));
+        let excused = self.findings.excused.iter().map(|(kind, excused)| {
+            let told = json!({ "overlaps": excused.overlaps, "longest_us": excused.longest / 1_000 });
+            (kind.word().to_owned(), told)
+        });
+        json!({
+            "store": self.store.to_string(),
+            "seed": self.seed,
+            "profile": self.profile.to_string(),
+            "calls": self.calls,
+            "outcomes": self.outcomes,
+            "faults": self.faults.iter().map(words).collect::<serde_json::Map<_, _>>(),
+            "writes": self.findings.writes,
+            "stale_writes_refused": self.findings.stale_writes,
+            "excused_overlaps": excused.collect::<serde_json::Map<_, _>>(),
+            "worst_overrun_us": self.findings.worst_overrun / 1_000,
+            "violations": self.findings.laws(),
+            "wrong": self.wrong,
+            "traffic_s": self.traffic.as_secs(),
+            "end_ms": self.peace.as_millis(),
+        })
+        .to_string()
+    }
+}
+
+/// How a call went, in one word.
+fn outcome(call: &Call) -> &'static str {
+    match (&call.grant, call.answer) {
+        (Some(grant), _) if grant.ended.is_some_and(|(_, held)| !held) => "granted, and lost",
+        (Some(_), Some((_, Outcome::Unavailable))) => "granted, and given back without an answer",
+        (Some(grant), _) if grant.ended.is_none() => "granted, and killed",
+        (Some(_), _) => "granted",
+        (None, Some((_, outcome))) => outcome.word(),
+        (None, None) => "killed while it asked",
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { store, seed, profile, calls, findings, .. } = self;
+        writeln!(f, "{store}: {calls} calls in {} s, profile {profile}, seed {seed}", self.traffic.as_secs())?;
+        for (outcome, count) in &self.outcomes {
+            writeln!(f, "  {count:>9}  {outcome}")?;
+        }
+        let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{} {count}", kind.word())).collect();
+        let faults = if faults.is_empty() { "none".into() } else { faults.join(", ") };
+        writeln!(f, "  faults: {faults}")?;
+        let (writes, stale) = (findings.writes, findings.stale_writes);
+        writeln!(f, "  writes: {writes}, of which {stale} came too late and have a fence that is refused")?;
+        for (kind, excused) in &findings.excused {
+            let longest = excused.longest / 1_000_000;
+            let (word, overlaps) = (kind.word(), excused.overlaps);
+            writeln!(f, "  overlaps after {word}, as documented: {overlaps}, the longest of {longest} ms")?;
+        }
+        writeln!(f, "  latest answer: {} ms past its limit", findings.worst_overrun / 1_000_000)?;
+        writeln!(f, "  all ended {} ms after they were told to", self.peace.as_millis())?;
+        for wrong in &self.wrong {
+            writeln!(f, "  WRONG: {wrong}")?;
+        }
+        for (law, count) in findings.laws() {
+            writeln!(f, "  BROKEN {count} times: {law}")?;
+        }
+        for scene in &self.scenes {
+            write!(f, "{scene}")?;
+        }
+        if let Some(kept) = &self.kept {
+            writeln!(f, "  the history is in {}", kept.display())?;
+        }
+        if self.is_well() {
+            return writeln!(f, "  nothing is wrong");
+        }
+        writeln!(f, "  again: cargo xtask storm {store} --ops {} --profile {profile} --seed {seed}", self.ops)
+    }
+}
+
+/// A violation and the few events around it.
+fn scene(history: &History, violation: &Violation) -> String {
+    let near = |from: Nanos, to: Nanos| from <= violation.at + AROUND && to + AROUND >= violation.at;
+    let mut events: Vec<(Nanos, String)> = Vec::new();
+    for call in history.calls.iter().filter(|call| call.name == violation.name && call.grant.is_some()) {
+        let to = call.belief().map_or(call.asked, |(_, to)| to);
+        if near(call.told().unwrap_or(call.asked), to) {
+            events.extend(events_of(call));
+        }
+    }
+    let here = |fault: &&Fault| fault.name.is_none_or(|name| name == violation.name) && near(fault.from, fault.to);
+    for fault in history.faults.iter().filter(here) {
+        let of = fault.client.map_or(String::new(), |client| format!(" of client {client}"));
+        events.push((fault.from, format!("fault {}{of} begins", fault.kind.word())));
+        events.push((fault.to, format!("fault {}{of} is over", fault.kind.word())));
+    }
+    events.sort();
+    let from = events.partition_point(|(at, _)| *at < violation.at).saturating_sub(LINES / 2);
+    let mut text = format!("  {}: {}: {}\n", violation.law, plan::name(violation.name), violation.what);
+    for (at, event) in events.iter().skip(from).take(LINES) {
+        let micros = (i128::from(*at) - i128::from(violation.at)) / 1_000;
+        text += &format!("    {micros:>+10} µs  {event}\n");
+    }
+    text
+}
+
+fn events_of(call: &Call) -> Vec<(Nanos, String)> {
+    let mut events = vec![(call.asked, format!("{call} asks"))];
+    if let Some(grant) = &call.grant {
+        events.push((grant.at, format!("{call} is told, until {} ms later", (grant.until - grant.at) / 1_000_000)));
+        if let Some((at, held)) = grant.ended {
+            events.push((at, format!("{call} {}", if held { "gives it back" } else { "has lost it" })));
+        }
+    }
+    if let Some((at, outcome)) = call.answer {
+        events.push((at, format!("{call} is answered: {}", outcome.word())));
+    }
+    if let Some(killed) = call.killed.filter(|_| call.answer.is_none()) {
+        events.push((killed, format!("{call} is killed")));
+    }
+    events
+}

@@ -1,0 +1,114 @@
+//! A worker process: clients with tasks that make calls until they are told to stop.
+
+mod desk;
+mod memory;
+mod section;
+mod traffic;
+
+use std::{
+    io::{self, BufRead, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use bandog::{Client, ConnectOptions, Result};
+use tokio::runtime::{Builder, Runtime};
+
+use self::{desk::Desk, memory::Shared, traffic::Traffic};
+use crate::args::WorkerArgs;
+
+/// What a worker says when it has done, behind which its last count stands.
+pub(crate) const ENDED: &str = "ended";
+/// What it says now and then before its count.
+pub(crate) const DONE: &str = "done";
+/// How often it does.
+const PROGRESS: Duration = Duration::from_millis(500);
+
+/// Plays a worker until standard input says `stop`.
+pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
+    let runtime = runtime(args.first);
+    let (ops, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let _inside = runtime.enter();
+    let shared = Shared::new(args.clients);
+    let clients = (0..args.clients).map(|number| client(args, &shared, number)).collect::<Result<Vec<_>>>()?;
+    let store = (args.url == "memory:").then(|| shared.store());
+    listen(Arc::clone(&stop), shared);
+    tell(Arc::clone(&ops));
+    runtime.block_on(async {
+        work(args, &clients, &ops, &stop).await;
+        if let Some(store) = store {
+            memory::left(store).await?.iter().for_each(|left| say(&format!("left {left}")));
+        }
+        Result::Ok(())
+    })?;
+    say(&format!("{ENDED} {}", ops.load(Relaxed)));
+    Ok(())
+}
+
+async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop: &Arc<AtomicBool>) {
+    let mut tasks = Vec::new();
+    for (client, number) in clients.iter().zip(args.first..) {
+        let desk = Arc::new(Desk::open(client.clone(), number, args));
+        for task in 0..args.tasks {
+            let traffic = Traffic::new(Arc::clone(&desk), task, args, Arc::clone(ops), Arc::clone(stop));
+            tasks.push(tokio::spawn(traffic.run()));
+        }
+    }
+    for task in tasks {
+        task.await.expect("a task does not panic");
+    }
+    for client in clients {
+        client.idle().await;
+        // A client that has ended is closed too.
+        let _ = client.close().await;
+    }
+}
+
+/// Every second process has two threads for its tasks, so that both ways of running are tried.
+fn runtime(number: u32) -> Runtime {
+    let mut builder =
+        if number.is_multiple_of(2) { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+fn client(args: &WorkerArgs, shared: &Shared, number: u32) -> Result<Client> {
+    let on_current = (args.first + number) % 4 == 3;
+    if args.url == "memory:" {
+        let options = Client::options().watchdog(args.ttl());
+        let options = if on_current { options.on_current_runtime() } else { options };
+        return options.over(shared.backend(number));
+    }
+    let options = ConnectOptions::parse(&args.url)?.watchdog(args.ttl()).timeout(args.timeout());
+    if on_current { options.on_current_runtime().connect_lazy() } else { options.connect_lazy() }
+}
+
+/// Takes orders on a thread of its own. It ends with the process.
+fn listen(stop: Arc<AtomicBool>, shared: Shared) {
+    thread::spawn(move || {
+        for order in io::stdin().lock().lines().map_while(std::result::Result::ok) {
+            match order.split_whitespace().collect::<Vec<_>>()[..] {
+                ["stop"] => stop.store(true, Relaxed),
+                ref order => shared.obey(order),
+            }
+        }
+    });
+}
+
+/// Tells of the progress. It ends with the process.
+fn tell(ops: Arc<AtomicU64>) {
+    thread::spawn(move || {
+        loop {
+            thread::sleep(PROGRESS);
+            say(&format!("{DONE} {}", ops.load(Relaxed)));
+        }
+    });
+}
+
+fn say(line: &str) {
+    // Whoever started it may have gone, and then so will it.
+    let _ = writeln!(io::stdout().lock(), "{line}");
+}

@@ -1,0 +1,185 @@
+//! One task: a random call, what follows from it, and the next.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog::{Error, ErrorKind, Guard, Mutex, Owner, Result};
+use tokio::time;
+
+use super::{desk::Desk, section::Section};
+use crate::{
+    args::WorkerArgs,
+    history::{CallId, Event, Nanos, Outcome, Verb, nanos},
+    plan::{self, HOT},
+};
+
+/// A task that calls.
+pub(super) struct Traffic {
+    desk: Arc<Desk>,
+    task: u32,
+    random: fastrand::Rng,
+    ops: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    names: usize,
+    ttl: Duration,
+    timeout: Duration,
+    evicts: bool,
+}
+
+/// What is asked for.
+struct Wish {
+    name: usize,
+    mutex: Mutex,
+    owner: Option<Owner>,
+    ttl: Duration,
+    watched: bool,
+}
+
+impl Traffic {
+    pub(super) fn new(
+        desk: Arc<Desk>,
+        task: u32,
+        args: &WorkerArgs,
+        ops: Arc<AtomicU64>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let random = fastrand::Rng::with_seed(args.seed ^ (u64::from(task) << 32));
+        let (names, ttl, timeout, evicts) = (args.names, args.ttl(), args.timeout(), args.evicts);
+        Self { desk, task, random, ops, stop, names, ttl, timeout, evicts }
+    }
+
+    pub(super) async fn run(mut self) {
+        while !self.stop.load(Relaxed) {
+            let outcome = self.call().await;
+            self.ops.fetch_add(1, Relaxed);
+            match outcome {
+                // Nobody calls a busy lock in a tight loop, nor a store that is down.
+                Outcome::Busy => time::sleep(Duration::from_millis(self.random.u64(0..3))).await,
+                Outcome::Unavailable | Outcome::Closed => time::sleep(Duration::from_millis(5)).await,
+                Outcome::Cancelled | Outcome::Lost | Outcome::Released | Outcome::Refused => {
+                    tokio::task::yield_now().await;
+                }
+            }
+            if self.evicts && self.random.u32(..4_000) == 0 {
+                self.evict().await;
+            }
+        }
+    }
+
+    async fn call(&mut self) -> Outcome {
+        let wish = self.wish();
+        match self.random.u8(..100) {
+            0..40 => {
+                let call = self.ask(&wish, Verb::Lock, Duration::MAX);
+                let guard = wish.mutex.lock().await.map(Some);
+                self.answered(call, &wish, guard).await
+            }
+            40..62 => {
+                let call = self.ask(&wish, Verb::TryLock, self.timeout);
+                let guard = wish.mutex.try_lock().await;
+                self.answered(call, &wish, guard).await
+            }
+            62..88 => {
+                let wait = Duration::from_millis(self.random.u64(1..250));
+                let call = self.ask(&wish, Verb::TryLockFor, wait);
+                let guard = wish.mutex.try_lock_for(wait).await;
+                self.answered(call, &wish, guard).await
+            }
+            _ => self.cancel(&wish).await,
+        }
+    }
+
+    /// Asks, and may go before the answer comes: after some turns of the runtime, or after some time.
+    async fn cancel(&mut self, wish: &Wish) -> Outcome {
+        let call = self.ask(wish, Verb::Dropped, Duration::MAX);
+        let (turns, pause) = (self.random.u32(..8), Duration::from_millis(self.random.u64(..4)));
+        let patience = async {
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            if turns.is_multiple_of(2) {
+                time::sleep(pause).await;
+            }
+        };
+        let guard = tokio::select! { biased;
+            guard = wish.mutex.lock() => guard.map(Some),
+            () = patience => {
+                self.note_answer(call, Outcome::Cancelled);
+                return Outcome::Cancelled;
+            }
+        };
+        self.answered(call, wish, guard).await
+    }
+
+    async fn answered(&mut self, call: CallId, wish: &Wish, answer: Result<Option<Guard>>) -> Outcome {
+        match answer {
+            Ok(Some(guard)) => {
+                let section =
+                    Section { desk: &self.desk, random: &mut self.random, call, name: wish.name, ttl: wish.ttl };
+                section.run(guard, &wish.mutex, wish.owner.is_some()).await
+            }
+            Ok(None) => {
+                self.note_answer(call, Outcome::Busy);
+                Outcome::Busy
+            }
+            Err(error) => {
+                let outcome = outcome(&error);
+                self.note_answer(call, outcome);
+                outcome
+            }
+        }
+    }
+
+    fn wish(&mut self) -> Wish {
+        let among = if self.random.bool() { HOT.min(self.names) } else { self.names };
+        let name = self.random.usize(..among);
+        let mutex = self.desk.client.mutex(plan::name(name));
+        let watched = self.random.u8(..10) < 8;
+        let lease = Duration::from_millis(self.random.u64(100..600));
+        let (mutex, ttl) = if watched { (mutex, self.ttl) } else { (mutex.lease(lease), lease) };
+        let owner = (self.random.u8(..20) == 0).then(|| self.desk.client.owner());
+        let mutex = if let Some(owner) = &owner { mutex.by(owner) } else { mutex };
+        Wish { name, mutex, owner, ttl, watched }
+    }
+
+    fn ask(&self, wish: &Wish, verb: Verb, limit: Duration) -> CallId {
+        let call = self.desk.next_call();
+        let (at, task, limit) =
+            (self.desk.now(), self.task, if limit == Duration::MAX { Nanos::MAX } else { nanos(limit) });
+        let Wish { name, ttl, watched, .. } = *wish;
+        self.desk.note(&Event::Asked { call, at, task, name, verb, limit, ttl: nanos(ttl), watched });
+        call
+    }
+
+    fn note_answer(&self, call: CallId, outcome: Outcome) {
+        self.desk.note(&Event::Answered { call, at: self.desk.now(), outcome });
+    }
+
+    /// Written down before it is tried, as if it took long, in case nobody lives to write down that it was done.
+    async fn evict(&mut self) {
+        let name = self.random.usize(..self.names);
+        let from = self.desk.now();
+        self.desk.note(&Event::Evicted { from, to: from + nanos(self.timeout * 3), name });
+        if self.desk.client.evict(plan::name(name)).await.is_ok() {
+            self.desk.note(&Event::Evicted { from, to: self.desk.now(), name });
+        }
+    }
+}
+
+/// An error in the words of the history.
+pub(super) fn outcome(error: &Error) -> Outcome {
+    match error.kind() {
+        ErrorKind::Unavailable => Outcome::Unavailable,
+        ErrorKind::Lost => Outcome::Lost,
+        ErrorKind::Closed => Outcome::Closed,
+        _ => {
+            eprintln!("storm: {error}");
+            Outcome::Refused
+        }
+    }
+}

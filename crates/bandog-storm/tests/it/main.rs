@@ -1,0 +1,44 @@
+//! A short storm with a fixed seed on the stores that need no server, and how it is asked for.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::process::{Command, Output};
+
+fn storm(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bandog-storm")).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn is_well(store: &str) {
+    let output = storm(&[store, "--ops", "10000", "--seed", "1"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("nothing is wrong") && text.contains("seed 1"), "{text}");
+}
+
+#[test]
+fn memory_stands_a_storm() {
+    is_well("memory");
+}
+
+#[test]
+fn sqlite_stands_a_storm() {
+    is_well("sqlite");
+}
+
+#[test]
+fn help_teaches() {
+    let output = storm(&["--help"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for word in ["cargo xtask storm", "--ops", "--seed", "--profile", "--keep", "--json", "Examples", "docs/PROOF.md"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains("worker "), "{text}");
+}
+
+#[test]
+fn what_is_unknown_is_told() {
+    let output = storm(&["postgres"]);
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("postgres") && text.contains("memory") && text.contains("redis"), "{text}");
+}

@@ -1,0 +1,21 @@
+//! Random traffic under faults.
+
+use crate::fault::Fault;
+use crate::step;
+use crate::tools::{self, REDIS};
+
+/// A release build, since a million calls are made.
+pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
+    if needs_redis(args) {
+        tools::ensure(&[REDIS])?;
+    }
+    let run = ["run", "--quiet", "--release", "--locked", "--package", "bandog-storm", "--"];
+    step::run("the storm", step::cargo(&run).args(args))
+}
+
+/// Whether Redis is named, or no store at all.
+fn needs_redis(args: &[String]) -> bool {
+    let asks_for_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
+    let others = args.iter().any(|arg| arg == "memory" || arg == "sqlite");
+    !asks_for_help && (!others || args.iter().any(|arg| arg == "redis"))
+}
