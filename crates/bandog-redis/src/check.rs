@@ -9,7 +9,13 @@ use bandog_core::{Finding, Result};
 use redis::{Pipeline, ServerError, Value};
 
 use self::settings::Settings;
-use crate::{leases::Redis, refusal, reply::list, reply::text, script};
+use crate::{
+    leases::Redis,
+    options::Place,
+    refusal,
+    reply::{list, text},
+    script,
+};
 
 /// A clock that is off by more than this is told.
 const OFF: Duration = Duration::from_secs(1);
@@ -74,14 +80,19 @@ impl Redis {
         })
     }
 
+    /// How private the connection is; nothing where it does not leave this machine.
     fn tls(&self) -> Option<Finding> {
-        (!self.options.is_local()).then(|| {
-            Finding::advice(
+        match &self.options.place {
+            Place::Tls { .. } => {
+                Some(Finding::fine("tls", "the connection is encrypted, and the server's certificate was checked"))
+            }
+            Place::Tcp { .. } if !self.options.is_local() => Some(Finding::advice(
                 "tls",
                 "password and names of locks cross the network in the clear",
                 "where the network is not your own, let the server listen with TLS and write rediss://",
-            )
-        })
+            )),
+            Place::Tcp { .. } | Place::Unix { .. } => None,
+        }
     }
 }
 

@@ -1,13 +1,16 @@
 //! One connection: the socket, its settings, and the handshake.
 
+mod seen;
+mod stream;
+mod tls;
+
 use std::{
-    io::{self, IoSlice},
+    io,
     pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
@@ -16,13 +19,16 @@ use redis::{
     AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, ServerError, aio::AsyncPushSender,
     aio::MultiplexedConnection, io::tcp::socket2,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-    time::timeout,
-};
+use tokio::{net::TcpStream, time::timeout};
 
-use crate::{options::RedisOptions, refusal};
+use self::{
+    seen::Seen,
+    stream::{Socket, Stream},
+};
+use crate::{
+    options::{Place, RedisOptions},
+    refusal,
+};
 
 /// However patient a request is, a dial that takes longer has failed.
 const LONGEST_DIAL: Duration = Duration::from_secs(5);
@@ -46,33 +52,64 @@ impl Reset {
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Connects and logs in; `pushes` gets what the server sends unasked.
 ///
 /// # Errors
-/// `Unavailable` when nothing answers in time, `Denied` for a refused user, password or database.
+/// `Unavailable` when nothing answers in time, `Denied` for a refused user, password, database or certificate,
+/// `Unsupported` for what is no Redis or speaks TLS otherwise than we were told, `Misused` for files that cannot be
+/// used.
 pub(crate) async fn dial(options: &RedisOptions, pushes: Option<Arc<dyn AsyncPushSender>>) -> Result<Dialled> {
-    let limit = options.timeout.min(LONGEST_DIAL);
-    match timeout(limit, connect(options, pushes)).await {
+    // Shorter than a request, so that the one that waits for it is told why it failed.
+    let limit = (options.timeout * 9 / 10).min(LONGEST_DIAL);
+    let seen = Seen::default();
+    match timeout(limit, connect(options, pushes, &seen)).await {
         Ok(dialled) => dialled,
-        Err(_) => Err(Error::unavailable(format!("no connection to {} within {limit:?}", options.store()))),
+        Err(_) => Err(seen.stranger(options).unwrap_or_else(|| {
+            Error::unavailable(format!("no connection to {} within {limit:?}{}", options.store(), seen.hint(options)))
+        })),
     }
 }
 
-async fn connect(options: &RedisOptions, pushes: Option<Arc<dyn AsyncPushSender>>) -> Result<Dialled> {
-    let unreachable = |error| Error::unavailable(format!("cannot reach {}", options.store())).caused_by(error);
-    let stream = TcpStream::connect((options.host.as_str(), options.port)).await.map_err(unreachable)?;
-    settle(&stream, options.timeout).map_err(unreachable)?;
+async fn connect(options: &RedisOptions, pushes: Option<Arc<dyn AsyncPushSender>>, seen: &Seen) -> Result<Dialled> {
+    let socket = reach(options, seen).await?;
     let reset = Reset::default();
-    let stream = Stream { stream, reset: reset.clone() };
+    let stream = Stream::new(socket, reset.clone(), seen.clone());
     let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(options.timeout));
     if let Some(pushes) = pushes {
         config = config.set_push_sender(pushes);
     }
     let connected = MultiplexedConnection::new_with_config(&login(options), stream, config).await;
-    let (mux, driver) = connected.map_err(|error| turned_away(options, error))?;
+    seen.enough();
+    let (mux, driver) = connected.map_err(|error| turned_away(options, seen, error))?;
     Ok(Dialled { mux, driver: Box::pin(driver), reset })
+}
+
+async fn reach(options: &RedisOptions, seen: &Seen) -> Result<Socket> {
+    let unreachable = |error| Error::unavailable(format!("cannot reach {}", options.store())).caused_by(error);
+    let tcp = async |host: &str, port: u16| {
+        let stream = TcpStream::connect((host, port)).await?;
+        settle(&stream, options.timeout)?;
+        seen.open();
+        Ok(stream)
+    };
+    match &options.place {
+        Place::Tcp { host, port } => tcp(host, *port).await.map(Socket::Tcp).map_err(unreachable),
+        Place::Tls { host, port, files } => {
+            let stream = tcp(host, *port).await.map_err(unreachable)?;
+            let stream = tls::shake_hands(&options.store(), host, files, stream).await?;
+            Ok(Socket::Tls(Box::new(stream)))
+        }
+        #[cfg(unix)]
+        Place::Unix { path } => tokio::net::UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable),
+        #[cfg(not(unix))]
+        Place::Unix { .. } => Err(Error::new(ErrorKind::Unsupported, "this system has no Unix sockets")),
+    }
 }
 
 /// Without no-delay each request over a real network would wait for the answer to the one before it.
@@ -103,8 +140,11 @@ fn login(options: &RedisOptions) -> RedisConnectionInfo {
 }
 
 /// Why the handshake failed.
-fn turned_away(options: &RedisOptions, error: RedisError) -> Error {
+fn turned_away(options: &RedisOptions, seen: &Seen, error: RedisError) -> Error {
     let store = options.store();
+    if let Some(error) = seen.fault(&store).or_else(|| seen.stranger(options)) {
+        return error;
+    }
     match error.kind() {
         redis::ErrorKind::RESP3NotSupported => {
             Error::new(ErrorKind::Unsupported, format!("{store} is older than Redis 6")).caused_by(error)
@@ -113,7 +153,10 @@ fn turned_away(options: &RedisOptions, error: RedisError) -> Error {
             Error::new(ErrorKind::Denied, format!("{store} refuses this user or password")).caused_by(error)
         }
         redis::ErrorKind::Server(_) | redis::ErrorKind::Extension => refused_login(&store, error),
-        _ => Error::unavailable(format!("{store} closed the connection at once")).caused_by(error),
+        _ => {
+            let hint = seen.hint(options);
+            Error::unavailable(format!("{store} closed the connection at once{hint}")).caused_by(error)
+        }
     }
 }
 
@@ -125,53 +168,6 @@ fn refused_login(store: &str, error: RedisError) -> Error {
     match ServerError::try_from(error) {
         Ok(error) => refusal::turned_away(store, &error),
         Err(error) => Error::unavailable(format!("{store} turns us away")).caused_by(error),
-    }
-}
-
-/// A TCP stream that can be made to end with a reset.
-struct Stream {
-    stream: TcpStream,
-    reset: Reset,
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        if self.reset.0.load(Ordering::Relaxed) {
-            // A failure means that the connection is gone already.
-            let _ = socket2::SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
-        }
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 

@@ -21,7 +21,7 @@ mod wire;
 
 pub use eventually::{Fact, eventually, eventually_async};
 pub use process::{Process, is_alive};
-pub use redis::RedisServer;
+pub use redis::{RedisServer, TlsFiles};
 pub use resp::{RawRedis, Reply};
 pub use rustix::process::Signal;
 pub use wire::Wire;

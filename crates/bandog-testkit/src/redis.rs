@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddrV4;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,9 +34,22 @@ const READY_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct RedisServer {
     port: Port,
+    tls: Option<Port>,
+    _bus: Option<Port>,
     dir: TempDir,
     args: Vec<String>,
     child: Mutex<Option<Child>>,
+}
+
+/// Files in PEM with which a server speaks TLS.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The authority that signed the certificates of clients.
+    pub ca: PathBuf,
+    /// The server's certificate.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
 }
 
 impl RedisServer {
@@ -50,10 +64,41 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn start_with(args: &[&str]) -> Self {
+        Self::start_on(None, None, args.iter().map(ToString::to_string).collect())
+    }
+
+    /// Starts a server that listens with TLS on a second port and asks nobody for a certificate, unless the arguments
+    /// say `--tls-auth-clients yes`.
+    #[must_use]
+    #[track_caller]
+    pub fn start_tls(files: &TlsFiles, args: &[&str]) -> Self {
+        let tls = Port::reserve();
+        let mut all = ["--tls-auth-clients", "no", "--tls-port"].map(String::from).to_vec();
+        all.push(tls.number().to_string());
+        for (name, path) in [("ca-cert", &files.ca), ("cert", &files.cert), ("key", &files.key)] {
+            all.extend([format!("--tls-{name}-file"), path.display().to_string()]);
+        }
+        all.extend(args.iter().map(ToString::to_string));
+        Self::start_on(Some(tls), None, all)
+    }
+
+    /// Starts a server that is one node of a cluster and has no slots.
+    #[must_use]
+    #[track_caller]
+    pub fn start_node() -> Self {
+        let bus = Port::reserve();
+        let args = ["--cluster-enabled", "yes", "--cluster-port", &bus.number().to_string()].map(String::from);
+        Self::start_on(None, Some(bus), args.to_vec())
+    }
+
+    #[track_caller]
+    fn start_on(tls: Option<Port>, bus: Option<Port>, args: Vec<String>) -> Self {
         let server = Self {
             port: Port::reserve(),
+            tls,
+            _bus: bus,
             dir: tempfile::Builder::new().prefix("bandog-redis-").tempdir().expect("a directory for redis-server"),
-            args: args.iter().map(ToString::to_string).collect(),
+            args,
             child: Mutex::new(None),
         };
         server.launch();
@@ -76,6 +121,19 @@ impl RedisServer {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.addr())
+    }
+
+    /// Where it listens with TLS.
+    #[must_use]
+    #[track_caller]
+    pub fn tls_addr(&self) -> SocketAddrV4 {
+        self.tls.as_ref().expect("the server was started with TLS").addr()
+    }
+
+    /// The Unix socket on which it listens too.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("redis.sock")
     }
 
     /// The server's pid.
@@ -207,6 +265,8 @@ impl RedisServer {
             .args(["--protected-mode", "no", "--enable-debug-command", "local"])
             .arg("--dir")
             .arg(self.dir.path())
+            .arg("--unixsocket")
+            .arg(self.socket())
             .args(&self.args)
             .stdin(Stdio::null())
             .stderr(log.try_clone()?)
@@ -238,7 +298,7 @@ impl RedisServer {
         self.args.get(at + 1).map(String::as_str)
     }
 
-    fn log_path(&self) -> std::path::PathBuf {
+    fn log_path(&self) -> PathBuf {
         self.dir.path().join("redis.log")
     }
 

@@ -17,6 +17,9 @@ use crate::url::{Parts, Scheme, check_timeout, redact};
 /// A client for the store that the URL names, once it has answered.
 ///
 /// - `redis://user:password@host:6379/0`: one Redis server; keys are Redisson's.
+/// - `rediss://user:password@host:6379/0`: the same over TLS, with the authorities that the system trusts.
+///   `?ca=PATH` trusts those in a file instead, `?cert=PATH&key=PATH` shows the server a certificate. All are PEM.
+/// - `redis+unix://user:password@/run/redis.sock?db=0`: the same over a socket of this machine.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `memory:`: a store of its own in this process; `memory:NAME` is shared within the process.
 ///
@@ -32,8 +35,9 @@ use crate::url::{Parts, Scheme, check_timeout, redact};
 /// ```
 ///
 /// # Errors
-/// `Misused` for a URL that is wrong, `Unsupported` for a backend that is not compiled in, `Denied` for a refused
-/// user or password, `Unavailable` when nothing answers within 5 s.
+/// `Misused` for a URL that is wrong or a file of it that cannot be used, `Unsupported` for a backend that is not
+/// compiled in and for a server that is none, `Denied` for a refused user, password or certificate, `Unavailable` when
+/// nothing answers within 5 s.
 ///
 /// # Cancel safety
 /// Dropping the future ends the client that it was making.
@@ -177,7 +181,7 @@ impl ConnectOptions {
     pub fn connect_lazy(self) -> Result<Client> {
         let timeout = self.parts.timeout.map(check_timeout).transpose()?;
         match self.parts.scheme {
-            Scheme::Redis => redis(self.client, &self.parts.place, timeout),
+            Scheme::Redis => redis(self.client, &self.parts.rest, timeout),
             Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout, self.must_exist),
             Scheme::Memory => self.client.over(memory(&self.parts.place)),
         }
@@ -201,8 +205,8 @@ fn memory(name: &str) -> Memory {
 }
 
 #[cfg(feature = "redis")]
-fn redis(client: ClientOptions, place: &str, timeout: Option<Duration>) -> Result<Client> {
-    let mut options = bandog_redis::RedisOptions::from_url(&format!("redis:{place}"))?;
+fn redis(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_redis::RedisOptions::from_url(url)?;
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
     }

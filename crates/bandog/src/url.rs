@@ -7,7 +7,7 @@ use bandog_core::{Error, MAX_TTL, Result, check_ttl};
 /// Which backend a URL names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// `redis://user:password@host:port/db`
+    /// `redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket
     Redis,
     /// `sqlite:PATH`
     Sqlite,
@@ -24,49 +24,80 @@ pub(crate) struct Parts {
     pub(crate) watchdog: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) prefix: String,
+    /// What the backend itself reads: its scheme, its place and the options that only it knows.
+    pub(crate) rest: String,
 }
 
 impl Parts {
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let shown = redact(url);
-        let Some((scheme, rest)) = url.split_once(':') else {
+        let Some((word, rest)) = url.split_once(':') else {
             return Err(Error::misused(format!("{shown:?} is no URL: write redis://HOST, sqlite:PATH or memory:")));
         };
-        let scheme = match scheme {
-            "redis" => Scheme::Redis,
+        let scheme = match word {
+            "redis" | "rediss" | "redis+unix" => Scheme::Redis,
             "sqlite" => Scheme::Sqlite,
             "memory" => Scheme::Memory,
             _ => {
                 return Err(Error::misused(format!(
-                    "the URL {shown:?} has the unknown scheme {scheme:?}; redis, sqlite and memory are known"
+                    "the URL {shown:?} has the unknown scheme {word:?}; redis, rediss, redis+unix, sqlite and memory are known"
                 )));
             }
         };
-        if scheme == Scheme::Redis {
-            check_login(rest, &shown)?;
+        match word {
+            "redis+unix" => check_socket(rest, &shown)?,
+            "redis" | "rediss" => check_login(rest, &shown)?,
+            _ => {}
         }
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut parts = Self { scheme, place: place.to_owned(), watchdog: None, timeout: None, prefix: String::new() };
+        let mut parts = Self {
+            scheme,
+            place: place.to_owned(),
+            watchdog: None,
+            timeout: None,
+            prefix: String::new(),
+            rest: format!("{word}:{place}"),
+        };
+        let own = own_options(word);
         for option in query.split('&').filter(|option| !option.is_empty()) {
-            parts.option(option, &shown)?;
+            if own.contains(&name_of(option)) {
+                let sign = if parts.rest.contains('?') { '&' } else { '?' };
+                parts.rest.extend([sign.to_string().as_str(), option]);
+            } else {
+                parts.option(option, own, &shown)?;
+            }
         }
         Ok(parts)
     }
 
-    fn option(&mut self, option: &str, shown: &str) -> Result<()> {
+    fn option(&mut self, option: &str, own: &[&str], shown: &str) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match name {
             "watchdog" => self.watchdog = Some(check_ttl("the URL's watchdog", duration(name, value)?)?),
             "timeout" => self.timeout = Some(check_timeout(duration(name, value)?)?),
             "prefix" => self.prefix = decoded(value, shown)?,
             _ => {
+                let own: String = own.iter().map(|own| format!("{own}, ")).collect();
                 return Err(Error::misused(format!(
-                    "the URL {shown:?} has the unknown option {name:?}; watchdog, timeout and prefix are known"
+                    "the URL {shown:?} has the unknown option {name:?}; {own}watchdog, timeout and prefix are known"
                 )));
             }
         }
         Ok(())
     }
+}
+
+/// The options that only the backend of this scheme knows.
+fn own_options(scheme: &str) -> &'static [&'static str] {
+    match scheme {
+        "rediss" => &["ca", "cert", "key"],
+        "redis+unix" => &["db"],
+        _ => &[],
+    }
+}
+
+fn name_of(option: &str) -> &str {
+    option.split_once('=').map_or(option, |(name, _)| name)
 }
 
 /// A login that is not encoded would be cut in the middle, and its pieces told as something else.
@@ -80,6 +111,19 @@ fn check_login(rest: &str, shown: &str) -> Result<()> {
     let Some(found) = login.chars().find(|c| matches!(c, '/' | '?' | '#')) else { return Ok(()) };
     Err(Error::misused(format!(
         "the URL {shown:?} has a {found:?} before its '@': in a user or password, write %2F for /, %3F for ? and %23 for #"
+    )))
+}
+
+/// The path may have any character, so the login must end before it.
+fn check_socket(rest: &str, shown: &str) -> Result<()> {
+    let ends_well = |(login, path): (&str, &str)| path.starts_with('/') && !login.contains(['/', '?', '#']);
+    let rest = rest.strip_prefix("//").unwrap_or_default();
+    if rest.starts_with('/') || rest.split_once('@').is_some_and(ends_well) {
+        return Ok(());
+    }
+    Err(Error::misused(format!(
+        "the URL {shown:?} does not lead to a socket: write redis+unix://[user:password@]/PATH, and in a user or password \
+         %40 for @, %2F for /, %3F for ? and %23 for #"
     )))
 }
 
@@ -159,8 +203,8 @@ fn without_odd_parts(url: &str) -> String {
 fn without_odd_options(place: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
     let shown = query.split('&').map(|option| match option.split_once('=') {
-        Some((name, _)) if !matches!(name, "watchdog" | "timeout" | "prefix") => format!("{name}=***"),
-        Some(_) | None => option.to_owned(),
+        Some(("watchdog" | "timeout" | "prefix" | "ca" | "cert" | "key" | "db", _)) | None => option.to_owned(),
+        Some((name, _)) => format!("{name}=***"),
     });
     format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))
 }

@@ -13,7 +13,9 @@ fn what_is_left_out_has_a_default() {
     }
     assert_eq!(read("redis://cache:7000/12").store(), "redis://cache:7000/12");
     assert_eq!(read("redis://[::1]:7000").store(), "redis://[::1]:7000/0");
-    assert_eq!(read("redis://[::1]:7000").host, "::1");
+    assert_eq!(read("redis://[::1]:7000").place, Place::Tcp { host: "::1".into(), port: 7000 });
+    assert_eq!(read("rediss://cache").store(), "rediss://cache:6379/0");
+    assert_eq!(read("redis+unix:///run/redis.sock").store(), "redis+unix:///run/redis.sock?db=0");
     assert_eq!(read("redis://x").timeout, Duration::from_secs(3));
 }
 
@@ -28,15 +30,59 @@ fn user_and_password_are_decoded() {
 }
 
 #[test]
+fn the_files_of_tls_and_the_path_of_a_socket_are_decoded() {
+    let files = |ca: Option<&str>, identity: Option<(&str, &str)>| Place::Tls {
+        host: "h".into(),
+        port: 6380,
+        files: Files { ca: ca.map(Into::into), identity: identity.map(|(cert, key)| (cert.into(), key.into())) },
+    };
+    let options = read("rediss://u:p@h:6380/2?ca=/etc/my%20ca.pem&key=k&cert=c");
+    assert_eq!(options.place, files(Some("/etc/my ca.pem"), Some(("c", "k"))));
+    assert_eq!((options.db, options.user.as_deref(), options.password.as_deref()), (2, Some("u"), Some("p")));
+    assert_eq!(read("rediss://h:6380").place, files(None, None));
+    let options = read("redis+unix://u:p%40@/run/my%20redis@1.sock?db=3");
+    assert_eq!(options.place, Place::Unix { path: "/run/my redis@1.sock".into() });
+    assert_eq!((options.db, options.user.as_deref(), options.password.as_deref()), (3, Some("u"), Some("p@")));
+    assert_eq!(read("redis+unix://:p@/s").password.as_deref(), Some("p"));
+}
+
+#[test]
+fn what_stays_on_this_machine_is_known() {
+    for (url, local) in [
+        ("redis://localhost", true),
+        ("redis://127.0.0.2", true),
+        ("redis://[::1]", true),
+        ("redis+unix:///s", true),
+        ("redis://cache", false),
+        ("redis://10.0.0.1", false),
+    ] {
+        assert_eq!(read(url).is_local(), local, "{url}");
+    }
+}
+
+#[test]
 fn what_is_unknown_is_refused_and_named() {
     for (url, named) in [
-        ("rediss://h", "\"rediss\""),
         ("http://h", "\"http\""),
         ("redis://h/x", "\"/x\""),
         ("redis://h/1/2", "\"/1/2\""),
         ("redis://h/+1", "\"/+1\""),
         ("redis://h/65536", "\"/65536\""),
-        ("redis://h?protocol=resp3", "\"protocol=resp3\""),
+        ("redis://h?protocol=resp3", "\"protocol\""),
+        ("redis://h?ca=x", "\"ca\""),
+        ("rediss://h?db=1", "\"db\""),
+        ("rediss://h?insecure=1", "\"insecure\""),
+        ("rediss://h?ca=", "ca= is empty"),
+        ("rediss://h?ca=a&ca=b", "ca= twice"),
+        ("rediss://h?cert=a", "key=PATH"),
+        ("rediss://h?key=a", "cert=PATH"),
+        ("redis+unix:///s?db=x", "\"x\""),
+        ("redis+unix:///s?ca=x", "\"ca\""),
+        ("redis+unix://", "path"),
+        ("redis+unix:///", "no socket"),
+        ("redis+unix:/s", "path"),
+        ("redis+unix://host/s", "no host"),
+        ("redis+unix://u:p@host/s", "no host"),
         ("redis://h#here", "\"here\""),
         ("redis://h:99999", "99999"),
         ("localhost:6379", "\"localhost\""),
@@ -56,7 +102,11 @@ fn no_message_has_a_password() {
         "redis://user:se@cret@h:x",
         "redis://user:secret%ZZ@h",
         "redis://user:secret%FF@h",
-        "rediss://user:secret@h",
+        "rediss://user:secret@h?x",
+        "rediss://user:secret@h?cert=a",
+        "redis+unix://user:secret@host/s",
+        "redis+unix://user:secret/s",
+        "redis+unix://user:secret@/s?x=y",
         "redis:user:secret@h",
         "redis://user:secret%h:7412",
         "redis://user:1?secret@h",

@@ -74,7 +74,7 @@ async fn replicas_are_told_and_being_one_is_a_danger() {
 
 #[tokio::test]
 async fn a_node_of_a_cluster_is_a_danger() {
-    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]);
+    let server = RedisServer::start_node();
     assert_eq!(found(&server, "cluster").await.level, Level::Danger);
 }
 

@@ -13,4 +13,7 @@ mod layout;
 mod look;
 mod registry;
 mod rights;
+mod sockets;
 mod source;
+mod strangers;
+mod tls;

@@ -24,6 +24,23 @@ fn an_unknown_option_is_told_with_the_known_ones() {
 }
 
 #[test]
+fn options_of_one_scheme_are_unknown_to_the_others() {
+    refused("redis://db?ca=/x.pem", &["\"ca\"", "watchdog"]);
+    refused("rediss://db?db=1", &["\"db\"", "ca, cert, key, watchdog"]);
+    refused("redis+unix:///run/redis.sock?ca=/x.pem", &["\"ca\"", "db, watchdog"]);
+    refused("rediss://db?cert=/x.pem&timeout=1s", &["cert=PATH&key=PATH"]);
+    refused("redis+unix:run/redis.sock", &["socket", "/PATH"]);
+    refused("redis+unix://host/run/redis.sock", &["socket", "/PATH"]);
+}
+
+#[test]
+fn what_only_the_backend_knows_reaches_it() {
+    let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
+    assert_eq!(store("rediss://db?ca=/x.pem&timeout=1s"), "rediss://db:6379/0");
+    assert_eq!(store("redis+unix://u:p@/run/a@b.sock?watchdog=10s&db=3"), "redis+unix:///run/a@b.sock?db=3");
+}
+
+#[test]
 fn durations_out_of_bounds_are_told_with_the_bounds() {
     refused("memory:?watchdog=99ms", &["99ms", "100 ms to 365 days"]);
     refused("memory:?watchdog=0s", &["0ns", "100 ms to 365 days"]);
@@ -65,6 +82,11 @@ fn no_error_and_no_debug_shows_a_password() {
         "redis://app:a?hunter2@db",
         "redis://app:a#hunter2@db",
         "redis:app:hunter2@db",
+        "rediss://app:hunter2@db?cert=x",
+        "redis+unix://app:hunter2/run/redis.sock",
+        "redis+unix://app:1?hunter2@/run/redis.sock",
+        "redis+unix://app:1@hunter2@/run/redis.sock",
+        "redis+unix://app:1/hunter2@/run/redis.sock",
         "app:hunter2@db",
     ] {
         let parsed = ConnectOptions::parse(url);
@@ -83,6 +105,11 @@ fn a_url_is_shown_without_its_password() {
     assert_eq!(redact("redis://[::1]:6379"), "redis://[::1]:6379");
     assert_eq!(redact("redis://u:secret%db:6379/2"), "redis://u:***/2");
     assert_eq!(redact("redis://db?password=secret&timeout=1s"), "redis://db?password=***&timeout=1s");
+    let files = "rediss://u:***@db:6379/2?ca=/etc/ca.pem&cert=c.pem&key=k.pem&timeout=1s";
+    assert_eq!(redact(&files.replace("***", "secret")), files);
+    assert_eq!(redact("redis+unix://u:secret@/run/r.sock?db=1"), "redis+unix://u:***@/run/r.sock?db=1");
+    assert_eq!(redact("redis+unix:///run/a@b.sock?db=1"), "redis+unix:///run/a@b.sock?db=1");
+    assert_eq!(without_secrets("rediss://u:secret@db?ca=/x"), "rediss://u@db?ca=/x");
     assert_eq!(redact("sqlite:/tmp/a@b:c.db"), "sqlite:/tmp/a@b:c.db");
     assert_eq!(redact("sqlite:///tmp/a:b@c.db"), "sqlite:///tmp/a:b@c.db");
     assert_eq!(redact("app:secret@db"), "app:***@db");

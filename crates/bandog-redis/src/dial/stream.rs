@@ -1,0 +1,109 @@
+//! The bytes of a connection, however they travel.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use redis::io::tcp::socket2::SockRef;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::client::TlsStream;
+
+use super::{Reset, seen::Seen};
+
+/// How the bytes travel.
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
+}
+
+/// A socket that can be made to end with a reset, and whose first bytes are looked at.
+pub(super) struct Stream {
+    socket: Socket,
+    reset: Reset,
+    seen: Seen,
+}
+
+impl Stream {
+    pub(super) fn new(socket: Socket, reset: Reset, seen: Seen) -> Self {
+        Self { socket, reset, seen }
+    }
+}
+
+impl Socket {
+    /// The TCP connection below. What was written to a Unix socket is with the server already, so no reset could
+    /// take it back.
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(stream) => Some(stream),
+            Self::Tls(stream) => Some(stream.get_ref().0),
+            #[cfg(unix)]
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let (true, Some(stream)) = (self.reset.is_set(), self.socket.tcp()) {
+            // A failure means that the connection is gone already.
+            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+}
+
+/// Calls the same method of whatever socket there is.
+macro_rules! delegate {
+    ($socket:expr, $stream:ident => $call:expr) => {
+        match $socket {
+            Socket::Tcp($stream) => $call,
+            Socket::Tls($stream) => $call,
+            #[cfg(unix)]
+            Socket::Unix($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = delegate!(&mut self.socket, stream => Pin::new(stream).poll_read(cx, buf));
+        if let Poll::Ready(read) = &read {
+            self.seen.note(read, &buf.filled()[before..]);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        delegate!(&mut self.socket, stream => Pin::new(stream).poll_write(cx, buf))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(&mut self.socket, stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(&mut self.socket, stream => Pin::new(stream).poll_shutdown(cx))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(&mut self.socket, stream => Pin::new(stream).poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        delegate!(&self.socket, stream => stream.is_write_vectored())
+    }
+}

@@ -1,0 +1,217 @@
+//! What stands in a URL.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use bandog_core::{Error, Result};
+use url::{Host, Url};
+
+use super::{Files, Place, RedisOptions};
+
+const TCP: &str = "redis://[user:password@]host[:port][/db]";
+const TLS: &str = "rediss://[user:password@]host[:port][/db][?ca=PATH][&cert=PATH&key=PATH]";
+const UNIX: &str = "redis+unix://[user:password@]/PATH[?db=N]";
+
+/// What the scheme stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Tcp,
+    Tls,
+    Unix,
+}
+
+pub(super) fn read(url: &str) -> Result<RedisOptions> {
+    let scheme = Scheme::of(url)?;
+    let form = scheme.form();
+    let unreadable = || format!("the URL {:?} cannot be read; it takes {form}", without_secrets(url));
+    let parsed = match scheme {
+        Scheme::Tcp | Scheme::Tls => Url::parse(url),
+        Scheme::Unix => Url::parse(&with_a_host(url)?),
+    };
+    let parsed = parsed.map_err(|error| Error::misused(unreadable()).caused_by(error))?;
+    if parsed.cannot_be_a_base() {
+        return Err(Error::misused(format!("the URL {:?} lacks its //; it takes {form}", without_secrets(url))));
+    }
+    if let Some(fragment) = parsed.fragment() {
+        return Err(unknown("fragment", fragment, form));
+    }
+    let mut options = options(scheme, &parsed)?;
+    let user = decoded("user", parsed.username())?;
+    let password = parsed.password().map(|password| decoded("password", password)).transpose()?.flatten();
+    let path = parsed.path();
+    let (place, db) = match scheme {
+        Scheme::Tcp => (Place::Tcp { host: host(&parsed), port: port(&parsed) }, db(path)?),
+        Scheme::Tls => (Place::Tls { host: host(&parsed), port: port(&parsed), files: files(options)? }, db(path)?),
+        Scheme::Unix => (Place::Unix { path: socket(path)? }, db(&options.remove("db").unwrap_or_default())?),
+    };
+    Ok(RedisOptions {
+        place,
+        db,
+        password: password.or_else(|| user.is_some().then(String::new)),
+        user,
+        timeout: Duration::from_secs(3),
+    })
+}
+
+impl Scheme {
+    fn of(url: &str) -> Result<Self> {
+        match url.split_once(':').map(|(scheme, _)| scheme) {
+            Some("redis") => Ok(Self::Tcp),
+            Some("rediss") => Ok(Self::Tls),
+            Some("redis+unix") => Ok(Self::Unix),
+            Some(scheme) if !scheme.contains(['/', '@', '?']) => Err(Error::misused(format!(
+                "the scheme {scheme:?} is unknown; it takes redis, rediss for TLS, or redis+unix for a socket"
+            ))),
+            Some(_) | None => {
+                Err(Error::misused(format!("the URL {:?} has no scheme; it takes {TCP}", without_secrets(url))))
+            }
+        }
+    }
+
+    fn form(self) -> &'static str {
+        match self {
+            Self::Tcp => TCP,
+            Self::Tls => TLS,
+            Self::Unix => UNIX,
+        }
+    }
+
+    /// The options that it takes.
+    fn takes(self) -> &'static [&'static str] {
+        match self {
+            Self::Tcp => &[],
+            Self::Tls => &["ca", "cert", "key"],
+            Self::Unix => &["db"],
+        }
+    }
+}
+
+/// A socket has no host, and a URL with a login needs one.
+fn with_a_host(url: &str) -> Result<String> {
+    let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (login, path) = rest.split_at(end);
+    if (!login.is_empty() && !login.ends_with('@')) || !path.starts_with('/') {
+        return Err(Error::misused(format!(
+            "the URL of a socket needs its path and no host; it takes {UNIX}, such as redis+unix:///run/redis.sock"
+        )));
+    }
+    Ok(format!("{scheme}://{login}socket{path}"))
+}
+
+fn socket(path: &str) -> Result<PathBuf> {
+    match decoded("path", path)? {
+        Some(path) if path.len() > 1 => Ok(path.into()),
+        Some(_) | None => Err(Error::misused(format!("the URL names no socket; it takes {UNIX}"))),
+    }
+}
+
+fn files(mut options: BTreeMap<String, String>) -> Result<Files> {
+    let mut file = |name| options.remove(name).map(PathBuf::from);
+    let identity = match (file("cert"), file("key")) {
+        (Some(cert), Some(key)) => Some((cert, key)),
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => {
+            return Err(Error::misused(
+                "a certificate needs its key: the URL takes both ?cert=PATH&key=PATH or neither",
+            ));
+        }
+    };
+    Ok(Files { ca: file("ca"), identity })
+}
+
+/// What stands behind the question mark.
+fn options(scheme: Scheme, url: &Url) -> Result<BTreeMap<String, String>> {
+    let mut options = BTreeMap::new();
+    for option in url.query().unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        if !scheme.takes().contains(&name) {
+            return Err(unknown("option", name, scheme.form()));
+        }
+        let Some(value) = decoded(name, value)? else {
+            return Err(Error::misused(format!("the URL's {name}= is empty; it takes {}", scheme.form())));
+        };
+        if options.insert(name.to_owned(), value).is_some() {
+            return Err(Error::misused(format!("the URL says {name}= twice; it takes {}", scheme.form())));
+        }
+    }
+    Ok(options)
+}
+
+fn port(url: &Url) -> u16 {
+    url.port().unwrap_or(6379)
+}
+
+/// The host as a resolver takes it: an IPv6 address without its brackets.
+fn host(url: &Url) -> String {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.to_string(),
+        Some(Host::Ipv6(address)) => address.to_string(),
+        Some(Host::Domain(name)) if !name.is_empty() => name.into(),
+        Some(Host::Domain(_)) | None => "localhost".into(),
+    }
+}
+
+fn db(path: &str) -> Result<u16> {
+    let number = path.strip_prefix('/').unwrap_or(path);
+    if number.is_empty() {
+        return Ok(0);
+    }
+    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
+    number
+        .parse()
+        .ok()
+        .filter(|_| digits)
+        .ok_or_else(|| Error::misused(format!("{path:?} is no database; it takes a number from 0 to 65535")))
+}
+
+/// What stands before an `@` is a piece of a password that was not encoded.
+fn unknown(what: &str, text: &str, form: &str) -> Error {
+    let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("***@{rest}"));
+    Error::misused(format!("the {what} {shown:?} is unknown; a URL takes {form}"))
+}
+
+/// The text behind `%XX`, or none when it is empty. The text itself may be secret, so it is in no message.
+fn decoded(what: &str, text: &str) -> Result<Option<String>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                hex(rest.next()).zip(hex(rest.next())).map(|(high, low)| high << 4 | low).ok_or_else(|| wrong(what))?
+            }
+            byte => byte,
+        });
+    }
+    let text = String::from_utf8(bytes).map_err(|_| wrong(what))?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+fn wrong(what: &str) -> Error {
+    Error::misused(format!("the {what} of the URL cannot be decoded; it takes UTF-8 with %XX for other bytes"))
+}
+
+fn hex(digit: Option<u8>) -> Option<u8> {
+    match digit? {
+        digit @ b'0'..=b'9' => Some(digit - b'0'),
+        digit @ b'a'..=b'f' => Some(digit - b'a' + 10),
+        digit @ b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// A URL that could not be read, with all that may be a user or a password taken out.
+fn without_secrets(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
+        (None, Some((_, rest))) => format!("***@{rest}"),
+        // The `@` may have been mistyped, and then what stands where a port should is a password.
+        (Some((scheme, rest)), None) if rest.split_once(':').is_some_and(|(_, port)| !is_port(port)) => {
+            format!("{scheme}://***")
+        }
+        (_, None) => url.into(),
+    }
+}
+
+fn is_port(text: &str) -> bool {
+    text.split('/').next().is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+}

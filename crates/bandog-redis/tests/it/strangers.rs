@@ -1,0 +1,62 @@
+//! Who answers on the port is not Redis.
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    thread,
+    time::{Duration, Instant},
+};
+
+use bandog_core::{ErrorKind, Leases};
+
+use crate::help::{at, hasty};
+
+/// What a stranger says, first or once it was asked, and what we say of it.
+const STRANGERS: [(&[u8], &str); 5] = [
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "a web server"),
+    (b"\x4a\x00\x00\x00\x0a8.0.36\x00\x08\x00\x00\x00", "a MySQL server"),
+    (b"SSH-2.0-OpenSSH_9.2p1\r\n", "an SSH server"),
+    (b"\x15\x03\x01\x00\x02\x02\x46", "write rediss://"),
+    (b"220 mail.example ESMTP\r\n", "\"220 mail.example"),
+];
+
+#[tokio::test]
+async fn a_stranger_is_told_at_once() {
+    for (says, part) in STRANGERS {
+        for closes in [true, false] {
+            let url = stranger(says, closes);
+            let redis = hasty(&url, Duration::from_secs(1));
+            let start = Instant::now();
+            let error = redis.ping().await.unwrap_err();
+            assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{error}");
+            assert!(error.to_string().contains(part) && error.to_string().contains("is not Redis"), "{error}");
+            assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_says_nothing_may_want_tls() {
+    let error = at(&stranger(b"", true)).ping().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("write rediss://"), "{error}");
+    let error = hasty(&stranger(b"", false), Duration::from_millis(200)).ping().await.unwrap_err();
+    assert!(error.to_string().contains("write rediss://"), "{error}");
+}
+
+/// A server that says this to everybody.
+fn stranger(says: &'static [u8], closes: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut buffer = [0; 1024];
+                let _ = stream.read(&mut buffer);
+                let _ = stream.write_all(says);
+                while !closes && stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
+            });
+        }
+    });
+    url
+}

@@ -1,0 +1,278 @@
+//! The same locks over TLS, and what each side says when it refuses the other.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use bandog_core::{Error, ErrorKind, Inspect, Leases, Level, Released, Renewal};
+use bandog_testkit::{RedisServer, TlsFiles, Wire, eventually_async};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use tempfile::TempDir;
+
+use crate::help::{SOON, at, claim, fences, release, renew, ringer};
+
+#[tokio::test]
+async fn a_lock_over_tls_is_a_lock() {
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let redis = at(&authority.url(&server));
+    redis.ping().await.unwrap();
+    let held = claim("k");
+    fences(&redis, &held).await;
+    assert_eq!(server.hash("k").len(), 1);
+    assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+    let (ring, rung) = ringer();
+    let _bell = redis.listen(&held.key, ring).await.unwrap();
+    assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
+    eventually_async(SOON, async || rung() == 1).await;
+    assert_eq!(redis.profile().store, format!("rediss://localhost:{}/0", server.tls_addr().port()));
+    let findings = redis.check().await.unwrap();
+    assert!(findings.iter().any(|finding| finding.subject == "tls" && finding.level == Level::Fine), "{findings:?}");
+}
+
+#[tokio::test]
+async fn many_steps_at_once_over_tls_are_answered_each() {
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let redis = at(&authority.url(&server));
+    let long = "n".repeat(1000);
+    let claims: Vec<_> = (0..500).map(|number| claim(&format!("{number}{long}"))).collect();
+    for steps in claims.chunks(32) {
+        let steps: Vec<_> = steps.iter().cloned().map(bandog_core::Step::Claim).collect();
+        assert!(redis.apply(&steps).await.iter().all(Result::is_ok));
+    }
+    let renewals = redis.renew(&claims).await;
+    assert!(renewals.iter().all(|renewal| matches!(renewal, Ok(Renewal::Extended { .. }))));
+}
+
+#[tokio::test]
+async fn a_server_of_an_authority_that_we_do_not_trust_is_refused() {
+    let (authority, other) = (Authority::new("shop"), Authority::new("other"));
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let port = server.tls_addr().port();
+    refused(&format!("rediss://localhost:{port}?ca={}", other.ca.display()), "we refuse", "?ca=PATH").await;
+    refused(&format!("rediss://localhost:{port}"), "we refuse", "?ca=PATH").await;
+}
+
+#[tokio::test]
+async fn a_server_with_another_name_is_refused() {
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.issue("elsewhere", |_| ()), &[]);
+    refused(&authority.url(&server), "we refuse", "not made for this host").await;
+    let by_address = authority.url(&server).replace("localhost", "127.0.0.1");
+    refused(&by_address, "we refuse", "not made for this host").await;
+}
+
+#[tokio::test]
+async fn an_address_may_be_in_a_certificate() {
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.issue("127.0.0.1", |_| ()), &[]);
+    at(&authority.url(&server).replace("localhost", "127.0.0.1")).ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_out_of_its_time_is_refused() {
+    let authority = Authority::new("shop");
+    for (from, to, part) in [(2001, 2002, "has expired"), (2199, 2200, "not valid yet")] {
+        let files = authority.issue("localhost", |params| {
+            (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
+        });
+        let server = RedisServer::start_tls(&files, &[]);
+        refused(&authority.url(&server), "we refuse", part).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_our_certificate_gets_it() {
+    let (authority, other) = (Authority::new("shop"), Authority::new("other"));
+    for protocol in ["TLSv1.3", "TLSv1.2"] {
+        let args = ["--tls-auth-clients", "yes", "--tls-protocols", protocol];
+        let server = RedisServer::start_tls(&authority.server(), &args);
+        let url = authority.url(&server);
+        refused(&url, "the server", "?cert=PATH&key=PATH").await;
+        refused(&with_identity(&url, &other.issue("till", |_| ())), "the server refuses our", "?cert=PATH").await;
+        let redis = at(&with_identity(&url, &authority.issue("till", |_| ())));
+        fences(&redis, &claim("k")).await;
+        redis.listen(&claim("k").key, ringer().0).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named() {
+    let (authority, other) = (Authority::new("shop"), Authority::new("other"));
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let empty = authority.path("empty.pem");
+    fs::write(&empty, "nothing\n").unwrap();
+    let (mine, theirs) = (authority.issue("a", |_| ()), other.issue("b", |_| ()));
+    let url = |rest: String| format!("rediss://localhost:{}?{rest}", server.tls_addr().port());
+    for (url, part) in [
+        (url("ca=/none.pem".into()), "/none.pem"),
+        (url(format!("ca={}", empty.display())), "empty.pem"),
+        (url(format!("ca={}&cert={}&key=/none.key", mine.ca.display(), mine.cert.display())), "/none.key"),
+        (url(format!("ca={}&cert=/none.crt&key={}", mine.ca.display(), mine.key.display())), "/none.crt"),
+        (url(format!("cert={}&key={}", mine.cert.display(), theirs.key.display())), "does not fit"),
+        (url(format!("cert={}&key={}", mine.cert.display(), mine.cert.display())), "cannot be used"),
+    ] {
+        let error = at(&url).ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+        assert!(error.to_string().contains(part), "{error} says nothing of {part}");
+        let key = fs::read_to_string(&mine.key).unwrap();
+        assert!(!error.to_string().contains(key.lines().nth(1).unwrap()), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_used_by_the_next_connection() {
+    let (authority, other) = (Authority::new("shop"), Authority::new("other"));
+    let server = RedisServer::start_tls(&authority.server(), &["--tls-auth-clients", "yes"]);
+    let files = authority.issue("till", |_| ());
+    let redis = at(&with_identity(&authority.url(&server), &files));
+    redis.ping().await.unwrap();
+    let wrong = other.issue("till", |_| ());
+    let (cert, key) = (fs::read(&files.cert).unwrap(), fs::read(&files.key).unwrap());
+    fs::copy(&wrong.cert, &files.cert).unwrap();
+    fs::copy(&wrong.key, &files.key).unwrap();
+    server.kill_clients();
+    eventually_async(SOON, async || redis.ping().await.is_err_and(|error| error.kind() == ErrorKind::Denied)).await;
+    fs::write(&files.cert, cert).unwrap();
+    fs::write(&files.key, key).unwrap();
+    eventually_async(SOON, async || redis.ping().await).await;
+}
+
+#[tokio::test]
+async fn another_provider_that_the_program_has_chosen_is_none_of_our_business() {
+    // It can do nothing, so whoever uses it fails.
+    let mut other = rustls::crypto::ring::default_provider();
+    other.cipher_suites.clear();
+    other.kx_groups.clear();
+    let _ = other.install_default();
+    assert!(rustls::crypto::CryptoProvider::get_default().unwrap().cipher_suites.is_empty());
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    fences(&at(&authority.url(&server)), &claim("k")).await;
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_dialled_again() {
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let wire = Wire::to(server.tls_addr());
+    let redis = at(&format!("rediss://localhost:{}?ca={}", wire.port(), authority.ca.display()));
+    let (ring, rung) = ringer();
+    let held = claim("k");
+    fences(&redis, &held).await;
+    let _bell = redis.listen(&held.key, ring).await.unwrap();
+    let mut epoch = redis.profile().epoch;
+    for times in 1..=3 {
+        epoch.borrow_and_update();
+        wire.cut();
+        tokio::time::timeout(SOON, epoch.changed()).await.unwrap().unwrap();
+        assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+        eventually_async(SOON, async || rung() >= times).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_told_from_one_with_it() {
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let plain = authority.url(&server).replace(&server.tls_addr().port().to_string(), &server.port().to_string());
+    let redis = bandog_redis::RedisOptions::from_url(&plain).unwrap().timeout(SOON / 5);
+    let error = bandog_redis::Redis::new(redis).unwrap().ping().await.unwrap_err();
+    assert!(error.to_string().contains("write redis://"), "{error}");
+    let error = at(&format!("redis://localhost:{}", server.tls_addr().port())).ping().await.unwrap_err();
+    assert!(error.to_string().contains("write rediss://"), "{error}");
+}
+
+/// What the system trusts is read from the environment, which only a process of its own may change.
+#[test]
+fn the_systems_authorities_are_trusted() {
+    const URL: &str = "BANDOG_TEST_TLS_URL";
+    if let Ok(url) = std::env::var(URL) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        return runtime.block_on(at(&url).ping()).unwrap();
+    }
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let run = |ca: &Path| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tls::the_systems_authorities_are_trusted"])
+            .env(URL, format!("rediss://localhost:{}", server.tls_addr().port()))
+            .env("SSL_CERT_FILE", ca)
+            .env_remove("SSL_CERT_DIR")
+            .output()
+            .unwrap()
+    };
+    let output = run(&authority.ca);
+    assert!(output.status.success(), "{output:?}");
+    let none = authority.path("none.pem");
+    fs::write(&none, "").unwrap();
+    let output = run(&none);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("?ca=PATH"), "{output:?}");
+}
+
+#[track_caller]
+fn refused(url: &str, who: &str, cure: &str) -> impl Future<Output = ()> {
+    let (redis, who, cure) = (at(url), who.to_owned(), cure.to_owned());
+    async move {
+        let error: Error = redis.ping().await.unwrap_err();
+        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Denied, false), "{error}");
+        assert!(error.to_string().contains(&who) && error.to_string().contains(&cure), "{error}");
+        assert_eq!(redis.listen(&claim("k").key, ringer().0).await.unwrap_err().kind(), ErrorKind::Denied);
+    }
+}
+
+fn with_identity(url: &str, files: &TlsFiles) -> String {
+    format!("{url}&cert={}&key={}", files.cert.display(), files.key.display())
+}
+
+/// Somebody who signs certificates, and the directory in which they lie.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    ca: PathBuf,
+    dir: TempDir,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let dir = tempfile::Builder::new().prefix("bandog-tls-").tempdir().unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let ca = dir.path().join("ca.pem");
+        fs::write(&ca, params.self_signed(&key).unwrap().pem()).unwrap();
+        Self { issuer: Issuer::new(params, key), ca, dir }
+    }
+
+    /// A server's files for localhost.
+    fn server(&self) -> TlsFiles {
+        self.issue("localhost", |_| ())
+    }
+
+    fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> TlsFiles {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let files = TlsFiles {
+            ca: self.ca.clone(),
+            cert: self.path(&format!("{name}.crt")),
+            key: self.path(&format!("{name}.key")),
+        };
+        fs::write(&files.cert, certificate.pem()).unwrap();
+        fs::write(&files.key, key.serialize_pem()).unwrap();
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn url(&self, server: &RedisServer) -> String {
+        format!("rediss://localhost:{}?ca={}", server.tls_addr().port(), self.ca.display())
+    }
+}
