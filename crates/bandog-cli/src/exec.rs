@@ -4,7 +4,7 @@ use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
-use crate::{exit_code::ExitCode, fault::Fault};
+use crate::{exit_code::ExitCode, fault::Fault, lock::held};
 
 /// The hidden subcommand's name.
 pub(crate) const NAME: &str = "__exec";
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Fault {
     let Some((program, rest)) = args.command.split_first() else {
         return Fault::usage("no command was given");
     };
-    let error = Command::new(program).args(rest).exec();
+    let error = Command::new(program).args(rest).env(held::VARIABLE, held::with_own_number()).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Fault::new(ExitCode::Child(code), format!("cannot run {program:?}: {error}"))
 }

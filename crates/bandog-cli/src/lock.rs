@@ -4,6 +4,7 @@ mod acquire;
 mod family;
 mod grace;
 pub(crate) mod heir;
+pub(crate) mod held;
 mod tree;
 mod waiting;
 mod watch;
@@ -43,6 +44,7 @@ use crate::{
 ///
 /// CMD finds the lock's name in BANDOG_NAME, the grant's fencing token in BANDOG_FENCE (it rises with every grant, so a
 /// store that keeps the highest can refuse a writer that was held up), and the URL without its password in BANDOG_URL.
+/// BANDOG_HELD lists the locks that CMD runs under, so that a `bandog lock` in it does not wait for one of them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -109,6 +111,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
         let client = store.client(options.local_turns(NonZeroU32::MIN).program(args.program()))?;
         store.announce(&format!("locking {:?} in", args.name));
+        if let (None, Some(pid)) = (args.wait, held::by_ancestor(&args.name, &store.identity(client.store()))) {
+            return Err(waits_for_itself(&args.name, &store, pid));
+        }
         let mut mutex = client.mutex(&args.name);
         if let Some(lease) = args.lease {
             mutex = mutex.lease(lease);
@@ -130,6 +135,14 @@ impl Args {
 
 /// The most characters that the registry is given to name a program.
 const PROGRAM: usize = 200;
+
+fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {
+    Fault::usage(format!(
+        "{name:?} in {} is held by a command that this one runs under (process {pid}), so it would wait for itself\n  \
+         take it once, outside, or another name inside; with --wait it is tried all the same",
+        store.shown()
+    ))
+}
 
 /// How long the end waits for what the store still owes us an answer to; later its ttl does the rest.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -164,7 +177,7 @@ impl Run<'_> {
             }
         };
         tracing::info!("got {:?} with the fence {}", self.args.name, guard.fence().get());
-        let mut family = Family::start(self.child(&guard))?;
+        let mut family = Family::start(self.child(client, &guard))?;
         let ended = watch(&guard, &mut family, &mut self.signals, self.grace).await;
         family.disband();
         match ended {
@@ -177,10 +190,11 @@ impl Run<'_> {
         }
     }
 
-    fn child(&self, guard: &Guard) -> Child<'_> {
+    fn child(&self, client: &Client, guard: &Guard) -> Child<'_> {
         let fence = guard.fence().get().to_string();
         let marks = [("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", fence)];
-        Child { command: &self.args.command, marks, url: self.store.for_child(), own_group: !self.on_terminal }
+        let held = held::with(&self.args.name, &self.store.identity(client.store()));
+        Child { command: &self.args.command, marks, held, url: self.store.for_child(), own_group: !self.on_terminal }
     }
 
     async fn give_back(&mut self, guard: Guard, code: ExitCode) -> Result<ExitCode, Fault> {

@@ -17,7 +17,8 @@ pub(crate) const VARIABLE: &str = "BANDOG_URL";
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// The store: `redis://user:password@host:port/db` or `sqlite:PATH`, with `?watchdog=DUR` and `?timeout=DUR`.
+    /// The store: `redis://user:password@host:port/db` (`rediss://` over TLS, `redis+unix://` over a socket) or
+    /// `sqlite:PATH`, with `?watchdog=DUR`, `?timeout=DUR` and `?prefix=TEXT`.
     ///
     /// Without it the variable BANDOG_URL names the store, and without both it is a SQLite file in the user's state
     /// directory. Everybody on the machine can see a password on a command line; the variable keeps it to the user.
@@ -102,6 +103,16 @@ impl Store {
             ExitCode::Unavailable,
             format!("there is no {path:?} ({origin}), so no lock was ever taken in it; `bandog lock` makes it"),
         )
+    }
+
+    /// What tells this store and its prefix from any other, whatever link or option the URL names it with; `client` is
+    /// what its client calls it.
+    pub(crate) fn identity(&self, client: &str) -> String {
+        let options = self.url.split_once('?').map_or("", |(_, options)| options);
+        let prefix = options.split('&').filter_map(|option| option.strip_prefix("prefix=")).next_back();
+        let file = self.url.strip_prefix("sqlite:").and_then(|rest| fs::canonicalize(place(rest).0).ok());
+        let store = file.map_or(client.into(), |file| format!("sqlite:{}", file.display()));
+        prefix.map_or(store.clone(), |prefix| format!("{store}?prefix={prefix}"))
     }
 
     /// The URL as people and logs may see it.

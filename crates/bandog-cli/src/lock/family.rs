@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     heir::Heir,
+    held,
     tree::{self, Process},
 };
 use crate::{exec, exit_code::ExitCode, fault::Fault, signals::Caught, store};
@@ -22,6 +23,8 @@ pub(super) struct Child<'a> {
     pub(super) command: &'a [OsString],
     /// What tells its family from any other.
     pub(super) marks: [(&'static str, String); 2],
+    /// What it runs under, for its environment.
+    pub(super) held: String,
     /// The store's URL, for its environment.
     pub(super) url: Option<String>,
     /// Whether it gets a process group of its own; on a terminal that would put it into the background.
@@ -46,7 +49,7 @@ impl Family {
         let heir = Heir::appoint(&child.marks).map_err(|error| Fault::system("cannot start the heir", error))?;
         let strangers = tree::children();
         let mut step = exec::step(child.command);
-        step.envs(child.marks).envs(child.url.map(|url| (store::VARIABLE, url)));
+        step.envs(child.marks).env(held::VARIABLE, child.held).envs(child.url.map(|url| (store::VARIABLE, url)));
         if child.own_group {
             step.process_group(0);
         }

@@ -52,9 +52,24 @@ impl Process {
         Self::read(self.pid.as_raw_nonzero().get()).is_some_and(|now| now.started == self.started)
     }
 
+    /// Its number, and when it started: no other process has both.
+    pub(super) fn number(self) -> (i32, u64) {
+        (self.pid.as_raw_nonzero().get(), self.started)
+    }
+
     fn is(self, other: Self) -> bool {
         self.pid == other.pid && self.started == other.started
     }
+}
+
+/// This process.
+pub(super) fn ourselves() -> Option<Process> {
+    Process::read(us())
+}
+
+/// This process, its parent, and so on, as far as may be seen.
+pub(super) fn ancestors() -> Vec<Process> {
+    std::iter::successors(ourselves(), |process| Process::read(process.parent)).collect()
 }
 
 /// The children that this process has now.

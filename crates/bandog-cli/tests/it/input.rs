@@ -57,8 +57,8 @@ fn a_child_cannot_have_more_time_to_end_than_there_is() {
 #[test]
 fn bad_urls_are_told_without_their_secrets() {
     for (url, words) in [
-        ("mongo://app:hunter2@db", ["mongo", "redis, sqlite and memory"]),
-        ("app:hunter2@db", ["app", "redis, sqlite and memory"]),
+        ("mongo://app:hunter2@db", ["mongo", "redis, rediss, redis+unix, sqlite and memory"]),
+        ("app:hunter2@db", ["app", "redis, rediss, redis+unix, sqlite and memory"]),
         ("redis://app:hunter2@db?lease=3s", ["\"lease\"", "watchdog, timeout and prefix"]),
         ("redis://app:hunt?er2@db", ["%3F", "--url"]),
         ("redis:app:hunter2@db", ["redis://", "--url"]),

@@ -10,6 +10,7 @@ mod codes;
 mod endings;
 mod input;
 mod looks;
+mod nested;
 mod signals;
 mod stores;
 mod terminal;

@@ -50,6 +50,17 @@ fn a_password_in_the_variable_is_on_no_command_line() {
 }
 
 #[test]
+fn a_lock_that_would_wait_for_itself_is_refused() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let (url, bandog) = (redis.url(), env!("CARGO_BIN_EXE_bandog"));
+    let inner = |name: &str, url: &str| format!("{bandog} lock {name} --url {url} -- true; exit $?");
+    let under = |script: &str| place.run(&Place::lock("x", &["--url", &url], script));
+    under(&inner("x", &format!("{url}/0?watchdog=3s"))).told(64, &["bandog: \"x\"", "wait for itself"]);
+    under(&inner("x", &format!("{url}/1"))).told(0, &[]);
+    under(&inner("y", &url)).told(0, &[]);
+}
+
+#[test]
 fn a_waiter_that_leaves_leaves_nothing() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = redis.url();
