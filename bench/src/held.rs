@@ -2,25 +2,30 @@
 
 use std::{
     fs,
+    io::Read,
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use bandog_testkit::RedisServer;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{cycles::Engine, measure::Workers, report::Report};
 
-const LOCKS: usize = 10_000;
+/// How often a bystander locks something of its own meanwhile.
+const BYSTANDER: Duration = Duration::from_millis(20);
 
-pub(crate) fn measure(report: &mut Report, hold: Duration) {
+/// 10,000 locks, and 100,000 with a bystander: somebody else's lock and release while the watchdog renews.
+pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target: &str) {
     let server = RedisServer::start();
     let url = format!("{}?watchdog=30s", server.url());
     Workers::Two.runtime().block_on(async {
         let client = Engine::OwnThread.connect(&url).await;
         let before = resident();
         let start = Instant::now();
-        let mut guards = Vec::with_capacity(LOCKS);
-        while guards.len() < LOCKS {
+        let mut guards = Vec::with_capacity(locks);
+        while guards.len() < locks {
             // Not all at once: what their tasks take for a moment would be counted as the locks' memory.
             let some = (0..100).map(|number| client.mutex(format!("held-{}", guards.len() + number)));
             let taking: Vec<_> = some.map(|mutex| tokio::spawn(async move { mutex.lock().await })).collect();
@@ -29,27 +34,81 @@ pub(crate) fn measure(report: &mut Report, hold: Duration) {
             }
         }
         let taken = start.elapsed();
-        let bytes = (resident() - before) as f64 / LOCKS as f64;
+        let bytes = (resident() - before) as f64 / locks as f64;
+        let mut bystander = Bystander::start(&url);
         let (cpu, clock) = (cpu_seconds(), Instant::now());
         tokio::time::sleep(hold).await;
         let share = 100.0 * (cpu_seconds() - cpu) / clock.elapsed().as_secs_f64();
+        let stood_by = bystander.end();
         let lost = guards.iter().filter(|guard| guard.is_lost()).count();
         let start = Instant::now();
         drop(guards);
         client.close().await.expect("closed");
         let given = start.elapsed();
-        report.raw(json!({"what": "held", "locks": LOCKS, "seconds": hold.as_secs_f64(), "lost": lost,
+        report.raw(json!({"what": "held", "locks": locks, "bystander_us": stood_by, "seconds": hold.as_secs_f64(), "lost": lost,
             "core_percent": share, "bytes_each": bytes, "taken_s": taken.as_secs_f64(), "given_s": given.as_secs_f64(),
             "keys_left": server.keys().iter().filter(|key| key.starts_with("held-")).count()}));
-        let ours = format!("{lost} lost, {share:.2} % of a core, {bytes:.0} bytes each");
+        let ours = format!(
+            "{lost} lost, {share:.2} % of a core, {bytes:.0} bytes each; bystander p50 {} µs, p99 {} µs",
+            stood_by.p50, stood_by.p99
+        );
         let against = format!("taken in {:.2} s, given back in {:.2} s", taken.as_secs_f64(), given.as_secs_f64());
         report.row(
-            format!("{LOCKS} locks held for {} s", hold.as_secs()),
+            format!("{locks} locks held for {} s", hold.as_secs()),
             ours,
             against,
-            "0 lost, ≤ 1 %, ≤ 1500 bytes",
+            target,
         );
     });
+}
+
+/// A process of its own, so that it costs the measured one nothing.
+struct Bystander(Child);
+
+/// How long it took to lock and release, in microseconds.
+#[derive(Serialize, Deserialize)]
+struct StoodBy {
+    turns: usize,
+    p50: u64,
+    p99: u64,
+    most: u64,
+}
+
+impl Bystander {
+    fn start(url: &str) -> Self {
+        let program = std::env::current_exe().expect("this program has a path");
+        let mut command = Command::new(program);
+        let child = command.args(["--bystander", url]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        Self(child.expect("this program starts again"))
+    }
+
+    fn end(&mut self) -> StoodBy {
+        drop(self.0.stdin.take());
+        let told = self.0.stdout.take().map(|out| serde_json::from_reader(out).expect("what it measured"));
+        self.0.wait().expect("it ends");
+        told.expect("it has an output")
+    }
+}
+
+/// What the bystander does.
+pub(crate) fn stand_by(url: &str) {
+    let took = Workers::Current.runtime().block_on(async {
+        let client = Engine::CurrentRuntime.connect(url).await;
+        let end = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
+        let mutex = client.mutex("bystander");
+        let mut took = Vec::new();
+        while !end.is_finished() {
+            let start = Instant::now();
+            mutex.lock().await.expect("granted").release().await.expect("released");
+            took.push(u64::try_from(start.elapsed().as_micros()).expect("less than a lifetime"));
+            tokio::time::sleep(BYSTANDER).await;
+        }
+        took.sort_unstable();
+        took
+    });
+    let at = |percent: usize| took[(took.len() - 1) * percent / 100];
+    let stood_by = StoodBy { turns: took.len(), p50: at(50), p99: at(99), most: at(100) };
+    println!("{}", json!(stood_by));
 }
 
 /// Memory of this process, in bytes.
@@ -60,7 +119,7 @@ fn resident() -> u64 {
 }
 
 /// Processor time of this process so far.
-fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -9,6 +9,7 @@ mod held;
 mod local;
 mod measure;
 mod report;
+mod scale;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -19,7 +20,8 @@ use self::report::Report;
 /// Ratios in one run. The servers are its own, on free ports, and end with it.
 #[derive(Parser)]
 struct Args {
-    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held. Without a name: everything.
+    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held, scale. Without a name:
+    /// everything.
     what: Vec<String>,
     /// How long each figure is measured, in seconds.
     #[arg(long, default_value_t = 1.0)]
@@ -30,6 +32,9 @@ struct Args {
     /// How long locks are held by `held`, in seconds.
     #[arg(long, default_value_t = 60)]
     hold: u64,
+    /// Locks something of its own now and then on this server until its standard input ends; `held` starts it.
+    #[arg(long, hide = true)]
+    bystander: Option<String>,
     /// Keeps the raw figures in this file.
     #[arg(long)]
     keep: Option<std::path::PathBuf>,
@@ -37,8 +42,12 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(url) = &args.bystander {
+        held::stand_by(url);
+        return ExitCode::SUCCESS;
+    }
     let mut report = Report::new(args.rounds, Duration::from_secs_f64(args.seconds));
-    let all = ["cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held"];
+    let all = ["cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held", "scale"];
     if let Some(unknown) = args.what.iter().find(|what| !all.contains(&what.as_str())) {
         eprintln!("bench: {unknown:?} cannot be measured; known are {}", all.join(", "));
         return ExitCode::from(64);
@@ -63,7 +72,12 @@ fn main() -> ExitCode {
         local::reentry(&mut report);
     }
     if wanted("held") {
-        held::measure(&mut report, Duration::from_secs(args.hold));
+        held::measure(&mut report, Duration::from_secs(args.hold), 10_000, "0 lost, ≤ 1 %, ≤ 1500 bytes");
+    }
+    if wanted("scale") {
+        let target = "0 lost, ≤ 4 %, ≤ 1200 bytes, p99 ≤ 2000 µs";
+        held::measure(&mut report, Duration::from_secs(args.hold), 100_000, target);
+        scale::measure(&mut report);
     }
     report.finish(args.keep.as_deref())
 }

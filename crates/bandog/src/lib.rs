@@ -15,6 +15,32 @@
 //!
 //! Without async, the same words stand in [`blocking`].
 //!
+//! # In your tests
+//!
+//! A client over the memory backend needs no server, and its clock can be tokio's, which a test can pause: then a lease
+//! of an hour ends in no time. The feature `test-util` adds `Guard::lose()`, which makes a guard lost at once.
+//!
+//! ```
+//! use bandog::{Client, Clock, backend::Memory};
+//! use std::time::Duration;
+//!
+//! // In a test: #[tokio::test(start_paused = true)]
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() -> bandog::Result<()> {
+//!     let store = Memory::new(Clock::tokio());
+//!     let client = Client::options().clock(Clock::tokio()).on_current_runtime().over(store.clone())?;
+//!     let another = Client::options().clock(Clock::tokio()).on_current_runtime().over(store)?; // another process
+//!
+//!     let guard = client.mutex("orders").lease(Duration::from_secs(3600)).lock().await?;
+//!     assert!(another.mutex("orders").try_lock().await?.is_none());
+//!     guard.lost().await; // a hundredth before the hour is over: told before anybody else can be granted
+//!     assert!(another.mutex("orders").try_lock_for(Duration::from_secs(60)).await?.is_some());
+//!     drop(guard);
+//!     client.idle().await; // nothing is owed to the store any more: now look at it
+//!     Ok(())
+//! }
+//! ```
+//!
 //! What a lock promises on each backend, and what it cannot promise, is in `docs/GUARANTEES.md`.
 
 pub mod blocking;

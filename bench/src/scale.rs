@@ -1,0 +1,74 @@
+//! Crowds that wait: what they cost while nothing happens, and that everybody is served.
+
+use std::time::{Duration, Instant};
+
+use bandog_testkit::RedisServer;
+use serde_json::json;
+
+use crate::{cycles::Engine, held::cpu_seconds, measure::Workers, report::Report};
+
+/// How long the crowd waits while it is measured.
+const IDLE: Duration = Duration::from_secs(10);
+
+pub(crate) fn measure(report: &mut Report) {
+    crowd(report, 1, 10_000);
+    crowd(report, 1_000, 10);
+}
+
+/// So many names, each held by another client, and so many calls that wait for each.
+fn crowd(report: &mut Report, names: usize, each: usize) {
+    let server = RedisServer::start();
+    let waiters = names * each;
+    Workers::Two.runtime().block_on(async {
+        let (holder, client) = (Engine::OwnThread.connect(&server.url()).await, Engine::OwnThread.connect(&server.url()).await);
+        let mut held = Vec::with_capacity(names);
+        for name in 0..names {
+            held.push(holder.mutex(format!("crowd-{name}")).lock().await.expect("granted"));
+        }
+        let waiting: Vec<_> = (0..waiters)
+            .map(|number| {
+                let mutex = client.mutex(format!("crowd-{}", number % names));
+                tokio::spawn(async move { mutex.lock().await.expect("granted").release().await.expect("released") })
+            })
+            .collect();
+        // Whoever waits has been refused once, and a name that somebody waits for is listened to.
+        while server.cmd(&["PUBSUB", "CHANNELS"]).array().len() < names {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (commands, cpu, clock) = (processed(&server), cpu_seconds(), Instant::now());
+        tokio::time::sleep(IDLE).await;
+        let seconds = clock.elapsed().as_secs_f64();
+        let rate = (processed(&server) - commands) as f64 / seconds;
+        let share = 100.0 * (cpu_seconds() - cpu) / seconds;
+        let channels = server.cmd(&["PUBSUB", "CHANNELS"]).array().len();
+        // One connection is this look itself.
+        let connections = server.cmd(&["CLIENT", "LIST"]).text().lines().count() - 1;
+        let start = Instant::now();
+        drop(held);
+        for waiter in waiting {
+            waiter.await.expect("served");
+        }
+        let served = start.elapsed().as_secs_f64();
+        client.close().await.expect("closed");
+        holder.close().await.expect("closed");
+        let left = server.keys().iter().filter(|key| key.starts_with("crowd-")).count();
+        report.raw(json!({"what": "crowd", "names": names, "each": each, "connections": connections,
+            "subscriptions": channels, "commands_per_second": rate, "core_percent": share, "served_s": served, "keys_left": left}));
+        let ours = format!(
+            "{connections} connections of two clients, {channels} subscriptions, {rate:.0} commands/s, {share:.1} % of a core"
+        );
+        report.row(
+            format!("{each} waiters on each of {names} names, for {} s", IDLE.as_secs()),
+            ours,
+            format!("then all {waiters} served in {served:.2} s, {left} keys left"),
+            "bounded: 2 connections a client, 1 subscription a name, ≤ 4 commands/s a name, those inside scripts counted",
+        );
+    });
+}
+
+/// Commands that the server has worked on, this one included.
+fn processed(server: &RedisServer) -> u64 {
+    let info = server.cmd(&["INFO", "stats"]).text().to_owned();
+    let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+    line.and_then(|number| number.trim().parse().ok()).expect("the server counts its commands")
+}
