@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use bandog_core::{Error, ErrorKind};
 use rusqlite::ErrorCode;
 
-use crate::patience;
+use crate::{disk, patience};
 
 /// Why work on the database did not come to its end.
 #[derive(Debug)]
@@ -16,6 +16,10 @@ pub(crate) enum Fault {
     Sql(rusqlite::Error),
     /// The commit failed, so nobody knows.
     Commit(rusqlite::Error),
+    /// There is no database, and none shall be made.
+    NeverUsed,
+    /// The database can only be read.
+    ReadOnly,
     /// The files cannot be had.
     Files(io::Error),
     /// It is already said in our words.
@@ -41,7 +45,9 @@ impl Fault {
                 matches!(self.code(), Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig))
             }
             Self::Sql(_) => true, // A value of another type than the schema has.
-            Self::MustWrite | Self::Commit(_) | Self::Files(_) | Self::Told(_) => false,
+            Self::MustWrite | Self::NeverUsed | Self::ReadOnly | Self::Commit(_) | Self::Files(_) | Self::Told(_) => {
+                false
+            }
         }
     }
 
@@ -49,10 +55,12 @@ impl Fault {
     pub(crate) fn error(self, database: &Path) -> Error {
         match self {
             Self::MustWrite => Error::unavailable("a look turned into a change; this is a fault of bandog"),
-            Self::Told(error) => error,
-            Self::Files(cause) => {
-                Error::new(files_kind(&cause), format!("no database at {database:?}")).caused_by(cause)
+            Self::NeverUsed => {
+                Error::unavailable(format!("there is no database at {database:?}: no lock was ever taken there"))
             }
+            Self::ReadOnly => Error::new(ErrorKind::Denied, not_writable(database)),
+            Self::Told(error) => error,
+            Self::Files(cause) => files_error(cause, database),
             Self::Commit(cause) => sql_error(cause, database).ambiguous(),
             Self::Sql(cause) => sql_error(cause, database),
         }
@@ -61,7 +69,7 @@ impl Fault {
     fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Sql(error) | Self::Commit(error) => error.sqlite_error_code(),
-            Self::MustWrite | Self::Files(_) | Self::Told(_) => None,
+            Self::MustWrite | Self::NeverUsed | Self::ReadOnly | Self::Files(_) | Self::Told(_) => None,
         }
     }
 }
@@ -71,22 +79,22 @@ fn sql_error(cause: rusqlite::Error, database: &Path) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             (ErrorKind::Unavailable, format!("{} keeps {database:?} locked", patience::who_locks(database)))
         }
-        Some(ErrorCode::DiskFull) => {
-            (ErrorKind::Unavailable, format!("no room on the disk of {database:?}: make some"))
-        }
-        Some(ErrorCode::SystemIoFailure) => {
-            (ErrorKind::Unavailable, format!("the disk of {database:?} does not do its work; is it full?"))
-        }
+        Some(ErrorCode::DiskFull) => full(database),
+        Some(ErrorCode::SystemIoFailure) => broken_disk(database),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied) => {
-            (ErrorKind::Denied, format!("this process may not write {database:?} and the files beside it"))
+            (ErrorKind::Denied, not_writable(database))
         }
         Some(ErrorCode::CannotOpen) => cannot_open(database),
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => (
-            ErrorKind::Corrupt,
-            format!(
-                "{database:?} is damaged or no database: when nobody holds a lock of it, move it and its -wal away"
-            ),
-        ),
+        Some(ErrorCode::NotADatabase) => {
+            // SQLite adds nothing to that.
+            let what = format!("{database:?} is no SQLite database, and is left alone: name another file");
+            return Error::new(ErrorKind::Corrupt, what);
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            let what =
+                format!("{database:?} is damaged: when nobody holds a lock of it, move it, its -wal and its -shm away");
+            return Error::new(ErrorKind::Corrupt, what);
+        }
         Some(ErrorCode::Unknown) | None => {
             (ErrorKind::Corrupt, format!("{database:?} has not the tables that bandog made: was it changed by hand?"))
         }
@@ -95,28 +103,54 @@ fn sql_error(cause: rusqlite::Error, database: &Path) -> Error {
     Error::new(kind, what).caused_by(cause)
 }
 
+fn files_error(cause: io::Error, database: &Path) -> Error {
+    let what = match cause.kind() {
+        io::ErrorKind::StorageFull => full(database).1,
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => not_writable(database),
+        _ => format!("no database at {database:?}"),
+    };
+    Error::new(files_kind(&cause), what).caused_by(cause)
+}
+
+fn full(database: &Path) -> (ErrorKind, String) {
+    let what = format!(
+        "no space left on the disk of {database:?}: free some; until then nothing is granted, renewed or released, \
+         and holds end with their ttl"
+    );
+    (ErrorKind::Unavailable, what)
+}
+
+/// A full disk shows itself in more ways than one.
+fn broken_disk(database: &Path) -> (ErrorKind, String) {
+    match disk::room(database) {
+        Ok(room) if room.bytes == 0 => full(database),
+        Ok(_) | Err(_) => (
+            ErrorKind::Unavailable,
+            format!("the disk of {database:?} failed: look at the kernel's log, and for quotas and limits"),
+        ),
+    }
+}
+
+fn not_writable(database: &Path) -> String {
+    if disk::room(database).is_ok_and(|room| room.is_read_only) {
+        return format!(
+            "the file system of {database:?} is mounted read-only: mount it to be written, or name a file elsewhere"
+        );
+    }
+    let rights = "give it the right to write them and their directory, or run it as their owner";
+    format!("this process may not write {database:?} and the files beside it: {rights}")
+}
+
 /// SQLite does not tell why it cannot open a file, so the file is asked.
 fn cannot_open(database: &Path) -> (ErrorKind, String) {
     if database.is_dir() {
         return (ErrorKind::Misused, format!("{database:?} is a directory; name a file in it"));
     }
-    match may_write(database) {
+    match disk::may_write(database) {
+        Err(cause) if files_kind(&cause) == ErrorKind::Denied => (ErrorKind::Denied, not_writable(database)),
         Err(cause) => (files_kind(&cause), format!("cannot open {database:?} and the files beside it: {cause}")),
         Ok(()) => (ErrorKind::Unavailable, format!("cannot open {database:?} and the files beside it now")),
     }
-}
-
-#[cfg(target_os = "linux")]
-fn may_write(database: &Path) -> io::Result<()> {
-    use rustix::fs::{Access, access};
-    access(database, Access::READ_OK | Access::WRITE_OK)?;
-    let directory = database.parent().unwrap_or(Path::new("."));
-    Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn may_write(database: &Path) -> io::Result<()> {
-    std::fs::metadata(database).map(drop)
 }
 
 fn files_kind(cause: &io::Error) -> ErrorKind {

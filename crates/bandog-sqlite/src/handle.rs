@@ -66,6 +66,10 @@ impl Sqlite {
         &self.0.shared
     }
 
+    pub(crate) fn share(&self) -> Arc<Shared> {
+        Arc::clone(&self.0.shared)
+    }
+
     /// Lets the writer do this, in the order in which these calls were first polled.
     pub(crate) async fn ask<W: Work>(&self, work: W) -> Result<W::Answer> {
         let patience = self.shared().options.timeout;

@@ -31,6 +31,8 @@
 //! waiters poll.
 
 mod bell;
+mod check;
+mod disk;
 mod ears;
 mod fault;
 mod handle;

@@ -1,11 +1,16 @@
 //! Opens the database, and makes it if it is not there: many processes may do so at once.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, path::Path, sync::Once};
 
 use bandog_core::{Error, ErrorKind};
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::{SqliteOptions, fault::Fault, patience, sql};
+use crate::{
+    SqliteOptions,
+    disk::{FileSystem, Kind},
+    fault::Fault,
+    patience, sql,
+};
 
 /// `bdog`, which `file` and others can see in the header.
 const APPLICATION: i64 = 0x6264_6f67;
@@ -34,6 +39,7 @@ pub(crate) struct Store {
     pub(crate) conn: Connection,
     file: FileId,
     version: i64,
+    is_read_only: bool,
 }
 
 impl Store {
@@ -55,7 +61,7 @@ impl Store {
 
     /// Whether it serves this purpose as it is.
     pub(crate) fn serves(&self, purpose: Purpose) -> bool {
-        purpose == Purpose::Look || self.version == VERSION
+        purpose == Purpose::Look || (self.version == VERSION && !self.is_read_only)
     }
 
     /// Whether it has the registry of clients.
@@ -65,12 +71,13 @@ impl Store {
 
     fn try_open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
         let path = &options.path;
+        check_file_system(path)?;
         let may_create = purpose == Purpose::Use && options.may_create;
         if may_create {
             create(path).map_err(Fault::Files)?;
         }
         let file = match FileId::of(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !may_create => return Err(never_used(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !may_create => return Err(Fault::NeverUsed),
             found => found.map_err(Fault::Files)?,
         };
         #[allow(unused_mut, reason = "rusqlite before 0.41 sets the handler without it")]
@@ -79,14 +86,19 @@ impl Store {
         conn.set_prepared_statement_cache_capacity(32);
         let mut version = version(&conn, path)?;
         if version == NONE && !may_create {
-            return Err(never_used(path));
+            return Err(Fault::NeverUsed);
+        }
+        // SQLite opens it for reading if it cannot be written: enough for a look, if the files beside it are there.
+        let is_read_only = conn.is_readonly(MAIN_DB)?;
+        if is_read_only && purpose == Purpose::Use {
+            return Err(Fault::ReadOnly);
         }
         use_wal(&conn, path)?;
         if version < VERSION && purpose == Purpose::Use {
             make_tables(&conn, path)?;
             version = VERSION;
         }
-        let store = Self { conn, file, version };
+        let store = Self { conn, file, version, is_read_only };
         if !store.is_at(path) {
             return Err(Fault::Told(Error::unavailable(format!("{path:?} was replaced while it was opened"))));
         }
@@ -100,8 +112,36 @@ fn flags(may_create: bool) -> OpenFlags {
     if by_us { flags } else { flags | OpenFlags::SQLITE_OPEN_CREATE }
 }
 
-fn never_used(path: &Path) -> Fault {
-    Fault::Told(Error::unavailable(format!("there is no database at {path:?}: no lock was ever taken there")))
+/// A file whose locks not everybody sees would be granted to two at once.
+fn check_file_system(path: &Path) -> Result<(), Fault> {
+    static TOLD: Once = Once::new();
+    let Ok(Some(found)) = FileSystem::of(path) else {
+        return Ok(()); // Whoever opens the file says what is wrong with it.
+    };
+    match found.kind {
+        Kind::Local | Kind::Memory => Ok(()),
+        Kind::Layered => {
+            TOLD.call_once(|| {
+                let (database, name) = (path.display(), found.called());
+                tracing::warn!(%database, "it lies on {name}, so other containers have a file of their own there; \
+                    mount a volume for all who share the locks");
+            });
+            Ok(())
+        }
+        Kind::Network => Err(Fault::Told(Error::new(ErrorKind::Unsupported, not_local(path, found.called())))),
+    }
+}
+
+/// Why a file system of others is refused.
+pub(crate) fn not_local(path: &Path, name: &str) -> String {
+    let what = match name {
+        "fuse" => "a file system that another program serves, perhaps from a network",
+        _ => "a file system that other machines may share",
+    };
+    format!(
+        "{path:?} lies on {name}, {what}, and SQLite's locks do not reach over it, so two could hold one lock: \
+         name a file on a local disk, or use a server (redis://HOST)"
+    )
 }
 
 /// The version of the tables, or [`NONE`]; or why the database is not for us.
@@ -156,10 +196,7 @@ fn create(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     if let Some(directory) = path.parent() {
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.recursive(true).create(directory)?;
+        create_directory(directory)?;
     }
     match create_file(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -167,12 +204,40 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Each directory that is not there, for its owner only, whatever the process takes away from new files' rights.
+fn create_directory(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent()
+        && !fs::exists(parent)?
+    {
+        create_directory(parent)?;
+    }
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        done => done.and_then(|()| restrict(path, 0o700)),
+    }
+}
+
+#[cfg(unix)]
+fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn restrict(_: &Path, _: u32) -> io::Result<()> {
+    Ok(())
+}
+
 /// The file is never opened for that: another handle of this process may have it open by then, and closing any
 /// descriptor of a file gives up all of a process's locks of it.
 #[cfg(target_os = "linux")]
 fn create_file(path: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
-    Ok(mknodat(CWD, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)?)
+    mknodat(CWD, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)?;
+    restrict(path, 0o600)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -48,28 +48,43 @@ fn pause(times: i32) -> Duration {
     })
 }
 
-/// The process that is in the middle of a write transaction, as far as it can be known.
-#[cfg(target_os = "linux")]
-pub(crate) fn who_locks(database: &Path) -> String {
-    use std::{fs, os::unix::fs::MetadataExt};
-    let mut index = database.as_os_str().to_owned();
-    index.push("-shm");
-    let find = || {
+/// A process that is in the middle of a write transaction.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    pub(crate) pid: u32,
+    pub(crate) name: String,
+    /// Whether it stands still by a signal or a debugger.
+    pub(crate) is_stopped: bool,
+}
+
+impl Writing {
+    /// Who it is, if it is anybody and can be known.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn to(database: &Path) -> Option<Self> {
+        use std::{fs, os::unix::fs::MetadataExt};
+        let mut index = database.as_os_str().to_owned();
+        index.push("-shm");
         // Only looked at, never opened: closing any descriptor of the file would give up our own locks of it.
         let inode = fs::metadata(&index).ok()?.ino();
         let pid = writer_in(&fs::read_to_string("/proc/locks").ok()?, inode)?;
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        let stopped = fs::read_to_string(format!("/proc/{pid}/status")).ok()?.contains("State:\tT");
-        let hint = if stopped { " (it is stopped: let it go on, or kill it)" } else { "" };
-        Some(format!("process {pid}, {:?}{hint},", name.trim()))
-    };
-    find().unwrap_or_else(|| "another process".into())
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        Some(Self { pid, name, is_stopped: status.contains("State:\tT") || status.contains("State:\tt") })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn to(_: &Path) -> Option<Self> {
+        None
+    }
 }
 
-/// The process that is in the middle of a write transaction, as far as it can be known.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn who_locks(_: &Path) -> String {
-    "another process".into()
+/// The process that is in the middle of a write transaction, in words.
+pub(crate) fn who_locks(database: &Path) -> String {
+    let Some(Writing { pid, name, is_stopped }) = Writing::to(database) else {
+        return "another process".into();
+    };
+    let hint = if is_stopped { " (it is stopped: let it go on, or kill it)" } else { "" };
+    format!("process {pid}, {name:?}{hint},")
 }
 
 /// Who holds the write lock of a WAL index, which is the byte 120 of that file, in the text of `/proc/locks`.

@@ -45,6 +45,7 @@ fn only_the_engine_and_a_backends_link_writer_and_bell_start_threads_or_tasks() 
         "crates/bandog-redis/src/dial",
         "crates/bandog-redis/src/link",
         "crates/bandog-sqlite/src/bell",
+        "crates/bandog-sqlite/src/inspect.rs", // `check`, which may take long and must not hold up the writer.
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
         "crates/bandog-sync/src/engine/home.rs",

@@ -1,5 +1,6 @@
 //! Tests of what users cannot reach: rules, texts of the system, other machines.
 
 mod boots;
+mod health;
 mod rules;
 mod texts;

@@ -16,7 +16,10 @@ use bandog_testkit::Process;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 
-use crate::support::{claim, release, take};
+use crate::{
+    disks,
+    support::{claim, release, take},
+};
 
 const WHAT: &str = "BANDOG_TEST_CHILD";
 const PATH: &str = "BANDOG_TEST_PATH";
@@ -52,6 +55,11 @@ async fn the_child_s_part() {
         "lock" => lock(path),
         "count" => count(path, ttl).await,
         "wait" => wait(path, ttl).await,
+        "full" => disks::full(path).await,
+        "read-only" => disks::read_only(path).await,
+        "warned" => disks::warned(path).await,
+        "private" => disks::private(path).await,
+        "deaf" => disks::deaf(path).await,
         _ => panic!("{what}?"),
     }
 }

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bells;
+mod checks;
 mod child;
+mod disks;
 mod files;
 mod laws;
 mod looking;

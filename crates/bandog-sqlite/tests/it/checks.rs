@@ -1,0 +1,166 @@
+//! What `check` finds.
+
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use bandog_core::{Finding, Inspect, Leases, Level, Ringer};
+use bandog_sqlite::Sqlite;
+use rusqlite::Connection;
+
+use crate::{
+    child::{SOON, start},
+    support::{Place, TTL, claim, eventually, release, take},
+};
+
+async fn found(store: &Sqlite, subject: &str) -> Finding {
+    let mut findings = store.check().await.unwrap();
+    findings.retain(|finding| finding.subject == subject);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    findings.remove(0)
+}
+
+/// What says all that this finding must.
+fn says(finding: &Finding, level: Level, words: &[&str]) {
+    let text = format!("{} {}", finding.says, finding.cure.as_deref().unwrap_or_default());
+    assert!(finding.level == level && words.iter().all(|word| text.contains(word)), "{finding:?}");
+}
+
+fn allow(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[tokio::test]
+async fn everything_is_looked_at_and_well_in_a_new_database() {
+    let place = Place::new();
+    let (store, ours) = (place.open(), claim("k", TTL));
+    let _bell = store.listen(&ours.key, Ringer::new(|| {})).await.unwrap();
+    take(&store, &ours).await.unwrap();
+    let findings = store.check().await.unwrap();
+    let subjects: Vec<_> = findings.iter().map(|finding| finding.subject.as_str()).collect();
+    let all = ["filesystem", "space", "rights", "users", "inotify", "integrity", "writer", "version", "wal"];
+    assert_eq!(subjects, all);
+    for finding in &findings {
+        // What the machine is like is not the test's affair.
+        let depends = ["filesystem", "space", "inotify"].contains(&finding.subject.as_str());
+        assert!(depends || finding.level == Level::Fine, "{finding:?}");
+        assert_eq!(finding.cure.is_some(), finding.level != Level::Fine, "{finding:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_told_and_not_made() {
+    let place = Place::new();
+    let finding = found(&place.open(), "integrity").await;
+    says(&finding, Level::Advice, &["no lock was ever taken", place.path().to_str().unwrap()]);
+    assert!(!place.path().exists());
+}
+
+#[tokio::test]
+async fn rights_of_others_are_told_with_the_command_that_takes_them_away() {
+    let place = Place::new();
+    let store = place.open();
+    store.ping().await.unwrap();
+    let directory = place.path().parent().unwrap().to_owned();
+    let cured = async |finding: Finding| {
+        says(&finding, Level::Advice, &["everybody on the machine", "chmod"]);
+        let cure = finding.cure.unwrap();
+        let cure = cure.split(", or").next().unwrap();
+        assert!(Command::new("sh").args(["-c", cure]).status().unwrap().success(), "{cure}");
+        assert_eq!(found(&store, "rights").await.level, Level::Fine);
+    };
+    allow(&place.path(), 0o666);
+    cured(found(&store, "rights").await).await;
+    allow(&directory, 0o777);
+    cured(found(&store, "rights").await).await;
+    allow(&directory, 0o1777);
+    assert_eq!(found(&store, "rights").await.level, Level::Fine, "the sticky bit keeps others from deleting it");
+}
+
+#[tokio::test]
+async fn other_processes_are_named_and_no_lock_of_ours_is_given_up() {
+    let place = Place::new();
+    let (store, ours) = (place.open(), claim("ours", TTL));
+    take(&store, &ours).await.unwrap();
+    let locks = || {
+        let inodes =
+            ["locks.db", "locks.db-shm"].map(|name| fs::metadata(place.path().with_file_name(name)).unwrap().ino());
+        let text = fs::read_to_string("/proc/locks").unwrap();
+        let ours = |line: &&str| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let of = |inode: &u64| fields.get(5).is_some_and(|file| file.ends_with(&format!(":{inode}")));
+            fields.contains(&std::process::id().to_string().as_str()) && inodes.iter().any(of)
+        };
+        text.lines().filter(ours).count()
+    };
+    let before = locks();
+    assert!(before > 0, "an open database has locks");
+    let other = start("hold", &place.path(), TTL);
+    other.stdout_line("held", SOON);
+    says(&found(&store, "users").await, Level::Fine, &[&other.pid().to_string()]);
+    assert_eq!(locks(), before);
+
+    for ending in ["", "-wal", "-shm"] {
+        fs::remove_file(place.path().with_file_name(format!("locks.db{ending}"))).unwrap();
+    }
+    store.ping().await.unwrap();
+    says(&found(&store, "users").await, Level::Danger, &[&other.pid().to_string(), "deleted or replaced"]);
+}
+
+#[tokio::test]
+async fn a_process_that_stands_still_in_a_write_is_named_stopped_or_not() {
+    let place = Place::new();
+    let store = Sqlite::new(place.options().timeout(Duration::from_millis(1200))).unwrap();
+    store.ping().await.unwrap();
+    let other = start("lock", &place.path(), TTL);
+    other.stdout_line("locked", SOON);
+    let pid = other.pid().to_string();
+    says(&found(&store, "writer").await, Level::Danger, &[&pid, "has kept the database locked"]);
+    other.stop();
+    says(&found(&store, "writer").await, Level::Danger, &[&pid, "is stopped", "kill -CONT"]);
+    assert_eq!(found(&store, "integrity").await.level, Level::Fine, "readers go on");
+    other.kill();
+    eventually("nobody is in the way", async || found(&store, "writer").await.level == Level::Fine).await;
+}
+
+#[tokio::test]
+async fn a_damaged_page_is_found() {
+    let place = Place::new();
+    let store = place.open();
+    for n in 0..200 {
+        let ours = claim(&format!("k{n}"), TTL);
+        take(&store, &ours).await.unwrap();
+        release(&store, &ours).await;
+    }
+    drop(store);
+    let conn = Connection::open(place.path()).unwrap();
+    conn.execute_batch("pragma wal_checkpoint(truncate)").unwrap();
+    drop(conn);
+    eventually("it is closed", async || !place.path().with_file_name("locks.db-wal").exists()).await;
+    let file = OpenOptions::new().write(true).open(place.path()).unwrap();
+    let pages = file.metadata().unwrap().len() / 4096;
+    file.write_all_at(&[0xa5; 2048], (pages - 1) * 4096).unwrap();
+    drop(file);
+    says(&found(&place.open(), "integrity").await, Level::Danger, &["damaged", "move it"]);
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_is_a_finding_and_no_error() {
+    let place = Place::new();
+    fs::write(place.path(), "dear diary, ".repeat(1000)).unwrap();
+    says(&found(&place.open(), "integrity").await, Level::Danger, &["no SQLite database", "another file"]);
+}
+
+#[tokio::test]
+async fn a_write_ahead_log_that_never_begins_anew_is_told() {
+    let place = Place::new();
+    let store = place.open();
+    take(&store, &claim("k", TTL)).await.unwrap();
+    let log = OpenOptions::new().write(true).open(place.path().with_file_name("locks.db-wal")).unwrap();
+    log.set_len(65 << 20).unwrap(); // What stands behind the last frame is not read.
+    says(&found(&store, "wal").await, Level::Advice, &["66560 KiB", "reads without an end"]);
+}

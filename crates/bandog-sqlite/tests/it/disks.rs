@@ -1,0 +1,277 @@
+//! Real file systems, mounted in a namespace of the child's own: full ones, those that are not for us, odd rights.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bandog_core::{Error, ErrorKind, Inspect, Leases, Released, Renewal, Ringer, Step};
+use bandog_sqlite::{Sqlite, SqliteOptions};
+use tracing::{Event, Level, Metadata, Subscriber, span};
+
+use crate::{
+    child::command,
+    support::{Place, TTL, claim, release, renew, step, take, take_at_last, try_take},
+};
+
+/// Runs a child after a script, in namespaces where it may mount. Whoever may not have them cannot run these tests.
+fn mounted(what: &str, path: &Path, namespaces: &[&str], script: &str) -> String {
+    let child = command(what, path, TTL);
+    let mut command = Command::new("unshare");
+    command.args(namespaces).args(["sh", "-e", "-c", &format!("{script}\nexec \"$@\""), "sh"]);
+    command.arg(child.get_program()).args(child.get_args());
+    command.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let Output { status, stdout, stderr } = command.current_dir("/").output().unwrap();
+    let said = format!("{}\n{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?} (may this user make namespaces?)\n{said}");
+    said
+}
+
+/// Root needs no user namespace, and may mount more without one.
+fn mounting() -> &'static [&'static str] {
+    if rustix::process::geteuid().is_root() { &["-m"] } else { &["-Urm"] }
+}
+
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display())
+}
+
+/// A place and the script that mounts this there.
+fn mount(place: &Place, options: &str) -> (PathBuf, String) {
+    let disk = place.path().with_file_name("disk");
+    fs::create_dir(&disk).unwrap();
+    (disk.join("locks.db"), format!("mount {options} none {}", quoted(&disk)))
+}
+
+#[test]
+fn a_full_disk_grants_nothing_and_everything_goes_on_when_there_is_room() {
+    let place = Place::new();
+    let (path, script) = mount(&place, "-t tmpfs -o size=2m");
+    assert!(mounted("full", &path, mounting(), &script).contains("goes on"));
+}
+
+/// The child's part.
+pub(crate) async fn full(path: &Path) {
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    let held: Vec<_> = (0..4).map(|n| claim(&format!("held{n}"), TTL)).collect();
+    for each in &held {
+        take(&store, each).await.unwrap();
+    }
+    let filler = path.with_file_name("filler");
+    fill(&filler);
+    // What the log has room for is still granted, and given back.
+    let mut granted = 0;
+    let error = loop {
+        let ours = claim(&format!("new{granted}"), TTL);
+        match try_take(&store, &ours).await {
+            Ok(_) => granted += 1,
+            Err(error) => break error,
+        }
+        assert!(granted < 10_000, "the disk is never full");
+    };
+    full_of(&error);
+    full_of(&step(&store, Step::Release(held[0].clone())).await.unwrap_err());
+    full_of(&store.renew(std::slice::from_ref(&held[1])).await.remove(0).unwrap_err());
+    assert!(store.show(&held[2].key).await.unwrap().held, "a look needs no room");
+    let findings = store.check().await.unwrap();
+    let space = findings.iter().find(|finding| finding.subject == "space").unwrap();
+    assert_eq!(space.level, bandog_core::Level::Danger, "{space:?}");
+
+    fs::remove_file(filler).unwrap();
+    assert_eq!(release(&store, &held[0]).await, Released::Freed { others: Some(0) });
+    assert_eq!(renew(&store, &held[1]).await, Renewal::Extended { valid_for: TTL });
+    assert!(take(&store, &claim("held2", TTL)).await.is_none(), "it was held all the time");
+    take(&store, &claim("held0", TTL)).await.unwrap();
+    let integrity = store.check().await.unwrap().remove(5);
+    assert_eq!((integrity.subject.as_str(), integrity.level), ("integrity", bandog_core::Level::Fine));
+    println!("it goes on");
+}
+
+fn fill(path: &Path) {
+    let mut file = File::create(path).unwrap();
+    for size in [64 << 10, 1] {
+        while file.write_all(&vec![1; size]).is_ok() {}
+    }
+}
+
+fn full_of(error: &Error) {
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let said = error.to_string();
+    assert!(said.contains("no space left") && said.contains("free some"), "{said}");
+}
+
+#[test]
+fn a_disk_without_room_for_a_database_says_so() {
+    let place = Place::new();
+    let (path, script) = mount(&place, "-t tmpfs -o size=8k");
+    let said = mounted("ping", &path, mounting(), &script);
+    assert!(said.contains("no space left") && said.contains("Unavailable"), "{said}");
+}
+
+#[test]
+fn a_disk_that_is_mounted_read_only_says_so() {
+    let place = Place::new();
+    let (path, script) = mount(&place, "-t tmpfs");
+    let disk = quoted(path.parent().unwrap());
+    let said = mounted("ping", &path, mounting(), &format!("{script}\nmount -o remount,ro {disk}"));
+    assert!(said.contains("mounted read-only") && said.contains("Denied"), "{said}");
+}
+
+#[test]
+fn a_database_on_a_disk_that_became_read_only_is_shown_and_not_locked() {
+    let place = Place::new();
+    let (path, script) = mount(&place, "-t tmpfs");
+    let exe = quoted(&std::env::current_exe().unwrap());
+    // The first child leaves a log behind, as a crash does; without one SQLite cannot read a database there.
+    let first =
+        format!("BANDOG_TEST_CHILD=private BANDOG_TEST_UMASK=77 {exe} child::the_child_s_part --exact >/dev/null");
+    let remount = format!("mount -o remount,ro {}", quoted(path.parent().unwrap()));
+    let said = mounted("read-only", &path, mounting(), &format!("{script}\n{first}\n{remount}"));
+    assert!(said.contains("held true"), "{said}");
+    assert_eq!(said.matches("mounted read-only").count(), 3, "{said}");
+    assert_eq!(said.matches("Denied").count(), 2, "{said}");
+}
+
+/// The child's part.
+pub(crate) async fn read_only(path: &Path) {
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    let ours = claim("k", TTL);
+    println!("held {}", store.show(&ours.key).await.unwrap().held);
+    println!("{}", try_take(&store, &ours).await.unwrap_err());
+    println!("{}", Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap_err());
+    let findings = store.check().await.unwrap();
+    println!("{}", findings.into_iter().find(|finding| finding.subject == "space").unwrap().says);
+}
+
+#[test]
+fn a_container_s_own_layer_is_warned_of_once_and_a_tmpfs_is_not() {
+    let place = Place::new();
+    let (path, script) = mount(&place, "-t tmpfs");
+    let disk = quoted(path.parent().unwrap());
+    let said = mounted("warned", &path, mounting(), &script);
+    assert!(said.contains("warnings 0") && said.contains("filesystem Advice") && said.contains("tmpfs"), "{said}");
+
+    let layers = format!("cd {disk}; mkdir l u w m\nmount -t overlay -o lowerdir=l,upperdir=u,workdir=w none m");
+    let path = path.with_file_name("m").join("locks.db");
+    let said = mounted("warned", &path, mounting(), &format!("{script}\n{layers}"));
+    assert!(said.contains("warnings 1") && said.contains("filesystem Advice") && said.contains("overlay"), "{said}");
+}
+
+/// The child's part: two handles, and what the log and `check` say.
+pub(crate) async fn warned(path: &Path) {
+    let warnings = Warnings::count();
+    for _ in 0..2 {
+        Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap();
+    }
+    let finding = Sqlite::new(SqliteOptions::at(path)).unwrap().check().await.unwrap().remove(0);
+    println!("warnings {} {} {:?} {}", warnings.load(Ordering::SeqCst), finding.subject, finding.level, finding.says);
+}
+
+#[test]
+fn a_file_system_that_another_program_serves_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        println!("not tried: only root may mount a FUSE file system in the name of another user");
+        return;
+    }
+    let place = Place::new();
+    let (path, script) = mount(&place, "-i -t fuse -o fd=9,rootmode=40000,user_id=65534,group_id=65534");
+    let said = mounted("ping", &path, mounting(), &format!("exec 9<>/dev/fuse\n{script}"));
+    assert!(said.contains("lies on fuse") && said.contains("Unsupported") && said.contains("server"), "{said}");
+    assert_eq!(said.matches("lies on fuse").count(), 1, "{said}");
+}
+
+#[test]
+fn files_are_private_whatever_the_umask() {
+    for umask in ["0", "777"] {
+        let place = Place::new();
+        let path = place.path().with_file_name("new").join("deep").join("locks.db");
+        let mut child = command("private", &path, TTL);
+        let output = child.env("BANDOG_TEST_UMASK", umask).output().unwrap();
+        assert!(output.status.success(), "{umask}: {output:?}");
+        for ending in ["", "-wal", "-shm", "-bell"] {
+            let file = path.with_file_name(format!("locks.db{ending}"));
+            assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o600, "{file:?} with umask {umask}");
+        }
+        for directory in path.ancestors().skip(1).take(2) {
+            assert_eq!(fs::metadata(directory).unwrap().mode() & 0o7777, 0o700, "{directory:?} with umask {umask}");
+        }
+    }
+}
+
+/// The child's part: it makes everything and leaves at once, so that the files stay.
+pub(crate) async fn private(path: &Path) {
+    let umask = u32::from_str_radix(&std::env::var("BANDOG_TEST_UMASK").unwrap(), 8).unwrap();
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    let ours = claim("k", TTL);
+    let _bell = store.listen(&ours.key, Ringer::new(|| {})).await.unwrap();
+    take(&store, &ours).await.unwrap();
+    io::stdout().flush().unwrap();
+    std::process::exit(0);
+}
+
+#[test]
+fn without_inotify_waiters_poll_and_are_warned_once() {
+    let place = Place::new();
+    let script = "echo 0 > /proc/sys/user/max_inotify_instances";
+    let said = mounted("deaf", &place.path(), &["-Ur"], script);
+    assert!(said.contains("warnings 1") && said.contains("inotify Advice"), "{said}");
+}
+
+/// The child's part.
+pub(crate) async fn deaf(path: &Path) {
+    let warnings = Warnings::count();
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    let (ours, theirs) = (claim("k", TTL), claim("k", TTL));
+    take(&store, &ours).await.unwrap();
+    for _ in 0..3 {
+        assert!(store.listen(&ours.key, Ringer::new(|| {})).await.unwrap().is_silent());
+    }
+    assert_eq!(release(&store, &ours).await, Released::Freed { others: Some(0) });
+    take_at_last(&store, &theirs).await;
+    let findings = store.check().await.unwrap();
+    let finding = findings.iter().find(|finding| finding.subject == "inotify").unwrap();
+    println!("warnings {} {} {:?}", warnings.load(Ordering::SeqCst), finding.subject, finding.level);
+}
+
+/// Counts what is logged as a warning, in the whole process.
+struct Warnings(Arc<AtomicUsize>);
+
+impl Warnings {
+    fn count() -> Arc<AtomicUsize> {
+        let count = Arc::default();
+        tracing::subscriber::set_global_default(Self(Arc::clone(&count))).unwrap();
+        count
+    }
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        if *event.metadata().level() == Level::WARN {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
