@@ -13,7 +13,7 @@ use crate::{
     exit_code::ExitCode,
     fault::Fault,
     lock::{self, heir},
-    ls, show, voice,
+    ls, release, show, voice,
 };
 
 /// Runs programs under locks that hold across processes and machines.
@@ -38,6 +38,7 @@ Examples:
   export BANDOG_URL=redis://cache.example         the same locks on every machine
   bandog show deploy                              who holds it
   bandog ls 'order-*'                             which locks are held
+  bandog release deploy --force                   take it from a holder that hangs
   bandog demo                                     what goes wrong without a lock";
 
 /// One command and its arguments.
@@ -46,6 +47,7 @@ enum Command {
     Lock(lock::Args),
     Show(show::Args),
     Ls(ls::Args),
+    Release(release::Args),
     Demo(demo::Args),
     #[command(name = exec::NAME, hide = true)]
     Exec(exec::Args),
@@ -62,6 +64,7 @@ impl Cli {
             Command::Lock(args) => lock::run(&args),
             Command::Show(args) => show::run(&args),
             Command::Ls(args) => ls::run(&args),
+            Command::Release(args) => release::run(&args),
             Command::Demo(args) => demo::run(&args),
             Command::Exec(args) => Err(exec::run(&args)),
             Command::Heir(args) => heir::run(&args),

@@ -21,7 +21,7 @@ pub(crate) enum ExitCode {
     Internal,
     /// 71 (`EX_OSERR`): the machine refused a process or a signal handler.
     System,
-    /// 75 (`EX_TEMPFAIL`): somebody else holds the lock.
+    /// 75 (`EX_TEMPFAIL`): somebody else holds the lock; of `release`, nobody does.
     Busy,
     /// 76 (`EX_PROTOCOL`): the lock was lost while the child ran, or the child was ended because it was about to be.
     Lost,

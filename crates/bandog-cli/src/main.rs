@@ -8,6 +8,7 @@ mod fault;
 mod lock;
 mod ls;
 mod person;
+mod release;
 mod row;
 mod runtime;
 mod show;

@@ -37,6 +37,14 @@ struct Object<'a> {
     store: &'a str,
 }
 
+/// A lock that was taken from its holder.
+#[derive(Debug, Serialize)]
+struct Taken<'a> {
+    freed: bool,
+    #[serde(flatten)]
+    before: Object<'a>,
+}
+
 impl<'a> Object<'a> {
     fn of(row: &'a Row, store: &'a str) -> Self {
         Self {
@@ -63,6 +71,16 @@ pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCo
     printed(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| waiters(row)) })
 }
 
+/// Prints who held a lock that was taken away.
+pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
+    let say = || {
+        let holder = person::holder(row).unwrap_or_else(|| "somebody".into());
+        writeln!(io::stdout().lock(), "took {:?} in {store} from {holder}", row.name)
+    };
+    let object = || write_json(&Taken { freed: true, before: Object::of(row, store) });
+    printed(if format.json { object() } else { say() })
+}
+
 /// Prints what there is to say of a store that nobody has used yet: of these locks, that they are free.
 pub(crate) fn print_unused(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
     let say = || writeln!(io::stdout().lock(), "in {store}\nno lock was ever taken here");
@@ -79,12 +97,14 @@ fn printed(result: io::Result<()>) -> Result<ExitCode, Fault> {
 
 /// Prints one object a line.
 fn json(rows: &[Row], store: &str) -> io::Result<()> {
+    rows.iter().try_for_each(|row| write_json(&Object::of(row, store)))
+}
+
+/// Prints one object and ends its line.
+pub(crate) fn write_json(object: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    for row in rows {
-        serde_json::to_writer(&mut out, &Object::of(row, store))?;
-        writeln!(out)?;
-    }
-    out.flush()
+    serde_json::to_writer(&mut out, object)?;
+    writeln!(out)
 }
 
 /// Prints which store it is and a table.

@@ -84,6 +84,8 @@ fn a_bad_command_line_is_told() {
     refused(&["lock", "x", "true"], &["true"]);
     refused(&["lock", "x", "--wiat", "3s", "--", "true"], &["--wiat"]);
     refused(&["unlock", "x"], &["unlock"]);
+    refused(&["release", "x"], &["--force"]);
+    refused(&["release", "", "--force"], &["empty"]);
     refused(&["show", "-x"], &["use '-- -x'"]);
     refused(&["lock", "-x", "--", "true"], &["cannot begin with `-`"]);
     let bare = Place::new().run(&[]);

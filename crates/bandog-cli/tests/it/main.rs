@@ -4,6 +4,8 @@
 
 #[path = "../help/mod.rs"]
 mod help;
+#[path = "../verbs/mod.rs"]
+mod verbs;
 
 mod children;
 mod codes;
@@ -11,6 +13,7 @@ mod endings;
 mod input;
 mod looks;
 mod nested;
+mod over_sqlite;
 mod signals;
 mod stores;
 mod terminal;

@@ -68,6 +68,8 @@ fn who_only_looks_makes_no_database() {
     }
     assert_eq!(place.show("x", &[])["held"], false);
     assert_eq!(place.run(&["ls", "--json"]).stdout, "");
+    place.run(&["release", "x", "--force"]).told(75, &["nobody held \"x\""]);
+    place.run(&["release", "x", "--force", "--url", "sqlite:gone.db"]).told(69, &["gone.db"]);
     assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
 }
 

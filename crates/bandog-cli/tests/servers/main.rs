@@ -4,8 +4,11 @@
 
 #[path = "../help/mod.rs"]
 mod help;
+#[path = "../verbs/mod.rs"]
+mod verbs;
 
 mod away;
 mod holders;
 mod holds;
+mod over_redis;
 mod refusals;

@@ -52,6 +52,7 @@ fn a_key_of_another_kind_is_not_touched() {
     let url = redis.url();
     place.run(&["lock", "x", "--url", &url, "--", "true"]).told(77, &["\"x\""]);
     place.run(&["show", "x", "--url", &url]).told(77, &["\"x\""]);
+    place.run(&["release", "x", "--force", "--url", &url]).told(77, &["\"x\""]);
     assert_eq!(redis.cmd(&["GET", "x"]).text(), "a letter");
     assert_eq!(redis.keys(), ["x"]);
 }

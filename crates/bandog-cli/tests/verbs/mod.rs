@@ -1,0 +1,81 @@
+//! What `show`, `ls` and `release` do over any store. Each is told the store's URL without options.
+
+use bandog_testkit::{Process, eventually};
+use serde_json::Value;
+
+use crate::help::{Place, SOON, ends};
+
+/// A holder of `x` whose script reads a word, once the store knows who it is.
+fn holder(place: &Place, url: &str, script: &str) -> Process {
+    let holder = place.start(&Place::lock("x", &["--url", url], script));
+    holder.stdout_line("in", SOON);
+    eventually(SOON, || !place.show("x", &["--url", url])["holder"].is_null());
+    holder
+}
+
+#[track_caller]
+fn is(person: &Value, process: &Process, program: &str) {
+    assert_eq!((&person["pid"], &person["program"]), (&process.pid().into(), &program.into()), "{person}");
+    assert!(person["host"].is_string() && person["since"].as_str().unwrap().ends_with('Z'), "{person}");
+}
+
+pub(crate) fn show_and_ls_name_the_holder_and_the_waiters(place: &Place, url: &str) {
+    let mut holder = holder(place, url, "echo in; read word; exit 0");
+    let waiter = place.start(&["lock", "x", "--url", url, "--", "env", "SECRET=hunter2", "true"]);
+    let row = eventually(SOON, || Some(place.show("x", &["--url", url])).filter(|row| row["waiters"][0].is_object()));
+    is(&row["holder"], &holder, "bandog lock -- sh");
+    is(&row["waiters"][0], &waiter, "bandog lock -- env");
+    let list = place.run(&["ls", "--json", "--url", url]).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&list).unwrap()["holder"], row["holder"]);
+    let show = place.run(&["show", "x", "--url", url]).stdout;
+    let pid = holder.pid().to_string();
+    for word in ["HOLDER", "bandog lock -- sh (process ", "waiting:\n  bandog lock -- env (process ", &pid] {
+        assert!(show.contains(word), "{word}: {show}");
+    }
+    assert!(!show.contains("hunter2"), "a command's arguments are its own");
+    let busy = place.run(&["lock", "x", "--wait", "0s", "--url", url, "--", "true"]);
+    busy.told(75, &["held by bandog lock -- sh (process "]);
+    holder.close_stdin();
+    ends(&mut holder, 0);
+}
+
+pub(crate) fn release_takes_a_lock_from_its_holder(place: &Place, url: &str) {
+    let url = &format!("{url}?watchdog=2s");
+    let mut first = holder(place, url, "echo in; trap 'echo told' TERM; read word; exit 0");
+    let fence = place.show("x", &["--url", url])["fence"].as_u64().unwrap();
+    let ran = place.run(&["release", "x", "--force", "--json", "--url", url]);
+    ran.told(0, &[]);
+    let taken: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&taken["freed"], &taken["name"], &taken["held"]), (&true.into(), &"x".into(), &true.into()));
+    is(&taken["holder"], &first, "bandog lock -- sh");
+    let next = place.run(&Place::lock("x", &["--url", url], "echo $BANDOG_FENCE"));
+    assert!(next.stdout.trim().parse::<u64>().unwrap() > fence, "{next:?}");
+    ends(&mut first, 76);
+    assert!(first.stderr().join("\n").contains("taken away"), "{:?}", first.stderr());
+
+    let _second = holder(place, url, "echo in; read word");
+    let ran = place.run(&["release", "x", "--force", "--url", url]);
+    ran.told(0, &[]);
+    assert!(
+        ran.stdout.starts_with("took \"x\" in ") && ran.stdout.contains("from bandog lock -- sh (process "),
+        "{ran:?}"
+    );
+}
+
+pub(crate) fn release_of_a_lock_that_nobody_holds_is_busy(place: &Place, url: &str) {
+    place.run(&["lock", "x", "--url", url, "--", "true"]).told(0, &[]);
+    for name in ["x", "never used"] {
+        let ran = place.run(&["release", name, "--force", "--json", "--url", url]);
+        ran.told(75, &["bandog: nobody held", name]);
+        assert_eq!(ran.stdout, "");
+    }
+}
+
+pub(crate) fn release_without_force_changes_nothing(place: &Place, url: &str) {
+    let mut holder = holder(place, url, "echo in; read word; exit 0");
+    let ran = place.run(&["release", "x", "--url", url]);
+    ran.told(64, &["only its holder", "--force", "next renewal", "fence"]);
+    assert_eq!(place.show("x", &["--url", url])["held"], true);
+    holder.close_stdin();
+    ends(&mut holder, 0);
+}
