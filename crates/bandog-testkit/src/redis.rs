@@ -52,7 +52,21 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+/// The page that tells users which rights they need. Every server has the users that it describes.
+const PAGE: &str = include_str!("../../../docs/redis.md");
+
 impl RedisServer {
+    /// User and password of somebody who may do what `docs/redis.md` says that locks need, and nothing else.
+    pub const LEAST: &str = "locks:PASSWORD";
+    /// User and password of somebody who may also look at locks, as the page says.
+    pub const OPERATOR: &str = "operator:PASSWORD";
+
+    /// What `docs/redis.md` gives `ACL SETUSER` for those who take locks.
+    #[must_use]
+    pub fn least_rights() -> Vec<&'static str> {
+        rights(0)
+    }
+
     /// Starts a server and waits until it answers, some 15 ms.
     #[must_use]
     #[track_caller]
@@ -267,6 +281,8 @@ impl RedisServer {
             .arg(self.dir.path())
             .arg("--unixsocket")
             .arg(self.socket())
+            .args([&["--user", "locks"], &rights(0)[..]].concat())
+            .args([&["--user", "operator"], &rights(0)[..], &rights(1)].concat())
             .args(&self.args)
             .stdin(Stdio::null())
             .stderr(log.try_clone()?)
@@ -316,6 +332,12 @@ impl Drop for RedisServer {
         let _ = child.kill();
         let _ = child.wait();
     }
+}
+
+/// The words of the page's first or second rule for a user.
+fn rights(number: usize) -> Vec<&'static str> {
+    let mut rules = PAGE.lines().filter_map(|line| line.strip_prefix("ACL SETUSER locks "));
+    rules.nth(number).expect("docs/redis.md has the rules").split(' ').collect()
 }
 
 /// The wrapper that starts the server always exists, so a missing server would otherwise be seen only as an odd exit code.

@@ -7,7 +7,7 @@ use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, eventually};
 use futures_util::future::{join_all, select};
 
-use crate::help::{SOON, at, backend, claim, fences, hasty, release, ringer};
+use crate::help::{SOON, at, backend, claim, fences, hasty, least, release, ringer};
 
 const CHANNEL: &str = "redisson_lock__channel:{k}";
 
@@ -72,7 +72,7 @@ async fn listeners_of_one_key_share_one_subscription() {
 async fn a_listen_that_is_dropped_midway_leaves_no_subscription() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = at(&wire.url());
+    let redis = at(&least(wire.addr()));
     let keep = redis.listen(&key("keep"), ringer().0).await.unwrap();
     wire.delay(Duration::from_millis(20));
     let wanted = key("k");
@@ -90,7 +90,7 @@ async fn a_listen_that_is_dropped_midway_leaves_no_subscription() {
 #[tokio::test]
 async fn a_subscription_without_an_answer_is_taken_back() {
     let server = RedisServer::start();
-    let redis = hasty(&server.url(), Duration::from_millis(200));
+    let redis = hasty(&least(server.addr()), Duration::from_millis(200));
     let keep = redis.listen(&key("keep"), ringer().0).await.unwrap();
     server.pause();
     let error = redis.listen(&key("k"), ringer().0).await.unwrap_err();
@@ -147,7 +147,7 @@ async fn one_channel_that_is_refused_anew_does_not_stop_the_others() {
 async fn ten_thousand_bells_are_nothing_special() {
     let server = RedisServer::start();
     // One task asks for all of them at once, which a busy machine may need its time for.
-    let redis = hasty(&server.url(), 20 * SOON);
+    let redis = hasty(&least(server.addr()), 20 * SOON);
     let (ring, rung) = ringer();
     let keys: Vec<Key> = (0..10_000).map(|number| key(&format!("k{number}"))).collect();
     let listening = keys.iter().map(|key| redis.listen(key, ring.clone()));
@@ -175,7 +175,7 @@ async fn who_cannot_be_reached_cannot_be_listened_to() {
 async fn nothing_is_dialled_for_bells_until_somebody_listens() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = at(&wire.url());
+    let redis = at(&least(wire.addr()));
     redis.ping().await.unwrap();
     assert_eq!(wire.accepted(), 1);
     let bell = redis.listen(&key("k"), ringer().0).await.unwrap();

@@ -3,13 +3,13 @@
 use bandog_core::{Finding, Inspect, Level};
 use bandog_testkit::RedisServer;
 
-use crate::help::{at, backend};
+use crate::help::{at, operator};
 
 #[tokio::test]
 async fn a_server_as_it_should_be_is_fine() {
     let server = RedisServer::start();
     server.cmd(&["CONFIG", "SET", "appendonly", "yes"]);
-    let findings = backend(&server).check().await.unwrap();
+    let findings = operator(&server).check().await.unwrap();
     let subjects: Vec<&str> = findings.iter().map(|finding| finding.subject.as_str()).collect();
     let known = ["version", "maxmemory-policy", "persistence", "replication", "clock", "scripts", "rights"];
     assert_eq!(subjects, known);
@@ -145,7 +145,7 @@ async fn scripts_that_cannot_be_loaded_are_told() {
 async fn a_server_that_is_not_there_is_an_error() {
     let server = RedisServer::start();
     server.kill();
-    let error = backend(&server).check().await.unwrap_err();
+    let error = operator(&server).check().await.unwrap_err();
     assert_eq!(error.verb(), Some("check"));
 }
 
@@ -156,7 +156,7 @@ fn limited() -> RedisServer {
 }
 
 async fn found(server: &RedisServer, subject: &str) -> Finding {
-    found_at(&server.url(), subject).await
+    found_at(&format!("redis://{}@{}", RedisServer::OPERATOR, server.addr()), subject).await
 }
 
 async fn found_by_u(server: &RedisServer, subject: &str) -> Finding {

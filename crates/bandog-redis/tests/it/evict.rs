@@ -4,7 +4,7 @@ use bandog_core::{ErrorKind, Inspect, Key, Leases, Released, Renewal};
 use bandog_testkit::{RedisServer, Reply, eventually_async};
 
 use crate::{
-    help::{SOON, at, backend, claim, ends, fences, release, renew, ringer},
+    help::{SOON, at, backend, claim, ends, fences, operator, release, renew, ringer},
     layout::subscriber,
 };
 
@@ -13,7 +13,7 @@ const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 #[tokio::test]
 async fn an_eviction_frees_rings_and_keeps_the_token() {
     let server = RedisServer::start();
-    let (redis, other) = (backend(&server), backend(&server));
+    let (redis, other) = (backend(&server), operator(&server));
     let (held, next) = (claim("k"), claim("k"));
     let before = ends(&fences(&redis, &held).await).1;
     let mut java = subscriber(&server, "redisson_lock__channel:{k}");
@@ -34,7 +34,7 @@ async fn an_eviction_frees_rings_and_keeps_the_token() {
 async fn nobody_is_rung_where_nobody_holds() {
     let server = RedisServer::start();
     let mut java = subscriber(&server, "redisson_lock__channel:{k}");
-    assert_eq!(backend(&server).evict(&Key::new("k").unwrap()).await.unwrap(), Released::NotHeld);
+    assert_eq!(operator(&server).evict(&Key::new("k").unwrap()).await.unwrap(), Released::NotHeld);
     java.set_patience(std::time::Duration::from_millis(20)).unwrap();
     assert!(java.read().is_err());
     assert_eq!(server.keys(), [""; 0]);
@@ -44,14 +44,14 @@ async fn nobody_is_rung_where_nobody_holds() {
 async fn javas_hold_is_evicted_like_ours() {
     let server = RedisServer::start();
     server.cmd(&["HSET", "k", JAVA, "3"]);
-    assert!(matches!(backend(&server).evict(&Key::new("k").unwrap()).await.unwrap(), Released::Freed { .. }));
+    assert!(matches!(operator(&server).evict(&Key::new("k").unwrap()).await.unwrap(), Released::Freed { .. }));
     assert_eq!(server.keys(), [""; 0]);
 }
 
 #[tokio::test]
 async fn what_is_no_plain_lock_is_left_alone() {
     let server = RedisServer::start();
-    let redis = backend(&server);
+    let redis = operator(&server);
     let key = Key::new("k").unwrap();
     for plant in [
         &["SET", "k", "text"][..],

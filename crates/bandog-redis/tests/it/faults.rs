@@ -16,7 +16,7 @@ use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RedisServer, Wire, eventually_async};
 use futures_util::future::join_all;
 
-use crate::help::{SOON, at, backend, claim, fences, granted, hasty, pass, release, renew, take};
+use crate::help::{SOON, at, backend, claim, fences, granted, hasty, least, pass, release, renew, take};
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -84,7 +84,7 @@ async fn without_a_server_a_call_fails_soon_and_surely_did_nothing() {
 async fn a_server_that_is_back_is_found_by_itself() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = at(&wire.url());
+    let redis = at(&least(wire.addr()));
     redis.ping().await.unwrap();
     let mut epoch = redis.profile().epoch;
     for _ in 0..3 {
@@ -123,7 +123,7 @@ async fn a_server_that_hangs_up_at_once_is_not_pestered() {
 #[tokio::test]
 async fn work_that_had_no_answer_is_applied_later_and_can_be_repeated() {
     let server = RedisServer::start();
-    let redis = hasty(&server.url(), SHORT);
+    let redis = hasty(&least(server.addr()), SHORT);
     redis.ping().await.unwrap();
     let (first, second) = (claim("k"), claim("other"));
     fences(&redis, &second).await;
@@ -148,7 +148,7 @@ async fn work_that_had_no_answer_is_applied_later_and_can_be_repeated() {
 async fn a_connection_that_stays_silent_is_given_up() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = hasty(&wire.url(), SHORT);
+    let redis = hasty(&least(wire.addr()), SHORT);
     let held = claim("k");
     fences(&redis, &held).await;
     wire.drop_replies(true);
@@ -163,7 +163,7 @@ async fn a_connection_that_stays_silent_is_given_up() {
 #[tokio::test]
 async fn an_answer_between_two_silences_keeps_the_connection() {
     let server = RedisServer::start();
-    let redis = hasty(&server.url(), SHORT);
+    let redis = hasty(&least(server.addr()), SHORT);
     let held = claim("k");
     fences(&redis, &held).await;
     for _ in 0..3 {
@@ -205,7 +205,7 @@ async fn a_connection_that_is_given_up_ends_with_a_reset() {
 async fn a_connection_that_breaks_in_flight_is_ambiguous_at_once() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = at(&wire.url());
+    let redis = at(&least(wire.addr()));
     let held = claim("k");
     redis.ping().await.unwrap();
     wire.drop_replies(true);
@@ -377,7 +377,7 @@ fn a_backend_survives_the_runtime_that_dialled() {
 async fn a_backend_that_is_dropped_closes_its_connections() {
     let server = RedisServer::start();
     let wire: Wire = server.wire();
-    let redis = at(&wire.url());
+    let redis = at(&least(wire.addr()));
     redis.ping().await.unwrap();
     assert_eq!(wire.open(), 1);
     drop(redis);

@@ -1,6 +1,7 @@
 //! What every module needs: a backend, claims, and answers without ceremony.
 
 use std::{
+    fmt::Display,
     num::NonZeroU32,
     sync::{
         Arc,
@@ -19,8 +20,18 @@ use bandog_testkit::RedisServer;
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
+/// As somebody who may do what locks need, and nothing else.
 pub(crate) fn backend(server: &RedisServer) -> Redis {
-    at(&server.url())
+    at(&least(server.addr()))
+}
+
+/// As somebody who may look at locks, too.
+pub(crate) fn operator(server: &RedisServer) -> Redis {
+    at(&format!("redis://{}@{}", RedisServer::OPERATOR, server.addr()))
+}
+
+pub(crate) fn least(address: impl Display) -> String {
+    format!("redis://{}@{address}", RedisServer::LEAST)
 }
 
 pub(crate) fn at(url: &str) -> Redis {

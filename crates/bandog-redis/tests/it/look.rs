@@ -6,14 +6,14 @@ use bandog_core::{ErrorKind, Inspect, Key, Pattern, Row};
 use bandog_redis::Redis;
 use bandog_testkit::RedisServer;
 
-use crate::help::{at, backend, claim, fences};
+use crate::help::{at, claim, fences, operator};
 
 const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 
 #[tokio::test]
 async fn show_tells_owner_fence_and_ttl_of_ours() {
     let server = RedisServer::start();
-    let redis = backend(&server);
+    let redis = operator(&server);
     let key = Key::new("k").unwrap();
     assert_eq!(redis.show(&key).await.unwrap(), Row::free(&key));
     let held = claim("k");
@@ -28,7 +28,7 @@ async fn show_tells_owner_fence_and_ttl_of_ours() {
 #[tokio::test]
 async fn show_tells_javas_hold_without_a_fence() {
     let server = RedisServer::start();
-    let redis = backend(&server);
+    let redis = operator(&server);
     let key = Key::new("k").unwrap();
     server.cmd(&["HSET", "k", JAVA, "2"]);
     server.cmd(&["SET", "redisson_lock_token:{k}", "41"]);
@@ -41,7 +41,7 @@ async fn show_tells_javas_hold_without_a_fence() {
 #[tokio::test]
 async fn show_tells_of_a_hold_whatever_its_owner_is() {
     let server = RedisServer::start();
-    let redis = backend(&server);
+    let redis = operator(&server);
     let key = Key::new("k").unwrap();
     server.cmd(&["EVAL", "return redis.call('hset', KEYS[1], '\\255', 'x')", "1", "k"]);
     assert_eq!(redis.show(&key).await.unwrap(), Row { held: true, ..Row::free(&key) });
@@ -56,7 +56,7 @@ async fn show_tells_of_a_hold_whatever_its_owner_is() {
 async fn show_refuses_what_is_no_lock() {
     let server = RedisServer::start();
     server.cmd(&["SET", "k", "text"]);
-    let error = backend(&server).show(&Key::new("k").unwrap()).await.unwrap_err();
+    let error = operator(&server).show(&Key::new("k").unwrap()).await.unwrap_err();
     assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("show")));
     assert!(error.to_string().contains("\"k\"") && error.to_string().contains("not a lock"), "{error}");
 }
@@ -64,7 +64,7 @@ async fn show_refuses_what_is_no_lock() {
 #[tokio::test]
 async fn list_finds_every_lock_and_nothing_else() {
     let server = RedisServer::start();
-    let redis = backend(&server);
+    let redis = operator(&server);
     let mut names = vec!["a*b".to_owned(), "a[b]".into(), "ab".into(), "中文 name".into(), "back\\slash".into()];
     names.extend((0..1500).map(|number| format!("many:{number}")));
     for name in &names {
@@ -91,7 +91,7 @@ async fn list_finds_every_lock_and_nothing_else() {
 #[tokio::test]
 async fn list_leaves_out_what_this_user_may_not_see() {
     let server = RedisServer::start();
-    let redis = backend(&server);
+    let redis = operator(&server);
     for name in ["mine:a", "mine:b", "theirs"] {
         fences(&redis, &claim(name)).await;
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bandog_core::{ErrorKind, Inspect, Leases, MAX_WAITS, Member};
 use bandog_testkit::{RedisServer, eventually_async};
 
-use crate::help::{SOON, TTL, at, backend, claim, fences, member};
+use crate::help::{SOON, TTL, at, backend, claim, fences, member, operator};
 
 #[tokio::test]
 async fn a_row_lies_in_redis_as_it_is_documented() {
@@ -23,7 +23,7 @@ async fn a_row_lies_in_redis_as_it_is_documented() {
 #[tokio::test]
 async fn who_announced_itself_is_a_member_as_it_said_last_until_it_withdraws() {
     let server = RedisServer::start();
-    let (redis, other) = (backend(&server), backend(&server));
+    let (redis, other) = (backend(&server), operator(&server));
     let names: Vec<String> = (0..MAX_WAITS).map(|number| format!("{number}{}", "中".repeat(340))).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (mut first, second) = (member(&["a"]), member(&names));
@@ -43,7 +43,7 @@ async fn who_announced_itself_is_a_member_as_it_said_last_until_it_withdraws() {
 #[tokio::test]
 async fn a_thousand_members_are_found_without_asking_for_all_keys() {
     let server = RedisServer::start();
-    let redis = backend(&server);
+    let redis = operator(&server);
     let everybody: Vec<Member> = (0..1000).map(|_| member(&["a"])).collect();
     for one in &everybody {
         redis.announce(one, TTL).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_thousand_members_are_found_without_asking_for_all_keys() {
 #[tokio::test]
 async fn what_is_no_row_is_nobody_and_stops_nobody() {
     let server = RedisServer::start();
-    let redis = backend(&server);
+    let redis = operator(&server);
     let there = member(&[]);
     redis.announce(&there, TTL).await.unwrap();
     let id = || format!("bandog:client:{}", bandog_core::ClientId::random());
@@ -83,7 +83,7 @@ async fn a_row_that_is_something_else_is_left_alone() {
 #[tokio::test]
 async fn forgotten_scripts_do_not_stop_an_announcement() {
     let server = RedisServer::start();
-    let redis = backend(&server);
+    let redis = operator(&server);
     redis.ping().await.unwrap();
     server.flush_scripts();
     let there = member(&[]);

@@ -1,34 +1,31 @@
 //! A user with few rights: what is refused leaves nothing half-written and says which verb and key.
 
+use std::collections::BTreeSet;
+
 use bandog_core::{Claim, Error, ErrorKind, Leases, Released, Renewal};
 use bandog_redis::Redis;
 use bandog_testkit::RedisServer;
 
 use crate::help::{at, claim, fences, granted, pass, release, renew, take};
 
-/// All that locks need, and what each verb needs of it.
-const NEEDED: [&str; 14] = [
-    "evalsha",
-    "script|load",
-    "ping",
-    "pttl",
-    "hexists",
-    "get",
-    "time",
-    "del",
-    "hset",
-    "pexpire",
-    "set",
-    "publish",
-    "subscribe",
-    "unsubscribe",
-];
+/// What each verb needs.
 const CLAIM: [&str; 8] = ["evalsha", "pttl", "get", "time", "del", "hset", "pexpire", "set"];
 const PASS: [&str; 9] = ["evalsha", "pttl", "hexists", "get", "time", "del", "hset", "pexpire", "set"];
 const RELEASE: [&str; 3] = ["evalsha", "hexists", "del"];
 const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
 const ANNOUNCE: [&str; 3] = ["evalsha", "hset", "pexpire"];
+/// What a call needs beside the verbs.
+const CONNECTION: [&str; 5] = ["ping", "script|load", "publish", "subscribe", "unsubscribe"];
 const TOKEN: &str = "redisson_lock_token:{k}";
+
+#[test]
+fn the_page_asks_for_what_is_needed_and_nothing_else() {
+    let rules = RedisServer::least_rights();
+    let asked: BTreeSet<&str> = rules.iter().filter_map(|rule| rule.strip_prefix('+')).collect();
+    let needed = [&CLAIM[..], &PASS, &RELEASE, &RENEW, &ANNOUNCE, &CONNECTION].concat();
+    assert_eq!(asked, needed.into_iter().collect());
+    assert!(rules.contains(&"-@all") && rules.contains(&"&redisson_lock__channel:*"), "{rules:?}");
+}
 
 #[tokio::test]
 async fn these_rights_are_enough() {
@@ -291,9 +288,7 @@ async fn a_user_without_a_password_is_that_user() {
 /// A server and a backend whose user has just the rights that locks need.
 fn limited() -> (RedisServer, Redis) {
     let server = RedisServer::start();
-    let rights: Vec<String> = NEEDED.iter().map(|right| format!("+{right}")).collect();
-    let mut rule = vec!["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "-@all"];
-    rule.extend(rights.iter().map(String::as_str));
+    let rule = [&["ACL", "SETUSER", "u"], &RedisServer::least_rights()[..], &["resetpass", ">p"]].concat();
     assert_eq!(server.cmd(&rule).text(), "OK");
     let redis = at(&format!("redis://u:p@{}", server.addr()));
     (server, redis)

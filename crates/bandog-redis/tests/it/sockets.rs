@@ -8,7 +8,7 @@ use crate::help::{SOON, at, claim, fences, release, renew, ringer};
 #[tokio::test]
 async fn a_lock_over_a_socket_is_a_lock() {
     let server = RedisServer::start();
-    let redis = at(&format!("redis+unix://{}", server.socket().display()));
+    let redis = at(&format!("redis+unix://locks:PASSWORD@{}", server.socket().display()));
     let held = claim("k");
     fences(&redis, &held).await;
     assert_eq!(server.hash("k").len(), 1);
@@ -35,7 +35,7 @@ async fn user_password_and_database_are_those_of_the_url() {
 #[tokio::test]
 async fn a_server_that_is_back_is_found_and_a_socket_that_is_not_there_is_named() {
     let server = RedisServer::start();
-    let redis = at(&format!("redis+unix://{}", server.socket().display()));
+    let redis = at(&format!("redis+unix://locks:PASSWORD@{}", server.socket().display()));
     let held = claim("k");
     fences(&redis, &held).await;
     server.kill();

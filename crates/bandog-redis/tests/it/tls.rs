@@ -52,8 +52,9 @@ async fn a_server_of_an_authority_that_we_do_not_trust_is_refused() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let port = server.tls_addr().port();
-    refused(&format!("rediss://localhost:{port}?ca={}", other.ca.display()), "we refuse", "?ca=PATH").await;
-    refused(&format!("rediss://localhost:{port}"), "we refuse", "?ca=PATH").await;
+    refused(&format!("rediss://locks:PASSWORD@localhost:{port}?ca={}", other.ca.display()), "we refuse", "?ca=PATH")
+        .await;
+    refused(&format!("rediss://locks:PASSWORD@localhost:{port}"), "we refuse", "?ca=PATH").await;
 }
 
 #[tokio::test]
@@ -106,7 +107,7 @@ async fn files_that_cannot_be_used_are_named() {
     let empty = authority.path("empty.pem");
     fs::write(&empty, "nothing\n").unwrap();
     let (mine, theirs) = (authority.issue("a", |_| ()), other.issue("b", |_| ()));
-    let url = |rest: String| format!("rediss://localhost:{}?{rest}", server.tls_addr().port());
+    let url = |rest: String| format!("rediss://locks:PASSWORD@localhost:{}?{rest}", server.tls_addr().port());
     for (url, part) in [
         (url("ca=/none.pem".into()), "/none.pem"),
         (url(format!("ca={}", empty.display())), "empty.pem"),
@@ -159,7 +160,7 @@ async fn a_cut_connection_is_dialled_again() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let wire = Wire::to(server.tls_addr());
-    let redis = at(&format!("rediss://localhost:{}?ca={}", wire.port(), authority.ca.display()));
+    let redis = at(&format!("rediss://locks:PASSWORD@localhost:{}?ca={}", wire.port(), authority.ca.display()));
     let (ring, rung) = ringer();
     let held = claim("k");
     fences(&redis, &held).await;
@@ -199,7 +200,7 @@ fn the_systems_authorities_are_trusted() {
     let run = |ca: &Path| {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "tls::the_systems_authorities_are_trusted"])
-            .env(URL, format!("rediss://localhost:{}", server.tls_addr().port()))
+            .env(URL, format!("rediss://locks:PASSWORD@localhost:{}", server.tls_addr().port()))
             .env("SSL_CERT_FILE", ca)
             .env_remove("SSL_CERT_DIR")
             .output()
@@ -273,6 +274,6 @@ impl Authority {
     }
 
     fn url(&self, server: &RedisServer) -> String {
-        format!("rediss://localhost:{}?ca={}", server.tls_addr().port(), self.ca.display())
+        format!("rediss://locks:PASSWORD@localhost:{}?ca={}", server.tls_addr().port(), self.ca.display())
     }
 }
