@@ -64,8 +64,13 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "CORRUPT" => (Corrupt, details(error)),
         "NOSCRIPT" => (Unavailable, "Redis had forgotten our scripts; they are loaded again"),
         "MOVED" | "ASK" | "CROSSSLOT" => (Unsupported, "this server is one node of a cluster"),
-        "LOADING" | "BUSY" | "READONLY" | "OOM" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" | "CLUSTERDOWN"
-        | "TRYAGAIN" => (Unavailable, "Redis cannot serve now"),
+        "OOM" => (Unavailable, "Redis has reached its memory limit and takes no new locks"),
+        "READONLY" => (Unavailable, "this Redis is a read-only replica; locks live on its master"),
+        "LOADING" => (Unavailable, "Redis is still loading its data"),
+        "BUSY" => (Unavailable, "Redis is busy with somebody's script"),
+        "NOREPLICAS" => (Unavailable, "Redis has fewer replicas than it needs to take writes"),
+        "MISCONF" => (Unavailable, "Redis cannot write its data to disk, and takes no writes until it can"),
+        "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => (Unavailable, "Redis cannot serve now"),
         _ if details(error).starts_with("unknown command") => (Denied, "Redis does not know the command"),
         _ => return (None, "Redis refuses"),
     };

@@ -11,7 +11,8 @@ use std::{
 };
 
 use bandog_core::{
-    Backend, ClientId, Clock, Error, Finding, Key, Member, Pattern, Profile, Released, Result, Row, check_ttl,
+    Backend, ClientId, Clock, Error, ErrorKind, Finding, Key, Member, Pattern, Profile, Released, Result, Row,
+    check_ttl,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -217,7 +218,7 @@ impl Client {
     pub async fn show(&self, name: impl AsRef<str>) -> Result<Row> {
         let key = self.handle.key(name.as_ref())?;
         let mut row = self.look(|backend| Box::pin(async move { backend.show(&key).await })).await?;
-        row.tell(&self.members().await?);
+        row.tell(&self.known().await?);
         row.name = self.handle.without_prefix(row.name);
         Ok(row)
     }
@@ -232,7 +233,7 @@ impl Client {
     pub async fn list(&self, pattern: Pattern) -> Result<Vec<Row>> {
         let pattern = pattern.after(&self.handle.prefix);
         let mut rows = self.look(|backend| Box::pin(async move { backend.list(&pattern).await })).await?;
-        let members = if rows.is_empty() { Vec::new() } else { self.members().await? };
+        let members = if rows.is_empty() { Vec::new() } else { self.known().await? };
         for row in &mut rows {
             row.tell(&members);
             row.name = self.handle.without_prefix(std::mem::take(&mut row.name));
@@ -249,6 +250,14 @@ impl Client {
     /// Dropping the future changes nothing.
     pub async fn members(&self) -> Result<Vec<Member>> {
         self.look(|backend| Box::pin(async move { backend.members().await })).await
+    }
+
+    /// Nobody, where this user may not look into the registry: that must not cost a look at a lock.
+    async fn known(&self) -> Result<Vec<Member>> {
+        match self.members().await {
+            Err(error) if error.kind() == ErrorKind::Denied => Ok(Vec::new()),
+            members => members,
+        }
     }
 
     /// Takes a lock from whoever holds it, and tells whether somebody did. Those who wait for it are rung.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bandog_core::{ErrorKind, Inspect, Key, Pattern, Row};
 use bandog_redis::Redis;
+use bandog_sync::Client;
 use bandog_testkit::RedisServer;
 
-use crate::help::{at, claim, fences, operator};
+use crate::help::{at, backend, claim, fences, operator};
 
 const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 
@@ -101,6 +102,17 @@ async fn list_leaves_out_what_this_user_may_not_see() {
     server.cmd(&["ACL", "SETUSER", "u", "-hscan"]);
     let error = at(&url).list(&Pattern::all()).await.unwrap_err();
     assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("list")));
+}
+
+#[tokio::test]
+async fn who_may_not_see_the_registry_can_look_at_a_lock() {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "locks", "+hscan"]);
+    let client = Client::options().over(backend(&server)).unwrap();
+    let guard = client.mutex("k").lock().await.unwrap();
+    let row = client.show("k").await.unwrap();
+    assert_eq!((row.held, row.holder), (true, None));
+    guard.release().await.unwrap();
 }
 
 async fn listed(redis: &Redis, pattern: &str) -> Vec<String> {

@@ -1,0 +1,147 @@
+//! Days on which the server cannot do what it usually does: each with the answer that docs/redis.md tells.
+
+use std::time::{Duration, Instant};
+
+use bandog_core::{Error, ErrorKind, Leases, Released, Renewal};
+use bandog_sync::Client;
+use bandog_testkit::{RedisServer, eventually_async};
+
+use crate::help::{SOON, backend, claim, fences, hasty, least, member, release, renew, ringer, take};
+
+const SHORT: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn a_full_memory_refuses_claims_and_nothing_else() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (kept, freed) = (claim("kept"), claim("freed"));
+    fences(&redis, &kept).await;
+    fences(&redis, &freed).await;
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    refused(&take(&redis, &claim("new")).await.unwrap_err(), "memory limit");
+    refused(&redis.announce(&member(&[]), crate::help::TTL).await.unwrap_err(), "memory limit");
+    assert_eq!(renew(&redis, &kept).await.unwrap(), Renewal::Extended { valid_for: kept.ttl });
+    assert!(matches!(release(&redis, &freed).await.unwrap(), Released::Freed { .. }));
+    redis.listen(&kept.key, ringer().0).await.unwrap();
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    fences(&redis, &claim("new")).await;
+}
+
+#[tokio::test]
+async fn a_master_that_became_a_replica_serves_nobody_and_says_so() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    server.cmd(&["REPLICAOF", "127.0.0.1", "1"]);
+    refused(&take(&redis, &claim("new")).await.unwrap_err(), "read-only replica");
+    refused(&renew(&redis, &held).await.unwrap_err(), "read-only replica");
+    refused(&release(&redis, &held).await.unwrap_err(), "read-only replica");
+    server.cmd(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+}
+
+#[tokio::test]
+async fn a_server_that_sleeps_or_pauses_its_clients_is_waited_for() {
+    let server = RedisServer::start();
+    let redis = hasty(&least(server.addr()), SHORT);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    for command in
+        [&["DEBUG", "SLEEP", "0.5"][..], &["CLIENT", "PAUSE", "500", "ALL"], &["CLIENT", "PAUSE", "500", "WRITE"]]
+    {
+        let mut client = server.client();
+        client.send(command).unwrap();
+        eventually_async(SOON, async || {
+            let error = renew(&redis, &held).await.err()?;
+            assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
+            Some(())
+        })
+        .await;
+        let renewal = eventually_async(SOON, async || renew(&redis, &held).await).await;
+        assert_eq!(renewal, Renewal::Extended { valid_for: held.ttl }, "{command:?}");
+    }
+    assert_eq!(server.hash("k").len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_loads_its_data_is_unavailable_until_it_has() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    server.cmd(&["EVAL", "for i = 1, 1000 do redis.call('set', 'filler' .. i, string.rep('x', 1000)) end", "0"]);
+    // Loading looks at its clients every so many bytes, and is made slow enough to be seen.
+    server.cmd(&["CONFIG", "SET", "loading-process-events-interval-bytes", "1024"]);
+    server.cmd(&["CONFIG", "SET", "key-load-delay", "2000"]);
+    let mut client = server.client();
+    client.send(&["DEBUG", "RELOAD"]).unwrap();
+    eventually_async(SOON, async || {
+        let error = take(&redis, &claim("new")).await.map(|_| ()).err()?;
+        refused(&error, "still loading");
+        Some(())
+    })
+    .await;
+    // Who connects meanwhile is let in, and finds everything as it should be once the data are there.
+    server.kill_clients();
+    let renewal = eventually_async(2 * SOON, async || renew(&redis, &held).await).await;
+    assert_eq!(renewal, Renewal::Extended { valid_for: held.ttl });
+}
+
+#[tokio::test]
+async fn a_subscriber_that_is_cut_off_for_its_backlog_is_rung_and_hears_again() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (ring, rung) = ringer();
+    let _bell = redis.listen(&claim("k").key, ring).await.unwrap();
+    cut_off_subscribers(&server, "redisson_lock__channel:{k}");
+    // Once because it may have missed something, and once more for what it hears on the new connection.
+    eventually_async(SOON, async || rung() >= 1).await;
+    eventually_async(SOON, async || {
+        server.cmd(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);
+        rung() >= 2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_waits_while_subscribers_are_cut_off_is_served_within_a_second_or_so() {
+    let server = RedisServer::start();
+    let (holder, waiter) = (client(&server), client(&server));
+    let guard = holder.mutex("k").lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = waiter.mutex("k");
+        async move { lock.lock().await }
+    });
+    let heard = async || server.cmd(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{k}"]).array()[1].int() == 1;
+    eventually_async(SOON, heard).await;
+    cut_off_subscribers(&server, "redisson_lock__channel:{k}");
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert!(released.elapsed() < Duration::from_secs(3), "{:?}", released.elapsed());
+}
+
+fn client(server: &RedisServer) -> Client {
+    Client::options().over(backend(server)).unwrap()
+}
+
+/// Sends the one who listens more than the server keeps for it.
+fn cut_off_subscribers(server: &RedisServer, channel: &str) {
+    let ids = || -> Vec<String> {
+        let list = server.cmd(&["CLIENT", "LIST", "TYPE", "pubsub"]);
+        list.text().lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
+    };
+    let before = ids();
+    assert_eq!(before.len(), 1);
+    server.cmd(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 1024 1024 1"]);
+    server.cmd(&["PUBLISH", channel, &"x".repeat(1 << 20)]);
+    server.cmd(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 32mb 8mb 60"]);
+    bandog_testkit::eventually(SOON, || !ids().contains(&before[0]));
+}
+
+#[track_caller]
+fn refused(error: &Error, part: &str) {
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{error}");
+    assert!(error.to_string().contains(part), "{error} says nothing of {part:?}");
+}
