@@ -23,6 +23,8 @@ pub struct Member {
     pub program: String,
     /// Since when the client lives, by its own wall clock.
     pub since: SystemTime,
+    /// What its names begin with in the store; empty for a client without a prefix.
+    pub prefix: String,
     /// The names that it waits for: at most [`MAX_WAITS`] of them.
     pub waits: Vec<Key>,
 }
@@ -38,6 +40,7 @@ impl Member {
             pid: std::process::id(),
             program: program.unwrap_or_else(|| "unknown".into()),
             since: SystemTime::now(),
+            prefix: String::new(),
             waits: Vec::new(),
         }
     }

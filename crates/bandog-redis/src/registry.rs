@@ -17,13 +17,14 @@ use crate::{
 };
 
 /// What a row has, in the order of `announce.lua`.
-const FIELDS: [&str; 5] = ["host", "pid", "program", "since", "waits"];
+const FIELDS: [&str; 6] = ["host", "pid", "program", "since", "prefix", "waits"];
 
 /// The values of a row. No name has a control character, so a line break parts them.
 pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
     let since = member.since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let waits: Vec<&str> = member.waits.iter().take(MAX_WAITS).map(Key::as_str).collect();
-    [member.host.clone(), member.pid.to_string(), member.program.clone(), since.to_string(), waits.join("\n")]
+    let Member { host, pid, program, prefix, .. } = member;
+    [host.clone(), pid.to_string(), program.clone(), since.to_string(), prefix.clone(), waits.join("\n")]
 }
 
 impl Redis {
@@ -81,7 +82,7 @@ impl Redis {
 /// A row as it was read, unless it has ended meanwhile or is not as we write them.
 fn member(id: ClientId, reply: &Value) -> Option<Member> {
     let values: Vec<String> = list(reply).iter().filter_map(text).collect();
-    let [host, pid, program, since, waits] = values.try_into().ok()?;
+    let [host, pid, program, since, prefix, waits] = values.try_into().ok()?;
     let since = Duration::from_millis(since.parse().ok()?);
     let names = waits.split('\n').filter(|name| !name.is_empty()).take(MAX_WAITS);
     Some(Member {
@@ -90,6 +91,7 @@ fn member(id: ClientId, reply: &Value) -> Option<Member> {
         pid: pid.parse().ok()?,
         program,
         since: SystemTime::UNIX_EPOCH.checked_add(since)?,
+        prefix,
         waits: names.map(|name| Key::new(name).ok()).collect::<Option<_>>()?,
     })
 }

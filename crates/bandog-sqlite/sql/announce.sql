@@ -9,9 +9,11 @@
 -- ?8 expires
 -- ?9 this boot
 -- ?10 told: the wall clock
+-- ?11 prefix
 -- Result: none.
-insert into client (id, host, pid, program, since, waits, ttl, expires, boot, told)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+insert into client (id, host, pid, program, since, waits, ttl, expires, boot, told, prefix)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 on conflict (id) do update set
     host = excluded.host, pid = excluded.pid, program = excluded.program, since = excluded.since,
-    waits = excluded.waits, ttl = excluded.ttl, expires = excluded.expires, boot = excluded.boot, told = excluded.told;
+    waits = excluded.waits, ttl = excluded.ttl, expires = excluded.expires, boot = excluded.boot, told = excluded.told,
+    prefix = excluded.prefix;

@@ -10,6 +10,7 @@ create table client (
     pid     integer not null,               -- its process there
     program text    not null,               -- the program, as it calls itself
     since   integer not null,               -- since when it lives, in ns of its wall clock since 1970
+    prefix  text    not null,               -- what its names begin with
     waits   text    not null,               -- the names that it waits for, one a line
     ttl     integer not null,               -- how long the last announcement was for, in ns
     expires integer not null,               -- when the row ends, in ns of the boot clock of `boot`

@@ -16,7 +16,8 @@ impl Table<'_> {
         let waits = member.waits.iter().map(Key::as_str).collect::<Vec<_>>().join("\n"); // No name has a line's end.
         let (ttl, since) = (nanos(ttl), nanos(member.since.duration_since(UNIX_EPOCH).unwrap_or_default()));
         let (id, until) = (member.id.to_string(), now.saturating_add(ttl));
-        let row = params![id, member.host, member.pid, member.program, since, waits, ttl, until, boot, wall];
+        let Member { host, pid, program, prefix, .. } = member;
+        let row = params![id, host, pid, program, since, waits, ttl, until, boot, wall, prefix];
         self.write(sql::ANNOUNCE, row)?;
         Ok(())
     }
@@ -53,6 +54,7 @@ fn read_member(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Member>> {
         pid: row.get(2)?,
         program: row.get(3)?,
         since: UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH),
+        prefix: row.get(6)?,
         waits: waits.lines().filter_map(|name| Key::new(name).ok()).collect(),
     }))
 }

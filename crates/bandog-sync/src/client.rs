@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     Mutex, Owner, blocking,
     engine::{Engine, Home, Msg, Terms, Ticket},
+    prefix,
 };
 
 /// How long the last handle waits for what is still owed to the store.
@@ -38,8 +39,6 @@ pub struct ClientOptions {
 
 /// How many calls of a client may wait by default.
 const MAX_WAITING: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99_999);
-/// The longest prefix of names, in bytes.
-const MAX_PREFIX: usize = 256;
 
 impl Default for ClientOptions {
     fn default() -> Self {
@@ -125,11 +124,11 @@ impl ClientOptions {
     /// `Unavailable` when no thread could be started.
     pub fn over(self, backend: impl Backend) -> Result<Client> {
         let ttl = check_ttl("the watchdog's ttl", self.watchdog)?;
-        let prefix = check_prefix(self.prefix)?;
+        let prefix = prefix::check(self.prefix)?;
         let (mail, mailbox) = mpsc::unbounded_channel();
         let id = ClientId::random();
         let here = Member::here(id);
-        let member = Member { program: self.program.unwrap_or(here.program), ..here };
+        let member = Member { program: self.program.unwrap_or(here.program), prefix: prefix.clone(), ..here };
         let Profile { store, timeout, .. } = backend.profile();
         let terms = Terms { ttl, watchdog: true, fences: self.local_turns, max_hold: None };
         let engine = Engine::new(Arc::new(backend), member, terms, self.max_waiting.get(), self.clock, mailbox);
@@ -287,7 +286,9 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn check(&self) -> Result<Vec<Finding>> {
-        self.look(|backend| Box::pin(async move { backend.check().await })).await
+        let mut findings = self.look(|backend| Box::pin(async move { backend.check().await })).await?;
+        findings.push(prefix::finding(&self.handle.prefix, &self.members().await?));
+        Ok(findings)
     }
 
     /// The store in words, without secrets.
@@ -392,16 +393,6 @@ impl Handle {
     pub(crate) fn ticket(&self) -> Ticket {
         self.tickets.fetch_add(1, Relaxed)
     }
-}
-
-fn check_prefix(prefix: String) -> Result<String> {
-    let is_right = prefix.is_empty() || (prefix.ends_with(':') && (2..=MAX_PREFIX).contains(&prefix.len()));
-    if is_right && !prefix.contains(char::is_control) {
-        return Ok(prefix);
-    }
-    Err(Error::misused(format!(
-        "the prefix {prefix:?} is not allowed: it ends in ':' and has 2 to {MAX_PREFIX} bytes without control characters"
-    )))
 }
 
 impl Drop for Handle {

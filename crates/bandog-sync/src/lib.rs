@@ -22,6 +22,7 @@ mod engine;
 mod guard;
 mod mutex;
 mod owner;
+mod prefix;
 
 pub use client::{Client, ClientOptions};
 pub use guard::{Expiring, Guard, Lost};

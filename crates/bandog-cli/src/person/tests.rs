@@ -11,6 +11,7 @@ fn ann() -> Member {
         pid: 4711,
         program: "deploy\u{1b}[31m.sh".into(),
         since: SystemTime::UNIX_EPOCH + Duration::from_millis(1_763_641_801_250),
+        prefix: String::new(),
         waits: Vec::new(),
     }
 }

@@ -1,13 +1,14 @@
 -- Writes down who a client is, for a while, instead of what it has said before.
 --
 -- KEYS: member
--- ARGV: ttl in ms, host, pid, program, since, waits
+-- ARGV: ttl in ms, host, pid, program, since, prefix, waits
 -- Reply: 1
 --
 -- A command that is refused leaves nothing behind that has no end.
 
 local member, ttl = KEYS[1], ARGV[1]
-redis.call('hset', member, 'host', ARGV[2], 'pid', ARGV[3], 'program', ARGV[4], 'since', ARGV[5], 'waits', ARGV[6])
+redis.call('hset', member, 'host', ARGV[2], 'pid', ARGV[3], 'program', ARGV[4], 'since', ARGV[5],
+    'prefix', ARGV[6], 'waits', ARGV[7])
 local done = redis.pcall('pexpire', member, ttl)
 if type(done) == 'table' then redis.call('del', member) end
 return done

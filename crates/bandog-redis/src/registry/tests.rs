@@ -7,6 +7,7 @@ fn member_that_waits_for(names: &[&str]) -> Member {
         pid: 17,
         program: "till --all \"x\"".into(),
         since: UNIX_EPOCH + Duration::from_millis(1_790_000_000_123),
+        prefix: "shop:".into(),
         waits: names.iter().map(|name| Key::new(name).unwrap()).collect(),
     }
 }
@@ -35,11 +36,11 @@ fn no_more_names_are_written_than_are_told() {
 #[test]
 fn a_damaged_row_is_nobody() {
     let there = member_that_waits_for(&["a"]);
-    for (at, value) in [(1, "-1"), (1, "many"), (3, ""), (3, "18446744073709551616"), (4, "a\u{7}")] {
+    for (at, value) in [(1, "-1"), (1, "many"), (3, ""), (3, "18446744073709551616"), (5, "a\u{7}")] {
         let mut fields = fields(&there);
         fields[at] = value.into();
         assert_eq!(member(there.id, &reply(&fields)), None, "{value:?}");
     }
-    assert_eq!(member(there.id, &Value::Array(vec![Value::Nil; 5])), None);
+    assert_eq!(member(there.id, &Value::Array(vec![Value::Nil; 6])), None);
     assert_eq!(member(there.id, &Value::Nil), None);
 }

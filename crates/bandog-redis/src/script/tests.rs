@@ -35,6 +35,7 @@ fn every_header_tells_what_a_call_takes() {
         pid: 17,
         program: "till".into(),
         since: std::time::UNIX_EPOCH,
+        prefix: "shop:".into(),
         waits: vec![key.clone()],
     };
     let calls = [(&ANNOUNCE, announce(&member, Duration::from_secs(30), By::Hash)), (&EVICT, evict(&key, By::Hash))];

@@ -176,6 +176,7 @@ async fn a_member_of_another_boot_ends_by_the_wall_clock() {
         pid: 7,
         program: "feeder".into(),
         since: SystemTime::UNIX_EPOCH,
+        prefix: String::new(),
         waits: Vec::new(),
     };
     let before = at("before", HOUR, SystemTime::now);

@@ -15,6 +15,7 @@ fn member(waits: &[&str]) -> Member {
         pid: u32::MAX,
         program: "feeder 1.0".into(),
         since: UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789),
+        prefix: String::new(),
         waits: waits.iter().map(|name| Key::new(name).unwrap()).collect(),
     }
 }

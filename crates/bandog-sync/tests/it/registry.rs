@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Bell, Claim, Error, ErrorKind, Inspect, Key, Leases, Member, Memory, Pattern, Profile, Renewal, Result,
-    Ringer, Row, Step,
+    Answer, Bell, Claim, Error, ErrorKind, Inspect, Key, Leases, Level, Member, Memory, Pattern, Profile, Renewal,
+    Result, Ringer, Row, Step,
 };
 use tokio::time;
 
@@ -136,4 +136,23 @@ async fn an_evicted_holder_is_told_and_fences_rise() {
     assert_eq!(held(&store).await, ["orders"], "the evicted guard does not free another's lock");
     assert!(ours.evict("orders").await.unwrap());
     time::timeout(ms(10_100), theirs_guard.lost()).await.expect("told at the next renewal");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prefix_that_begins_another_is_told() {
+    let store = memory();
+    let ask = async |prefix: &str| {
+        let findings = paused().prefix(prefix).over(store.clone()).unwrap().check().await.unwrap();
+        findings.into_iter().find(|finding| finding.subject == "prefix").unwrap()
+    };
+    assert_eq!(ask("").await.level, Level::Fine);
+    let shop = paused().prefix("shop:").over(store.clone()).unwrap();
+    let guard = shop.mutex("orders").lock().await.unwrap();
+    time::sleep(ms(200)).await;
+    for (prefix, level) in
+        [("", Level::Fine), ("shop:", Level::Fine), ("bank:", Level::Fine), ("shop:eu:", Level::Advice)]
+    {
+        assert_eq!(ask(prefix).await.level, level, "{prefix}");
+    }
+    drop(guard);
 }

@@ -1,0 +1,34 @@
+//! What all names of a client begin with.
+
+use std::collections::BTreeSet;
+
+use bandog_core::{Error, Finding, Member, Result};
+
+/// The longest prefix, in bytes.
+const LONGEST: usize = 256;
+
+pub(crate) fn check(prefix: String) -> Result<String> {
+    let is_right = prefix.is_empty() || (prefix.ends_with(':') && (2..=LONGEST).contains(&prefix.len()));
+    if is_right && !prefix.contains(char::is_control) {
+        return Ok(prefix);
+    }
+    Err(Error::misused(format!(
+        "the prefix {prefix:?} is not allowed: it ends in ':' and has 2 to {LONGEST} bytes without control characters"
+    )))
+}
+
+/// Whether the names of two systems can meet, as far as the store knows its clients.
+pub(crate) fn finding(ours: &str, members: &[Member]) -> Finding {
+    let prefixes: BTreeSet<&str> = members.iter().map(|member| &*member.prefix).chain([ours]).collect();
+    let used: Vec<&str> = prefixes.into_iter().filter(|prefix| !prefix.is_empty()).collect();
+    let begins = |one: &str| used.iter().find(|other| **other != one && other.starts_with(one)).copied();
+    match used.iter().find_map(|one| Some((*one, begins(one)?))) {
+        Some((one, other)) => Finding::advice(
+            "prefix",
+            format!("the prefix {one:?} begins the prefix {other:?}, so names of two systems can be the same lock"),
+            "give one of them a prefix that begins no other, such as \"shop-eu:\" beside \"shop-us:\"",
+        ),
+        None if used.is_empty() => Finding::fine("prefix", "no client that is known uses a prefix"),
+        None => Finding::fine("prefix", "no prefix in use begins another"),
+    }
+}
