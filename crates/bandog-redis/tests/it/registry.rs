@@ -15,7 +15,14 @@ async fn a_row_lies_in_redis_as_it_is_documented() {
     redis.announce(&there, TTL).await.unwrap();
     let key = format!("bandog:client:{}", there.id);
     assert_eq!(server.keys(), [key.as_str()]);
-    let row = [("host", "shop-1"), ("pid", "17"), ("program", "till"), ("since", "1790000000123"), ("waits", "a b\nc")];
+    let row = [
+        ("host", "shop-1"),
+        ("pid", "17"),
+        ("program", "till"),
+        ("since", "1790000000123"),
+        ("prefix", "shop:"),
+        ("waits", "a b\nc"),
+    ];
     assert_eq!(server.hash(&key), row.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
     assert!((29_000..=30_000).contains(&server.pttl(&key)), "{}", server.pttl(&key));
 }
