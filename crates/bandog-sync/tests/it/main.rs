@@ -22,6 +22,7 @@ mod renew;
 mod runtime;
 mod server_away;
 mod shares;
+mod suspend;
 mod traps;
 mod types;
 mod wall_clock;
