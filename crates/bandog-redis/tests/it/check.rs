@@ -17,6 +17,10 @@ async fn a_server_as_it_should_be_is_fine() {
         assert_eq!((finding.level, &finding.cure), (Level::Fine, &None), "{finding:?}");
     }
     assert_eq!(server.keys(), [""; 0], "a look changes nothing");
+    let page = include_str!("../../../../docs/redis.md");
+    for subject in known.iter().chain(&["tls", "cluster"]) {
+        assert!(page.contains(&format!("\n| `{subject}` |")), "docs/redis.md says nothing of {subject}");
+    }
     assert!(findings[0].says.contains("Redis "), "{:?}", findings[0]);
 }
 

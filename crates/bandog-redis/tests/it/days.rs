@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use bandog_core::{Error, ErrorKind, Leases, Released, Renewal};
+use bandog_core::{Claim, Error, ErrorKind, Leases, Released, Renewal};
+use bandog_redis::Redis;
 use bandog_sync::Client;
 use bandog_testkit::{RedisServer, eventually_async};
 
@@ -34,10 +35,30 @@ async fn a_master_that_became_a_replica_serves_nobody_and_says_so() {
     let held = claim("k");
     fences(&redis, &held).await;
     server.cmd(&["REPLICAOF", "127.0.0.1", "1"]);
-    refused(&take(&redis, &claim("new")).await.unwrap_err(), "read-only replica");
-    refused(&renew(&redis, &held).await.unwrap_err(), "read-only replica");
-    refused(&release(&redis, &held).await.unwrap_err(), "read-only replica");
+    all_refused(&redis, &held, "read-only replica").await;
     server.cmd(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+}
+
+#[tokio::test]
+async fn a_server_that_may_not_write_refuses_every_verb_and_forgets_nothing() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    server.cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    all_refused(&redis, &held, "fewer replicas").await;
+    server.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+
+    // A snapshot fails where its directory is gone.
+    std::fs::remove_dir_all(server.socket().parent().unwrap()).unwrap();
+    server.cmd(&["CONFIG", "SET", "save", "3600 1"]);
+    server.cmd(&["BGSAVE"]);
+    let failed = async || server.cmd(&["INFO", "persistence"]).text().contains("rdb_last_bgsave_status:err");
+    eventually_async(SOON, failed).await;
+    all_refused(&redis, &held, "cannot write its data to disk").await;
+    server.cmd(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
 }
 
@@ -138,6 +159,12 @@ fn cut_off_subscribers(server: &RedisServer, channel: &str) {
     server.cmd(&["PUBLISH", channel, &"x".repeat(1 << 20)]);
     server.cmd(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 32mb 8mb 60"]);
     bandog_testkit::eventually(SOON, || !ids().contains(&before[0]));
+}
+
+async fn all_refused(redis: &Redis, held: &Claim, part: &str) {
+    refused(&take(redis, &claim("new")).await.unwrap_err(), part);
+    refused(&renew(redis, held).await.unwrap_err(), part);
+    refused(&release(redis, held).await.unwrap_err(), part);
 }
 
 #[track_caller]

@@ -28,6 +28,25 @@ fn the_page_asks_for_what_is_needed_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_user_confined_as_the_page_says_has_the_locks_of_its_prefix() {
+    let (server, redis) = limited();
+    let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:client:*";
+    let channel = "&redisson_lock__channel:{orders:*";
+    let page = include_str!("../../../../docs/redis.md");
+    assert!(page.contains(&format!("`{keys}`")) && page.contains(&format!("`{channel}`")));
+    let rules =
+        [&["ACL", "SETUSER", "u", "resetkeys", "resetchannels", channel][..], &keys.split(' ').collect::<Vec<_>>()];
+    server.cmd(&rules.concat());
+    let (ours, theirs) = (claim("orders:7"), claim("stock:7"));
+    fences(&redis, &ours).await;
+    redis.announce(&crate::help::member(&["orders:7"]), ours.ttl).await.unwrap();
+    assert!(!redis.listen(&ours.key, crate::help::ringer().0).await.unwrap().is_silent());
+    assert_eq!(release(&redis, &ours).await.unwrap(), Released::Freed { others: Some(0) });
+    refused(take(&redis, &theirs).await, "claim", &theirs, "~stock:7");
+    assert!(redis.listen(&theirs.key, crate::help::ringer().0).await.unwrap().is_silent());
+}
+
+#[tokio::test]
 async fn these_rights_are_enough() {
     let (_server, redis) = limited();
     redis.ping().await.unwrap();
