@@ -4,16 +4,16 @@ use std::{process, time::Duration};
 
 use bandog::{MAX_TTL, MIN_TTL};
 use clap::{
-    ArgAction, Parser, Subcommand,
+    ArgAction, Args as _, CommandFactory, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
 use crate::{
-    demo, exec,
+    completions, demo, doctor, exec,
     exit_code::ExitCode,
     fault::Fault,
     lock::{self, heir},
-    ls, release, show, voice,
+    ls, man, release, show, voice,
 };
 
 /// Runs programs under locks that hold across processes and machines.
@@ -24,11 +24,18 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "bandog", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+struct Common {
     /// Say more on standard error: -v what is waited for, -vv and -vvv what the library does.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
-    #[command(subcommand)]
-    command: Command,
 }
 
 const EXAMPLES: &str = "\
@@ -44,11 +51,28 @@ Examples:
 /// One command and its arguments.
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Visible(Visible),
+    #[command(flatten)]
+    Hidden(Hidden),
+}
+
+/// What people and scripts call.
+#[derive(Debug, Subcommand)]
+enum Visible {
     Lock(lock::Args),
     Show(show::Args),
     Ls(ls::Args),
     Release(release::Args),
+    Doctor(doctor::Args),
     Demo(demo::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// The command's own steps, which are processes of their own.
+#[derive(Debug, Subcommand)]
+enum Hidden {
     #[command(name = exec::NAME, hide = true)]
     Exec(exec::Args),
     #[command(name = heir::NAME, hide = true)]
@@ -59,18 +83,47 @@ enum Command {
 
 impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Fault> {
-        voice::listen(self.verbose);
+        voice::listen(self.common.verbose);
         match self.command {
-            Command::Lock(args) => lock::run(&args),
-            Command::Show(args) => show::run(&args),
-            Command::Ls(args) => ls::run(&args),
-            Command::Release(args) => release::run(&args),
-            Command::Demo(args) => demo::run(&args),
-            Command::Exec(args) => Err(exec::run(&args)),
-            Command::Heir(args) => heir::run(&args),
-            Command::Replica => demo::run_replica(),
+            Command::Visible(visible) => visible.run(),
+            Command::Hidden(hidden) => hidden.run(),
         }
     }
+}
+
+impl Visible {
+    fn run(self) -> Result<ExitCode, Fault> {
+        match self {
+            Self::Lock(args) => lock::run(&args),
+            Self::Show(args) => show::run(&args),
+            Self::Ls(args) => ls::run(&args),
+            Self::Release(args) => release::run(&args),
+            Self::Doctor(args) => doctor::run(&args),
+            Self::Demo(args) => demo::run(&args),
+            Self::Completions(args) => completions::run(&args),
+            Self::Man(args) => man::run(&args),
+        }
+    }
+}
+
+impl Hidden {
+    fn run(self) -> Result<ExitCode, Fault> {
+        match self {
+            Self::Exec(args) => Err(exec::run(&args)),
+            Self::Heir(args) => heir::run(&args),
+            Self::Replica => demo::run_replica(),
+        }
+    }
+}
+
+/// The whole command line.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// The command line without its hidden steps.
+pub(crate) fn visible_command() -> clap::Command {
+    Visible::augment_subcommands(Common::augment_args(clap::Command::new("bandog").version(env!("CARGO_PKG_VERSION"))))
 }
 
 /// Reads the command line. Help and version go to standard output and are no fault.

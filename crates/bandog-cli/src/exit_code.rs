@@ -9,6 +9,8 @@ use bandog::ErrorKind;
 pub(crate) enum ExitCode {
     /// 0: what was asked for was done.
     Done,
+    /// 1: `doctor` found what endangers locks.
+    Endangered,
     /// The child's own code, or 126 and 127 where it could not be started.
     Child(u8),
     /// 128 + N: signal N ended the child, or bandog while it waited.
@@ -34,6 +36,7 @@ impl ExitCode {
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Done => 0,
+            Self::Endangered => 1,
             Self::Child(code) => code,
             Self::Signal(number) => 128u8.wrapping_add(number.to_le_bytes()[0]),
             Self::Usage => 64,

@@ -5,8 +5,8 @@ use bandog::Key;
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
-    row::{self, Format},
-    runtime,
+    print::Format,
+    row, runtime,
     store::{self, Store},
 };
 

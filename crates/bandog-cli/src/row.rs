@@ -13,16 +13,9 @@ use crate::{
     exit_code::ExitCode,
     fault::Fault,
     person::{self, Person},
+    print::{self, Format},
     voice::shown,
 };
-
-/// How `show` and `ls` print.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Format {
-    /// Print one JSON object a line, for programs.
-    #[arg(long)]
-    json: bool,
-}
 
 /// One lock in JSON. Scripts rely on these names.
 #[derive(Debug, Serialize)]
@@ -62,13 +55,13 @@ impl<'a> Object<'a> {
 
 /// Prints locks on standard output.
 pub(crate) fn print(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
-    printed(if format.json { json(rows, store) } else { table(rows, store) })
+    print::done(if format.json { json(rows, store) } else { table(rows, store) })
 }
 
 /// Prints one lock, and who waits for it.
 pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
     let rows = slice::from_ref(row);
-    printed(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| waiters(row)) })
+    print::done(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| waiters(row)) })
 }
 
 /// Prints who held a lock that was taken away.
@@ -77,34 +70,19 @@ pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<Exit
         let holder = person::holder(row).unwrap_or_else(|| "somebody".into());
         writeln!(io::stdout().lock(), "took {:?} in {store} from {holder}", row.name)
     };
-    let object = || write_json(&Taken { freed: true, before: Object::of(row, store) });
-    printed(if format.json { object() } else { say() })
+    let object = || print::json(&Taken { freed: true, before: Object::of(row, store) });
+    print::done(if format.json { object() } else { say() })
 }
 
 /// Prints what there is to say of a store that nobody has used yet: of these locks, that they are free.
 pub(crate) fn print_unused(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
     let say = || writeln!(io::stdout().lock(), "in {store}\nno lock was ever taken here");
-    printed(if format.json { json(rows, store) } else { say() })
-}
-
-fn printed(result: io::Result<()>) -> Result<ExitCode, Fault> {
-    match result {
-        // A reader that has gone, as `head` does, has read enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Fault::system("cannot print", error)),
-        Ok(()) | Err(_) => Ok(ExitCode::Done),
-    }
+    print::done(if format.json { json(rows, store) } else { say() })
 }
 
 /// Prints one object a line.
 fn json(rows: &[Row], store: &str) -> io::Result<()> {
-    rows.iter().try_for_each(|row| write_json(&Object::of(row, store)))
-}
-
-/// Prints one object and ends its line.
-pub(crate) fn write_json(object: &impl Serialize) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, object)?;
-    writeln!(out)
+    rows.iter().try_for_each(|row| print::json(&Object::of(row, store)))
 }
 
 /// Prints which store it is and a table.

@@ -129,7 +129,13 @@ impl Store {
         Fault::of(error, &format!("{} ({})", self.shown(), self.origin()))
     }
 
-    fn origin(&self) -> &'static str {
+    /// Whether others on this machine can read a password of this URL.
+    pub(crate) fn shows_password(&self) -> bool {
+        self.from == From::Option && self.shown() != self.for_child().unwrap_or_default()
+    }
+
+    /// Where the URL came from, in words.
+    pub(crate) fn origin(&self) -> &'static str {
         match self.from {
             From::Option => "from --url",
             From::Environment => "from BANDOG_URL",

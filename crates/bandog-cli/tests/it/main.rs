@@ -9,11 +9,13 @@ mod verbs;
 
 mod children;
 mod codes;
+mod doctor;
 mod endings;
 mod input;
 mod looks;
 mod nested;
 mod over_sqlite;
+mod papers;
 mod signals;
 mod stores;
 mod terminal;

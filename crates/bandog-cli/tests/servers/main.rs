@@ -8,6 +8,7 @@ mod help;
 mod verbs;
 
 mod away;
+mod doctor;
 mod holders;
 mod holds;
 mod over_redis;

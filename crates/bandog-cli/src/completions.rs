@@ -1,0 +1,24 @@
+//! `bandog completions`: what a shell needs to complete the command line.
+
+use clap_complete::{Shell, generate};
+
+use crate::{args, exit_code::ExitCode, fault::Fault, print};
+
+/// Prints a script with which a shell completes bandog's command line.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bandog completions bash > ~/.local/share/bash-completion/completions/bandog
+  bandog completions zsh > ~/.zfunc/_bandog
+  bandog completions fish > ~/.config/fish/completions/bandog.fish")]
+pub(crate) struct Args {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Prints the script.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let mut script = Vec::new();
+    generate(args.shell, &mut args::visible_command(), "bandog", &mut script);
+    print::bytes(&script)
+}

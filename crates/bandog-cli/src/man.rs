@@ -1,0 +1,104 @@
+//! `bandog man`: the manual, as roff.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::Command;
+use clap_mangen::{
+    Man,
+    roff::{Roff, roman},
+};
+
+use crate::{args, exit_code::ExitCode, fault::Fault, print};
+
+/// Prints the manual: a page for bandog and one for each subcommand.
+///
+/// Without --dir all pages are one stream, which `man -l -` shows one after the other. With --dir each is a file of
+/// its own with the usual name, as packages install them: bandog.1, bandog-lock.1 and so on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bandog man | man -l -
+  bandog man --dir /usr/share/man/man1")]
+pub(crate) struct Args {
+    /// The directory to write a file for each page into; it must be there.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Prints or writes all pages.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let mut command = args::command().disable_help_subcommand(true);
+    command.build();
+    let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let pages = [&command].into_iter().chain(visible).map(page).collect::<io::Result<Vec<_>>>();
+    let pages = pages.map_err(|error| Fault::system("cannot write a page", error))?;
+    match &args.dir {
+        Some(dir) => write(dir, &pages),
+        None => print::bytes(&pages.into_iter().map(|page| page.text).collect::<Vec<_>>().concat()),
+    }
+}
+
+/// A page and the file that it goes into.
+struct Page {
+    file: String,
+    text: Vec<u8>,
+}
+
+fn write(dir: &Path, pages: &[Page]) -> Result<ExitCode, Fault> {
+    for Page { file, text } in pages {
+        let path = dir.join(file);
+        fs::write(&path, text).map_err(|error| Fault::system(&format!("cannot write {path:?}"), error))?;
+    }
+    Ok(ExitCode::Done)
+}
+
+fn page(command: &Command) -> io::Result<Page> {
+    let version = command.get_version().unwrap_or(env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.clone()).source(format!("bandog {version}"));
+    let mut text = Vec::new();
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    synopsis(command).to_writer(&mut text)?;
+    man.render_description_section(&mut text)?;
+    man.render_options_section(&mut text)?;
+    if command.get_subcommands().any(|command| !command.is_hide_set()) {
+        man.render_subcommands_section(&mut text)?;
+    }
+    let rest = command.get_after_long_help().or(command.get_after_help());
+    rest.map_or_else(Roff::new, |rest| sections(&rest.to_string())).to_writer(&mut text)?;
+    Ok(Page { file: man.get_filename(), text })
+}
+
+/// The usage as the help has it, which knows where the `--` goes.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]).text([roman(usage)]);
+    roff
+}
+
+/// What comes after the options: each line that ends in a colon begins a section, and what is indented stays as it is.
+fn sections(text: &str) -> Roff {
+    let mut roff = Roff::new();
+    let mut as_it_is = false;
+    for line in text.lines() {
+        let indented = line.starts_with(' ');
+        if indented != as_it_is && !line.is_empty() {
+            roff.control(if indented { "nf" } else { "fi" }, []);
+            as_it_is = indented;
+        }
+        match line.strip_suffix(':').filter(|_| !indented) {
+            Some(head) => roff.control("SH", [head.to_uppercase().as_str()]),
+            None if line.is_empty() => roff.control("PP", []),
+            None => roff.text([roman(line)]),
+        };
+    }
+    if as_it_is {
+        roff.control("fi", []);
+    }
+    roff
+}

@@ -1,0 +1,41 @@
+//! `bandog doctor` over SQLite, and what it tells of the command line itself.
+
+use serde_json::Value;
+
+use crate::help::{Place, Ran};
+
+/// What is told of this subject, if anything is.
+fn finding(ran: &Ran, subject: &str) -> Option<Value> {
+    let mut findings = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    findings.find(|finding| finding["subject"] == subject)
+}
+
+#[test]
+fn a_file_that_is_well_is_told_so() {
+    let place = Place::new();
+    place.run(&["lock", "x", "--url", "sqlite:a.db", "--", "true"]).told(0, &[]);
+    let ran = place.run(&["doctor", "--url", "sqlite:a.db", "--json"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    let store = finding(&ran, "store").unwrap();
+    assert_eq!((&store["level"], &store["cure"]), (&"fine".into(), &Value::Null));
+    assert!(store["says"].as_str().unwrap().ends_with("/a.db, from --url"), "{store}");
+    assert!(finding(&ran, "url-password").is_none());
+    let table = place.run(&["doctor", "--url", "sqlite:a.db"]).stdout;
+    assert!(table.lines().count() >= ran.stdout.lines().count() && table.contains("fine    store"), "{table}");
+}
+
+#[test]
+fn which_store_and_why_is_told() {
+    let place = Place::new();
+    let told = |ran: &Ran| finding(ran, "store").unwrap()["says"].as_str().unwrap().to_owned();
+    let ran = place.run(&["doctor", "--json"]);
+    ran.told(0, &[]);
+    assert!(told(&ran).ends_with("state/bandog/locks.db, the default without --url and BANDOG_URL"));
+    assert_eq!(finding(&ran, "database").unwrap()["level"], "fine");
+    assert!(!place.path("state").exists(), "who only looks makes nothing");
+    let mut command = place.bandog(&["doctor", "--json"]);
+    command.env("BANDOG_URL", "sqlite:gone.db");
+    let ran = Ran::from(command);
+    ran.told(69, &["gone.db"]);
+    assert!(told(&ran).ends_with("gone.db, from BANDOG_URL"), "what is known is told all the same");
+}
