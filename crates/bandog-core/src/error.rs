@@ -76,7 +76,8 @@ impl Error {
         Self::new(ErrorKind::Closed, "the client is closed")
     }
 
-    /// Names our verb: `claim`, `renew`, `release`, `listen`, `show`, `list`, `connect`.
+    /// Names our verb: `lock`, `claim`, `pass`, `renew`, `release`, `listen`, `announce`,
+    /// `withdraw`, `show`, `list`, `members`, `evict`, `check`, `connect`.
     #[must_use]
     pub fn during(self, verb: &'static str) -> Self {
         self.with(|inner| inner.verb = Some(verb))

@@ -121,7 +121,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// `Unavailable` when nothing answers, `Denied` for a refused user or password.
     async fn ping(&self) -> Result<()>;
 
-    /// Applies mixed steps in this order, each tried once and atomically, and answers each in its place.
+    /// Applies mixed steps, those of one key in this order, each tried once and atomically, and answers each in its
+    /// place.
     ///
     /// A repeated claim or pass is granted again, with the same fences and a fresh ttl; a second release is harmless.
     /// An error that may have been applied says so ([`crate::Error::maybe_applied`]); a step refused half-way leaves

@@ -71,7 +71,7 @@ impl Ended {
 
     fn wait(&self, at_most: Duration) {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing more can be done about what is still debt by then: it ends with its ttl.
+        // The engine goes on a while if the process does; what is owed to a process that ends, ends with its ttl.
         drop(self.told.wait_timeout_while(done, at_most, |done| !*done));
     }
 }
