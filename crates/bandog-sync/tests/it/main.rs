@@ -12,6 +12,7 @@ mod doubts;
 mod ending;
 mod expiring;
 mod kit;
+mod logs;
 mod meters;
 mod owner;
 mod panic;
