@@ -7,6 +7,8 @@ use rusqlite::ErrorCode;
 
 use crate::{disk, patience};
 
+pub(crate) const MOVE_IT_AWAY: &str = "when nobody holds a lock of it, move it, its -wal and its -shm away";
+
 /// Why work on the database did not come to its end.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -86,14 +88,13 @@ fn sql_error(cause: rusqlite::Error, database: &Path) -> Error {
         }
         Some(ErrorCode::CannotOpen) => cannot_open(database),
         Some(ErrorCode::NotADatabase) => {
-            // SQLite adds nothing to that.
-            let what = format!("{database:?} is no SQLite database, and is left alone: name another file");
-            return Error::new(ErrorKind::Corrupt, what);
+            let what = format!(
+                "{database:?} is no SQLite database, or its header is damaged: name another file, or {MOVE_IT_AWAY}"
+            );
+            return Error::new(ErrorKind::Corrupt, what); // SQLite adds nothing to that.
         }
         Some(ErrorCode::DatabaseCorrupt) => {
-            let what =
-                format!("{database:?} is damaged: when nobody holds a lock of it, move it, its -wal and its -shm away");
-            return Error::new(ErrorKind::Corrupt, what);
+            return Error::new(ErrorKind::Corrupt, format!("{database:?} is damaged: {MOVE_IT_AWAY}"));
         }
         Some(ErrorCode::Unknown) | None => {
             (ErrorKind::Corrupt, format!("{database:?} has not the tables that bandog made: was it changed by hand?"))

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{
     SqliteOptions,
-    fault::Fault,
+    fault::{Fault, MOVE_IT_AWAY},
     open::Store,
     patience::{self, Writing},
 };
@@ -33,8 +33,7 @@ pub(crate) fn integrity(store: &mut Store, options: &SqliteOptions, until: Momen
     let _ = store.conn.progress_handler(STEPS, Some(move || Clock::system().now() >= until));
     let found = quick_check(&store.conn);
     let _ = store.conn.progress_handler(0, None::<fn() -> bool>);
-    let cure =
-        "when nobody holds a lock of it, move it, its -wal and its -shm away: a new one is made, and fences go on";
+    let cure = format!("{MOVE_IT_AWAY}: a new one is made, and fences go on rising");
     match found {
         Ok(found) if found == "ok" => Finding::fine(SUBJECT, "every page of the database can be read"),
         Ok(found) => Finding::danger(SUBJECT, format!("the database is damaged: {found}"), cure),

@@ -53,6 +53,7 @@ async fn the_child_s_part() {
         "ping" => println!("answer {:?}", open(path).ping().await),
         "hold" => hold(path, ttl).await,
         "lock" => lock(path),
+        "commit" => commit(path),
         "count" => count(path, ttl).await,
         "wait" => wait(path, ttl).await,
         "full" => disks::full(path).await,
@@ -90,6 +91,16 @@ fn lock(path: &Path) {
     }
 }
 
+/// Writes in a transaction that ends when it is told to.
+fn commit(path: &Path) {
+    let conn = Connection::open(path).unwrap();
+    conn.execute_batch("begin immediate; update lease set wanted = 1").unwrap();
+    println!("writing");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    conn.execute_batch("commit").unwrap();
+    println!("written");
+}
+
 /// Waits for `k` with nothing but the bell, again and again, and says when it had it.
 async fn wait(path: &Path, ttl: Duration) {
     let (store, key, rung) = (open(path), Key::new("k").unwrap(), Arc::new(Notify::new()));
@@ -117,7 +128,7 @@ async fn count(path: &Path, ttl: Duration) {
     let counter = path.with_file_name("counter");
     let mut log = OpenOptions::new().create(true).append(true).open(path.with_file_name("log")).unwrap();
     let mut say = |line: String| log.write_all(line.as_bytes()).unwrap();
-    loop {
+    while !path.with_file_name("stop").exists() {
         let (ours, asked) = (claim("k", ttl), now());
         let Some(fences) = take(&store, &ours).await else {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -4,6 +4,7 @@
 mod bells;
 mod checks;
 mod child;
+mod damage;
 mod disks;
 mod files;
 mod laws;

@@ -55,6 +55,39 @@ async fn a_process_stopped_in_a_transaction_makes_writers_unavailable_in_time() 
 }
 
 #[tokio::test]
+async fn a_process_stopped_in_a_transaction_writes_it_when_it_goes_on() {
+    let place = Place::new();
+    let store = bandog_sqlite::Sqlite::new(place.options().timeout(Duration::from_millis(400))).unwrap();
+    let ours = claim("k", TTL);
+    take(&store, &ours).await.unwrap();
+    let mut stopped = start("commit", &place.path(), TTL);
+    stopped.stdout_line("writing", SOON);
+    stopped.stop();
+    stopped.write_line("go on");
+    let error = try_take(&store, &claim("free", TTL)).await.unwrap_err();
+    assert!(error.to_string().contains(&format!("process {}", stopped.pid())), "{error}");
+    stopped.cont();
+    stopped.stdout_line("written", SOON);
+    eventually("a claim is granted", async || try_take(&store, &claim("free", TTL)).await.is_ok()).await;
+    assert_eq!(release(&store, &ours).await, Released::Freed { others: None }, "its mark was written");
+}
+
+#[tokio::test]
+async fn sixty_four_processes_lose_no_increment() {
+    let place = Place::new();
+    let log = || fs::read_to_string(place.path().with_file_name("log")).unwrap_or_default();
+    let mut children: Vec<_> = (0..64).map(|_| start("count", &place.path(), Duration::from_secs(600))).collect();
+    eventually("work is done", async || log().lines().count() > 1_000).await;
+    fs::write(place.path().with_file_name("stop"), "").unwrap();
+    for child in &mut children {
+        assert!(child.wait(SOON).success(), "{:?}", child.stderr());
+    }
+    let count: usize = fs::read_to_string(place.path().with_file_name("counter")).unwrap().parse().unwrap();
+    assert_eq!(log().lines().filter(|line| line.starts_with("granted")).count(), count, "an increment was lost");
+    check_history(&log(), Duration::from_secs(600), &place.path());
+}
+
+#[tokio::test]
 async fn processes_that_are_killed_anywhere_never_hold_together() {
     let (place, ttl) = (Place::new(), Duration::from_millis(600));
     let log = || fs::read_to_string(place.path().with_file_name("log")).unwrap_or_default();

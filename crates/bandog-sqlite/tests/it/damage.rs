@@ -1,0 +1,224 @@
+//! What others do to the files under our feet: overwritten, cut off, replaced, read without an end.
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::CommandExt,
+    },
+    path::Path,
+    process::Command,
+};
+
+use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Renewal, Step, Verdict};
+use bandog_sqlite::Sqlite;
+use rusqlite::Connection;
+
+use crate::{
+    child::command,
+    support::{Place, TTL, claim, eventually, release, renew, take, try_take},
+};
+
+/// Another process does that: if this one closed a descriptor of the database, it would give up its locks.
+fn shell(script: &str) {
+    let status = Command::new("sh").args(["-e", "-c", script]).status().unwrap();
+    assert!(status.success(), "{script}");
+}
+
+fn overwrite(path: &Path, from_page: u64, pages: u64) {
+    let target = path.display();
+    shell(&format!(
+        "yes | tr '\\n' '\\245' | dd of='{target}' bs=4096 seek={from_page} count={pages} conv=notrunc iflag=fullblock 2>/dev/null"
+    ));
+}
+
+fn beside(place: &Place, ending: &str) -> std::path::PathBuf {
+    place.path().with_file_name(format!("locks.db{ending}"))
+}
+
+/// Locks by the hundred, all in the database file itself.
+async fn many(store: &Sqlite, place: &Place) -> Vec<bandog_core::Claim> {
+    let claims: Vec<_> = (0..300).map(|n| claim(&format!("k{n}"), TTL)).collect();
+    for each in &claims {
+        take(store, each).await.unwrap();
+    }
+    let raw = Connection::open(place.path()).unwrap();
+    raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+    claims
+}
+
+/// Nothing that is held is granted, whatever else is answered.
+async fn nothing_is_granted_twice(store: &Sqlite, held: &[bandog_core::Claim]) -> usize {
+    let mut faults = 0;
+    for each in held.iter().step_by(7) {
+        match try_take(store, &claim(each.key.as_str(), TTL)).await {
+            Ok(verdict) => assert!(matches!(verdict, Verdict::Busy { .. }), "{} was granted twice", each.key),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                assert_eq!(error.to_string().matches("Corrupt").count(), 1, "{error}");
+                faults += 1;
+            }
+        }
+    }
+    faults
+}
+
+async fn moving_it_away_heals(stores: &[&Sqlite], place: &Place, held: &bandog_core::Claim) {
+    for ending in ["", "-wal", "-shm"] {
+        let _ = fs::rename(beside(place, ending), beside(place, &format!("-old{ending}")));
+    }
+    for (n, store) in stores.iter().enumerate() {
+        take(*store, &claim(&format!("new{n}"), TTL)).await.unwrap();
+    }
+    assert_eq!(renew(stores[0], held).await, Renewal::Gone, "the new file knows of nobody");
+}
+
+#[tokio::test]
+async fn overwritten_pages_are_corrupt_and_nothing_is_granted_twice() {
+    let place = Place::new();
+    let store = place.open();
+    let held = many(&store, &place).await;
+    let pages = fs::metadata(place.path()).unwrap().size() / 4096;
+    assert!(pages > 8);
+    overwrite(&place.path(), 1, pages - 1);
+    let late = place.open();
+    assert!(nothing_is_granted_twice(&late, &held).await > 0, "who reads the pages must see it");
+    nothing_is_granted_twice(&store, &held).await;
+    let error = try_take(&late, &claim("k0", TTL)).await.unwrap_err();
+    assert!(error.to_string().contains("is damaged") && error.to_string().contains("move it"), "{error}");
+    moving_it_away_heals(&[&store, &late], &place, &held[0]).await;
+}
+
+#[tokio::test]
+async fn an_overwritten_header_is_no_database_to_whoever_opens_it() {
+    let place = Place::new();
+    let store = place.open();
+    let held = many(&store, &place).await;
+    overwrite(&place.path(), 0, 1);
+    let late = place.open();
+    assert!(nothing_is_granted_twice(&late, &held).await > 0);
+    nothing_is_granted_twice(&store, &held).await;
+    let error = late.ping().await.unwrap_err();
+    assert!(error.to_string().contains("no SQLite database"), "{error}");
+    moving_it_away_heals(&[&store, &late], &place, &held[0]).await;
+}
+
+#[tokio::test]
+async fn a_log_that_was_cut_off_is_corrupt_and_nothing_is_granted_twice() {
+    let place = Place::new();
+    let (store, other) = (place.open(), place.open());
+    let held: Vec<_> = (0..20).map(|n| claim(&format!("k{n}"), TTL)).collect();
+    for each in &held {
+        take(&store, each).await.unwrap();
+    }
+    other.ping().await.unwrap();
+    shell(&format!(": > '{}'", beside(&place, "-wal").display()));
+    for _ in 0..3 {
+        // Whoever has read the pages before may go on with them, and writes behind the gap.
+        let _ = store.renew(&held).await;
+        nothing_is_granted_twice(&other, &held).await;
+        assert!(nothing_is_granted_twice(&place.open(), &held).await > 0, "who opens it must see it");
+    }
+    moving_it_away_heals(&[&store, &other], &place, &held[0]).await;
+}
+
+#[tokio::test]
+async fn a_database_that_was_deleted_without_its_log_is_new() {
+    let place = Place::new();
+    let (store, ours) = (place.open(), claim("k", TTL));
+    let old = take(&store, &ours).await.unwrap().last();
+    fs::remove_file(place.path()).unwrap();
+    let mut new = take(&place.open(), &claim("k", TTL)).await.expect("the new file knows of nobody");
+    assert!(new.take().unwrap() > old);
+    assert_eq!(renew(&store, &ours).await, Renewal::Gone);
+    assert!(place.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
+}
+
+#[tokio::test]
+async fn a_database_that_was_replaced_with_its_log_is_taken_up() {
+    let (place, elsewhere) = (Place::new(), Place::new());
+    let (store, ours, theirs) = (place.open(), claim("k", TTL), claim("k", TTL));
+    take(&store, &ours).await.unwrap();
+    let there = elsewhere.open();
+    take(&there, &theirs).await.unwrap();
+    drop(there);
+    eventually("it is closed", async || !beside(&elsewhere, "-wal").exists()).await;
+    let replace = |by: &Path| {
+        // The old log must go first: SQLite would add it to the new file.
+        for ending in ["-wal", "-shm"] {
+            fs::remove_file(beside(&place, ending)).unwrap();
+        }
+        fs::rename(by, place.path()).unwrap();
+    };
+    replace(&elsewhere.path());
+    assert_eq!(renew(&store, &ours).await, Renewal::Gone);
+    let row = store.show(&ours.key).await.unwrap();
+    assert_eq!(row.owner, Some(theirs.id.to_string()), "the new file's hold counts");
+    assert_eq!(release(&store, &theirs).await, bandog_core::Released::Freed { others: Some(0) });
+
+    let garbage = beside(&place, "-garbage");
+    fs::write(&garbage, "dear diary, ".repeat(1000)).unwrap();
+    replace(&garbage);
+    assert_eq!(try_take(&store, &ours).await.unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_database_that_may_only_be_read_is_shown_and_not_locked() {
+    const NOBODY: u32 = 65534;
+    let place = Place::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = place.open();
+    // The store stays open, so that the files beside the database stay.
+    runtime.block_on(take(&store, &claim("k", TTL))).unwrap();
+    let directory = place.path().parent().unwrap().to_owned();
+    for (path, mode) in
+        [(directory, 0o555), (place.path(), 0o444), (beside(&place, "-wal"), 0o444), (beside(&place, "-shm"), 0o444)]
+    {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut child = command("read-only", &place.path(), TTL);
+    if rustix::process::geteuid().is_root() {
+        child.uid(NOBODY).gid(NOBODY); // Rights do not bind root.
+    }
+    let output = child.current_dir("/").output().unwrap();
+    let said = format!("{} {}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("held true"), "{said}");
+    assert_eq!(said.matches("this process may not write").count(), 2, "{said}");
+    assert_eq!(said.matches("Denied").count(), 2, "{said}");
+    fs::set_permissions(place.path().parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_without_an_end_sees_its_moment_and_the_log_begins_anew_after_it() {
+    let place = Place::new();
+    let (store, reader) = (place.open(), Connection::open(place.path()).unwrap());
+    let (a, b) = (claim("a", TTL), claim("b", TTL));
+    take(&store, &claim("always", TTL)).await.unwrap();
+    let names = || {
+        let mut held = reader.prepare("select name from lease where owner is not null order by name").unwrap();
+        held.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let turns = async |count: u32| {
+        for n in 0..count {
+            store.apply(&[Step::Claim(a.clone()), Step::Claim(b.clone())]).await;
+            if n % 100 == 0 {
+                // Two locks that come and go together are seen together, whoever reads when.
+                let rows = place.open().list(&Pattern::new("?")).await.unwrap();
+                assert_eq!(rows.len(), 2);
+            }
+            store.apply(&[Step::Release(a.clone()), Step::Release(b.clone())]).await;
+        }
+    };
+    let log = || fs::metadata(beside(&place, "-wal")).unwrap().size();
+    reader.execute_batch("begin").unwrap();
+    assert_eq!(names(), ["always"]);
+    turns(1500).await;
+    assert_eq!(names(), ["always"]);
+    let long = log();
+    assert!(long > 8 << 20, "{long}");
+    reader.execute_batch("commit").unwrap();
+    turns(1500).await;
+    assert!(log() < long + (2 << 20), "{} after {long}: the log did not begin anew", log());
+    assert!(store.show(&Key::new("always").unwrap()).await.unwrap().held);
+    assert!(place.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
+}
