@@ -1,5 +1,11 @@
 //! The `bandog` command: run a program under a distributed lock, and look at who holds what.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "the bandog command is for Linux: it ends a child by its parent-death signal, by pidfds and by /proc; \
+     the library crate `bandog` is not bound to it"
+);
+
 mod args;
 mod completions;
 mod demo;

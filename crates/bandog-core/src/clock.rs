@@ -55,8 +55,9 @@ enum Source {
 }
 
 impl Clock {
-    /// The machine's clock, which counts the time that the machine slept (`CLOCK_BOOTTIME` on Linux). Two processes
-    /// of one boot read the same value, unless they live in different time namespaces.
+    /// The machine's clock, which counts the time that the machine slept: `CLOCK_BOOTTIME` on Linux and
+    /// `CLOCK_MONOTONIC` on Apple's systems, where two processes of one boot read the same value, unless they live in
+    /// different time namespaces. Elsewhere it is that of [`std::time::Instant`], counted from the first look.
     pub const fn system() -> Self {
         Self(Source::System)
     }
@@ -82,13 +83,18 @@ impl Clock {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn system_now() -> Moment {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    #[cfg(target_os = "linux")]
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+    // Unlike Linux's, Apple's monotonic clock counts sleep, and unlike that of `Instant`.
+    #[cfg(target_vendor = "apple")]
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+    let time = rustix::time::clock_gettime(CLOCK);
     Moment::from_nanos(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
 fn system_now() -> Moment {
     use std::{sync::LazyLock, time::Instant};
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);

@@ -4,8 +4,10 @@
 //! only those who wait for a key of that slot are woken: the kernel wakes every process that watches the file, but
 //! only those with a changed slot of theirs ask the database. The file never grows.
 
+#[cfg(unix)]
+use std::fs;
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
 };
@@ -19,10 +21,12 @@ const WIDTH: usize = size_of::<u64>();
 #[derive(Debug)]
 pub(crate) struct BellFile {
     path: PathBuf,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there are no rights to take over"))]
     database: PathBuf,
 }
 
 /// What the slots were at a moment.
+#[cfg(target_os = "linux")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Slots(Vec<u8>);
 
@@ -48,6 +52,7 @@ impl BellFile {
     }
 
     /// The slots as they are.
+    #[cfg(target_os = "linux")]
     pub(crate) fn slots(&self) -> io::Result<Slots> {
         let mut bytes = fs::read(&self.path)?;
         bytes.resize(SLOTS * WIDTH, 0);
@@ -83,6 +88,7 @@ impl BellFile {
     }
 }
 
+#[cfg(target_os = "linux")]
 impl Slots {
     /// Whether the key's slot is another than before: somebody may have rung for it.
     pub(crate) fn differ_at(&self, before: &Self, key: &Key) -> bool {

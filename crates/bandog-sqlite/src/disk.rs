@@ -4,6 +4,7 @@ use std::{io, path::Path};
 
 /// What a file system is to a file of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux tells by a number"))]
 pub(crate) enum Kind {
     /// All processes of this machine see the same file, and its locks.
     Local,
@@ -34,6 +35,7 @@ pub(crate) struct Room {
 
 impl FileSystem {
     /// By its number in `statfs(2)`. What is not known is taken for local: there are more of those, and new ones.
+    #[cfg(any(target_os = "linux", test))]
     pub(crate) fn of_magic(magic: u32) -> Self {
         let (kind, name) = match magic {
             0x0000_ef53 => (Kind::Local, "ext4"),

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bandog_core::{ClientId, Clock};
+use bandog_core::Clock;
 
 use crate::rules::nanos;
 
@@ -59,7 +59,7 @@ impl Host {
 #[cfg(target_os = "linux")]
 fn boot() -> (String, i64) {
     use std::fs::{read_link, read_to_string};
-    let unknown = || (format!("unknown:{}", ClientId::random()), 0);
+    let unknown = || (format!("unknown:{}", bandog_core::ClientId::random()), 0);
     let Ok(boot) = read_to_string("/proc/sys/kernel/random/boot_id") else {
         return unknown();
     };

@@ -211,6 +211,7 @@ fn create_directory(path: &Path) -> io::Result<()> {
     {
         create_directory(parent)?;
     }
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no rights to set"))]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

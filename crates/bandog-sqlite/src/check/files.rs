@@ -1,6 +1,6 @@
 //! The files and the disk that they lie on.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use bandog_core::Finding;
 
@@ -75,7 +75,7 @@ pub(super) fn space(path: &Path) -> Finding {
 /// Who else may touch the files.
 #[cfg(unix)]
 pub(super) fn rights(options: &SqliteOptions) -> Vec<Finding> {
-    use std::os::unix::fs::MetadataExt;
+    use std::{fs, os::unix::fs::MetadataExt};
     const SUBJECT: &str = "rights";
     let mut findings = Vec::new();
     let files = ["", "-wal", "-shm", "-bell"].map(|ending| options.beside(ending));
