@@ -3,3 +3,5 @@
 
 mod house;
 mod invariants;
+mod manifests;
+mod promises;
