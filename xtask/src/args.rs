@@ -25,6 +25,10 @@ pub(crate) enum Task {
     },
     /// Check formatting, clippy and docs: what a change has to pass beside its tests.
     Check,
+    /// Check what a release needs beside its tests: licences, advisories, versions, old toolchains, other systems, packages.
+    ///
+    /// It needs rustup and a network; what else is missing it says at the end, with how to get it.
+    ReleaseCheck,
     /// Measure in one run: ours, the floor, the peers.
     Bench {
         /// Handed to the benchmark; try `--help`.
@@ -57,4 +61,5 @@ const EXAMPLES: &str = "Examples:
   cargo xtask test --embedded   no server needed
   cargo xtask storm redis       a million calls on Redis under faults, checked
   cargo xtask check             formatting, clippy, docs
+  cargo xtask release-check     what docs/RELEASING.md asks for
   cargo test -p bandog-core     plain cargo works too, once the servers are installed";

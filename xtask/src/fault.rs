@@ -1,5 +1,6 @@
 //! How a task fails: one message, one exit code.
 
+use std::fmt;
 use std::process::ExitCode;
 
 /// Codes from sysexits, as in the `bandog` command.
@@ -26,8 +27,19 @@ impl Fault {
         Self { code: Code::Unavailable, message: message.into() }
     }
 
+    /// Whether nothing failed, but something is missing.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.code == Code::Unavailable
+    }
+
     pub(crate) fn report(&self) -> ExitCode {
         eprintln!("xtask: {}", self.message);
         ExitCode::from(self.code as u8)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }

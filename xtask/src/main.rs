@@ -5,6 +5,7 @@ mod check;
 mod fault;
 mod interop;
 mod measure;
+mod release;
 mod step;
 mod storm;
 mod tally;
@@ -31,6 +32,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Test { embedded: true } => test::embedded(),
         Task::Test { embedded: false } => test::full(),
         Task::Check => check::run(),
+        Task::ReleaseCheck => release::run(),
         Task::Bench { args } => measure::bench(&args),
         Task::Peers { args } => measure::peers(&args),
         Task::Storm { args } => storm::run(&args),

@@ -1,0 +1,176 @@
+//! What has to hold before a release, beside the tests: `docs/RELEASING.md` says what each step is for.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::fault::Fault;
+use crate::step;
+
+/// Where the library has to compile, beside Linux. None of them is tested.
+const TARGETS: &[&str] = &["x86_64-apple-darwin", "aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
+
+/// Other toolchains and targets build here, so that they do not drive out what is built for the tests.
+const TARGET_DIR: &str = "target/release-check";
+
+/// The lock file of the oldest versions that the manifests allow.
+const OLDEST: &str = "target/release-check/oldest/Cargo.lock";
+
+type Gate = (&'static str, fn() -> Result<(), Fault>);
+
+const GATES: &[Gate] = &[
+    ("licences, bans and sources", rules),
+    ("advisories", advisories),
+    ("semantic versioning", semver),
+    ("the oldest Rust", oldest_rust),
+    ("the oldest dependencies", oldest_dependencies),
+    ("other systems", other_systems),
+    ("packages", packages),
+];
+
+/// Runs every step, also after one that failed, and tells at the end which did not pass.
+pub(crate) fn run() -> Result<(), Fault> {
+    let mut faults = Vec::new();
+    for (name, gate) in GATES {
+        if let Err(fault) = gate() {
+            eprintln!("==> {name}: {fault}");
+            faults.push((name, fault));
+        }
+    }
+    if faults.is_empty() {
+        eprintln!("==> ready for a release; what follows is in docs/RELEASING.md");
+        return Ok(());
+    }
+    let words = faults.iter().map(|(name, fault)| format!("{name}: {fault}")).collect::<Vec<_>>().join("\n  ");
+    let words = format!("not ready for a release:\n  {words}");
+    let missing_only = faults.iter().all(|(_, fault)| fault.is_unavailable());
+    Err(if missing_only { Fault::unavailable(words) } else { Fault::failed(words) })
+}
+
+fn rules() -> Result<(), Fault> {
+    need("deny")?;
+    step::run("licences, bans, sources", &mut step::cargo(&["deny", "check", "licenses", "bans", "sources"]))
+}
+
+/// Apart from the rest, since it needs the network.
+fn advisories() -> Result<(), Fault> {
+    need("deny")?;
+    step::run("advisories", &mut step::cargo(&["deny", "check", "advisories"]))
+}
+
+/// Compares with the last release; there is nothing to compare the first one with.
+fn semver() -> Result<(), Fault> {
+    let Some(last) = last_release() else {
+        step::announce("semantic versioning: no tag v* yet, so there is no release to compare with");
+        return Ok(());
+    };
+    need("semver-checks")?;
+    let libraries = published()?.into_iter().filter(|name| name != "bandog-cli");
+    let packages: Vec<String> = libraries.flat_map(|name| ["--package".into(), name]).collect();
+    let mut check = step::cargo(&["semver-checks", "--all-features", "--baseline-rev", &last]);
+    step::run(&format!("semantic versioning, against {last}"), check.args(packages))
+}
+
+/// The `rust-version` of the manifests is a promise.
+fn oldest_rust() -> Result<(), Fault> {
+    let oldest = setting("rust-version")?;
+    let mut check = with_toolchain(&oldest, "the oldest Rust that we promise")?;
+    check.args(["check", "--locked", "--all-features"]).args(packages_args()?);
+    step::run(&format!("Rust {oldest}"), check.env("CARGO_TARGET_DIR", TARGET_DIR))
+}
+
+/// A requirement such as `1.2` has to be enough, since another crate of a user's program may hold us down to it.
+fn oldest_dependencies() -> Result<(), Fault> {
+    // Cargo writes the file, but makes no directory for it.
+    let directory = std::path::Path::new(OLDEST).parent().map_or(Ok(()), fs::create_dir_all);
+    directory.and_then(|()| fs::write(OLDEST, "")).map_err(|error| Fault::failed(format!("{OLDEST}: {error}")))?;
+    let lock = format!("resolver.lockfile-path={OLDEST:?}");
+    let flags = ["-Z", "direct-minimal-versions", "--config", &lock];
+    let why = "only it resolves to the oldest versions";
+    step::run("the oldest dependencies", with_toolchain("nightly", why)?.arg("generate-lockfile").args(flags))?;
+    let mut check = with_toolchain("nightly", why)?;
+    check.args(["check", "--locked", "--all-features"]).args(flags).args(packages_args()?);
+    step::run("the code with them", check.env("CARGO_TARGET_DIR", TARGET_DIR))
+}
+
+/// Types only: nothing is linked, so what is written in C need not be compiled, and `true` stands for its compiler.
+fn other_systems() -> Result<(), Fault> {
+    let installed = output(Command::new("rustup").args(["target", "list", "--installed"]))?;
+    for target in TARGETS {
+        if !installed.lines().any(|line| line == *target) {
+            return Err(Fault::unavailable(format!(
+                "missing; please install: rustup target add {}",
+                TARGETS.join(" ")
+            )));
+        }
+        let suffix = target.replace('-', "_");
+        let mut check =
+            step::cargo(&["check", "--locked", "--package", "bandog", "--all-features", "--target", target]);
+        check.env(format!("CC_{suffix}"), "true").env(format!("AR_{suffix}"), "true");
+        step::run(target, check.env("CARGO_TARGET_DIR", TARGET_DIR))?;
+    }
+    Ok(())
+}
+
+/// Packs every crate, builds each from its package, and uploads nothing.
+fn packages() -> Result<(), Fault> {
+    step::run("packages", &mut step::cargo(&["publish", "--workspace", "--locked", "--dry-run"]))
+}
+
+/// The crates that are published: those that do not say otherwise.
+fn published() -> Result<Vec<String>, Fault> {
+    let unreadable = |error| Fault::failed(format!("cannot read the crates: {error}"));
+    let mut names = Vec::new();
+    for entry in fs::read_dir("crates").map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).map_err(unreadable)?;
+        if !manifest.lines().any(|line| line == "publish = false") {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn packages_args() -> Result<Vec<String>, Fault> {
+    Ok(published()?.into_iter().flat_map(|name| ["--package".into(), name]).collect())
+}
+
+/// A line `key = "value"` of the workspace's manifest.
+fn setting(key: &str) -> Result<String, Fault> {
+    let manifest =
+        fs::read_to_string("Cargo.toml").map_err(|error| Fault::failed(format!("cannot read Cargo.toml: {error}")))?;
+    let value = manifest.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_prefix('=').map(str::trim));
+    let value = value.map(|value| value.trim_matches('"').to_owned());
+    value.ok_or_else(|| Fault::failed(format!("Cargo.toml has no {key}")))
+}
+
+/// The greatest tag of a version that the present commit has behind it.
+fn last_release() -> Option<String> {
+    let tag = output(Command::new("git").args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"])).ok()?;
+    Some(tag.trim().to_owned()).filter(|tag| !tag.is_empty())
+}
+
+/// Cargo of another toolchain, through rustup, whatever runs us.
+fn with_toolchain(name: &str, why: &str) -> Result<Command, Fault> {
+    let found = output(Command::new("rustup").args(["run", name, "cargo", "--version"]));
+    if found.is_err() {
+        let how = format!("missing, and {why}; please install: rustup toolchain install {name} --profile minimal");
+        return Err(Fault::unavailable(how));
+    }
+    let mut command = Command::new("rustup");
+    command.args(["run", name, "cargo"]);
+    Ok(command)
+}
+
+/// Makes sure of a subcommand of cargo.
+fn need(subcommand: &str) -> Result<(), Fault> {
+    let missing = format!("missing; please install: cargo install --locked cargo-{subcommand}");
+    output(&mut step::cargo(&[subcommand, "--version"])).map(drop).map_err(|_| Fault::unavailable(missing))
+}
+
+/// What a quiet program prints, if it succeeds.
+fn output(command: &mut Command) -> Result<String, Fault> {
+    let printed = command.stderr(Stdio::null()).output().ok().filter(|output| output.status.success());
+    let failed = || Fault::unavailable(format!("cannot run {}", command.get_program().display()));
+    printed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).ok_or_else(failed)
+}
