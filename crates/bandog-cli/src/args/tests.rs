@@ -16,3 +16,23 @@ fn durations_have_a_unit_and_bounds() {
         assert!(lease(wrong).unwrap_err().contains("100ms to 365d"), "{wrong}");
     }
 }
+
+#[test]
+fn the_page_for_users_has_every_command_and_option() {
+    let page = include_str!("../../../../docs/command.md");
+    let mut command = command();
+    command.build();
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "demo") {
+        assert!(page.contains(&format!("bandog {}", command.get_name())) || command.get_name() == "help");
+        for long in command.get_arguments().filter_map(clap::Arg::get_long).filter(|long| *long != "verbose") {
+            assert!(
+                page.contains(&format!("--{long}")),
+                "docs/command.md says nothing of {} --{long}",
+                command.get_name()
+            );
+        }
+    }
+    for code in [64, 69, 70, 71, 75, 76, 77] {
+        assert!(page.contains(&format!("\n| {code} | ")), "{code}");
+    }
+}
