@@ -5,7 +5,8 @@
 //!
 //! # What it is, and what it is not
 //! - All processes that open the same file on the same machine exclude each other. No server runs. Two machines that
-//!   share the file over a network do **not** exclude each other: use a server for them.
+//!   share the file over a network would **not** exclude each other: network file systems are refused when the file is
+//!   opened. Use a server for them.
 //! - Leases end by the machine's boot clock, which goes on in suspend and which no wall clock moves. A hold that was
 //!   written under another boot id (before a restart, or in a container that has a boot id of its own) is held until
 //!   it has been watched unrenewed for its ttl.
@@ -21,6 +22,7 @@
 //! - The file must not be deleted while it is in use. When that happens all the same, it is seen at the next request
 //!   of each process: its holds are lost, and it goes on with the new file. Nor may a program that uses this crate
 //!   open and close the file by itself (to copy it, say): that gives up the locks by which SQLite's processes share it.
+//! - A program that updates the tables of an older version shuts out the programs of that version, which say so.
 //! - Elsewhere than on Linux leases end by the wall clock, and waiters poll.
 //!
 //! # How it works

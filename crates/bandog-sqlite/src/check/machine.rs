@@ -45,7 +45,7 @@ pub(super) fn users(database: &Path) -> Finding {
     if users.is_empty() {
         return Finding::fine(SUBJECT, format!("no other process has the database open{unseen}"));
     }
-    Finding::fine(SUBJECT, format!("{} other processes have the database open: {}{unseen}", users.len(), list(&users)))
+    Finding::fine(SUBJECT, format!("other processes that have the database open: {}{unseen}", list(&users)))
 }
 
 /// Whether a bell can be heard: inotify is asked for, and its limits are told.
