@@ -54,6 +54,8 @@ pub(crate) struct Worker {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Life {
     pub(crate) client: u32,
+    /// The first client of its process.
+    pub(crate) process: u32,
     pub(crate) killed: Option<Nanos>,
 }
 
@@ -105,7 +107,11 @@ impl Crew {
     fn hire(&mut self, home: Home) -> Worker {
         let (url, wire) = self.house.way();
         let first = u32::try_from(self.lives.len()).expect("few clients");
-        self.lives.extend((first..first + self.size.clients).map(|client| Life { client, killed: None }));
+        self.lives.extend((first..first + self.size.clients).map(|client| Life {
+            client,
+            process: first,
+            killed: None,
+        }));
         let mut command = at_home(home, &self.files);
         let ahead = if let Home::TimeNamespace(ahead) = home { ahead } else { 0 };
         command.arg("worker").args(["--url", &url]).arg("--dir").arg(self.files.dir());

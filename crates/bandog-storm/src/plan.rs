@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const NAMES: usize = 16;
 /// Half of all calls are for so many of them, so that there is a crowd.
 pub(crate) const HOT: usize = 4;
+/// The last so many are held for long: one task of each client locks nothing else, and others do now and then.
+pub(crate) const LONG: usize = 2;
 /// The watchdog's ttl: short, so that many holds live through renewals and losses.
 pub(crate) const TTL: Duration = Duration::from_millis(600);
 /// The request timeout.

@@ -49,7 +49,7 @@ fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, still: &Still, fin
     if took <= limit {
         return;
     }
-    let took = took.saturating_sub(still.during(call.client, from, to));
+    let took = took.saturating_sub(still.during(call.process, from, to));
     findings.worst_overrun = findings.worst_overrun.max(took.saturating_sub(limit));
     if took > allowed {
         let what = format!("{call} took {} ms, and {} are allowed", took / 1_000_000, limit / 1_000_000);
@@ -57,18 +57,18 @@ fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, still: &Still, fin
     }
 }
 
-/// When clients could not run.
+/// When processes could not run; a fault names the first client of a process.
 struct Still(Vec<(Option<u32>, Nanos, Nanos)>);
 
 impl Still {
     fn of(history: &History) -> Self {
         let stops = history.faults.iter().filter(|fault| fault.kind.stops_the_worker());
         let stops = stops.map(|fault| (fault.client, fault.from, fault.to));
-        Self(stops.chain(history.blocked.iter().map(|(client, from, to)| (Some(*client), *from, *to))).collect())
+        Self(stops.chain(history.blocked.iter().map(|(process, from, to)| (Some(*process), *from, *to))).collect())
     }
 
-    fn during(&self, client: u32, from: Nanos, to: Nanos) -> Nanos {
-        let ours = self.0.iter().filter(|(who, ..)| who.is_none_or(|who| who == client));
+    fn during(&self, process: u32, from: Nanos, to: Nanos) -> Nanos {
+        let ours = self.0.iter().filter(|(who, ..)| who.is_none_or(|who| who == process));
         ours.map(|(_, begin, end)| (*end).min(to).saturating_sub((*begin).max(from))).sum()
     }
 }

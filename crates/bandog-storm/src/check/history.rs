@@ -19,7 +19,7 @@ use crate::{
 pub(crate) struct History {
     pub(crate) calls: Vec<Call>,
     pub(crate) faults: Vec<Fault>,
-    /// When somebody kept a client's runtime busy.
+    /// When somebody kept a process's runtime busy.
     pub(crate) blocked: Vec<(u32, Nanos, Nanos)>,
     /// What was written under each name's lock, in the order in which it was written.
     pub(crate) resources: Vec<Vec<Entry>>,
@@ -32,6 +32,8 @@ pub(crate) struct History {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) client: u32,
+    /// The first client of its process.
+    pub(crate) process: u32,
     pub(crate) id: CallId,
     pub(crate) task: u32,
     pub(crate) name: usize,
@@ -53,6 +55,8 @@ pub(crate) struct Call {
 pub(crate) struct Grant {
     pub(crate) at: Nanos,
     pub(crate) fence: u64,
+    /// The deadline as of the moment at which it was told.
+    pub(crate) told_until: Nanos,
     /// The deadline as of the last look that found it held.
     pub(crate) until: Nanos,
     /// So many of its writes were surely made while it believed.
@@ -142,10 +146,11 @@ impl History {
         let client = life.client;
         match event {
             Event::Asked { call: id, at: asked, task, name, verb, limit, ttl, watched } => {
-                let (grant, answer, killed) = (None, None, life.killed);
+                let (process, grant, answer, killed) = (life.process, None, None, life.killed);
                 self.index.insert((client, id), self.calls.len());
                 self.calls.push(Call {
                     client,
+                    process,
                     id,
                     task,
                     name,
@@ -160,7 +165,8 @@ impl History {
                 });
             }
             Event::Granted { call, at, fence, until } => self.change(client, call, |call| {
-                call.grant = Some(Grant { at, fence, until, sure_writes: 0, ended: None, again: None });
+                call.grant =
+                    Some(Grant { at, fence, told_until: until, until, sure_writes: 0, ended: None, again: None });
             }),
             Event::Held { call, until, writes, .. } => self.change_grant(client, call, |grant| {
                 (grant.until, grant.sure_writes) = (until, writes);
@@ -187,7 +193,7 @@ impl History {
                     }
                 }
             }
-            Event::Blocked { from, to } => self.blocked.push((client, from, to)),
+            Event::Blocked { from, to } => self.blocked.push((life.process, from, to)),
         }
     }
 

@@ -19,7 +19,7 @@ impl Story {
     }
 
     fn tell(&mut self, client: u32, event: Event) {
-        self.0.add(&Life { client, killed: None }, event);
+        self.0.add(&Life { client, process: client, killed: None }, event);
     }
 
     fn asks_with(&mut self, client: u32, call: CallId, at: Nanos, verb: Verb, limit: Nanos) {
@@ -115,7 +115,7 @@ fn a_stopped_holder_believes_until_its_deadline_and_no_longer() {
 fn a_killed_holder_believes_until_it_was_killed() {
     let story = |granted| {
         let mut story = Story::new();
-        let life = Life { client: 1, killed: Some(100 * MS) };
+        let life = Life { client: 1, process: 1, killed: Some(100 * MS) };
         let asked = Event::Asked {
             call: 0,
             at: 10 * MS,
@@ -155,6 +155,21 @@ fn a_store_that_forgot_explains_an_overlap_for_one_ttl() {
     is_broken(&findings, &[]);
     assert_eq!(findings.excused[&Kind::ServerEmpty].overlaps, 2);
     is_broken(&story(700), &["two believe at the same time"]);
+}
+
+#[test]
+fn a_hold_that_the_store_forgot_may_still_be_passed_on() {
+    let story = |told_until| {
+        let mut story = Story::new();
+        story.fault(Kind::ServerEmpty, 50, 60, None);
+        story.holds(2, 0, 70, 80, 9);
+        story.asks(1, 0, 65);
+        story.tell(1, Event::Granted { call: 0, at: 90 * MS, fence: 6, until: told_until * MS });
+        story.gives_back(1, 0, 100);
+        story.ends(200)
+    };
+    is_broken(&story(650), &[]);
+    is_broken(&story(690), &["fences rise with every grant", "no holder is overtaken while it believes"]);
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! What is done while a lock is held.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
 
 use bandog::{Guard, Mutex};
 use tokio::time;
@@ -19,6 +22,10 @@ pub(super) struct Section<'a> {
     pub(super) name: usize,
     /// The ttl of the lock.
     pub(super) ttl: Duration,
+    /// Whether it is held for longer than a renewal takes.
+    pub(super) long: bool,
+    /// Whether all are to end.
+    pub(super) stop: &'a AtomicBool,
 }
 
 impl Section<'_> {
@@ -60,6 +67,7 @@ impl Section<'_> {
 
     async fn body(&mut self, guard: &Guard) {
         match self.random.u32(..10_000) {
+            _ if self.long => self.long(guard).await,
             0..9_000 => {}
             9_000..9_800 => tokio::task::yield_now().await,
             9_800..9_960 => time::sleep(Duration::from_millis(self.random.u64(..3))).await,
@@ -73,7 +81,7 @@ impl Section<'_> {
     async fn long(&mut self, guard: &Guard) {
         let length = self.ttl.mul_f64(0.3 + 1.5 * self.random.f64());
         let end = time::Instant::now() + length;
-        while time::Instant::now() < end {
+        while time::Instant::now() < end && !self.stop.load(Relaxed) {
             tokio::select! { biased;
                 () = guard.lost() => return,
                 () = time::sleep(LOOK) => {}

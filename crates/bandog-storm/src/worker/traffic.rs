@@ -15,7 +15,7 @@ use super::{desk::Desk, section::Section};
 use crate::{
     args::WorkerArgs,
     history::{CallId, Event, Nanos, Outcome, Verb, nanos},
-    plan::{self, HOT},
+    plan::{self, HOT, LONG},
 };
 
 /// A task that calls.
@@ -119,8 +119,9 @@ impl Traffic {
     async fn answered(&mut self, call: CallId, wish: &Wish, answer: Result<Option<Guard>>) -> Outcome {
         match answer {
             Ok(Some(guard)) => {
-                let section =
-                    Section { desk: &self.desk, random: &mut self.random, call, name: wish.name, ttl: wish.ttl };
+                let (name, ttl, long) = (wish.name, wish.ttl, wish.name >= self.names - LONG);
+                let (desk, random, stop) = (&self.desk, &mut self.random, &self.stop);
+                let section = Section { desk, random, call, name, ttl, long, stop };
                 section.run(guard, &wish.mutex, wish.owner.is_some()).await
             }
             Ok(None) => {
@@ -136,8 +137,13 @@ impl Traffic {
     }
 
     fn wish(&mut self) -> Wish {
-        let among = if self.random.bool() { HOT.min(self.names) } else { self.names };
-        let name = self.random.usize(..among);
+        let short = self.names - LONG;
+        let name = match self.random.u8(..200) {
+            0 => short + self.random.usize(..LONG),
+            _ if self.task == 0 => short + self.random.usize(..LONG),
+            1..100 => self.random.usize(..HOT),
+            _ => self.random.usize(..short),
+        };
         let mutex = self.desk.client.mutex(plan::name(name));
         let watched = self.random.u8(..10) < 8;
         let lease = Duration::from_millis(self.random.u64(100..600));
