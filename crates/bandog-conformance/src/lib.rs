@@ -7,6 +7,13 @@
 //! The laws speak through the engine of `bandog-sync`, as users do, and sometimes to the backend itself. Worlds of
 //! paused time write `conformance!(paused MyWorld)`.
 //!
+//! # A backend of your own
+//!
+//! This is all of one: a file that the processes of a machine share, for an exact answer to how little is asked. It
+//! never waits, renews or counts; the engine does. Its tests (`tests/seventh/main.rs`) are a [`World`] of thirty lines.
+//!
+#![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]
+//!
 //! [`wrap`] has backends that count, delay, lose and hold calls, and [`Census`] counts from outside who believes to
 //! hold a lock; other tests may use both.
 

@@ -124,7 +124,12 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 92, crowd, fuzz_lost_update }
         $crate::one_law! { $test $world, 93, crowd, parallel_100 }
         $crate::one_law! { $test $world, 95, admin, inspect }
+        $crate::one_law! { $test $world, 95, admin, registry }
+        $crate::one_law! { $test $world, 95, admin, inspect_who }
         $crate::one_law! { $test $world, 96, loss, force_unlock }
+        $crate::one_law! { $test $world, 96, admin, evict }
+        $crate::one_law! { $test $world, 96, admin, evict_rings }
+        $crate::one_law! { $test $world, 96, admin, evict_spares_others }
         $crate::one_law! { $test $world, 99, admin, golden_layout }
     };
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bandog_core::{Backend, Clock, Error};
+use bandog_core::{Backend, Clock, Error, Inspect, Pattern};
 use bandog_sync::{Client, ClientOptions};
 
 /// Why a law was not kept.
@@ -27,10 +27,13 @@ pub type Law = Result<(), Unkept>;
 /// What a world can do, or why it cannot.
 pub type Can<T = ()> = Result<T, Unkept>;
 
+/// Why a law is not tried that needs a power which nobody has written.
+const NOT_WRITTEN: Unkept = Unkept::Cannot("its tests do not say how");
+
 /// A store of one backend, made for one test.
 ///
-/// The powers at the end are those that not every store has. A law that needs one that is missing is printed with
-/// the reason that the power gives.
+/// The first three are all that it takes. The powers at the end are those that not every store has. A law that needs
+/// one that is missing is printed with the reason that the power gives.
 #[async_trait]
 pub trait World: Send + Sync + Sized + 'static {
     /// The backend's name.
@@ -45,61 +48,115 @@ pub trait World: Send + Sync + Sized + 'static {
     fn backend(&self) -> Self::Backend;
 
     /// How clients run over it: which clock, and where the engine runs.
-    fn options(&self) -> ClientOptions;
+    fn options(&self) -> ClientOptions {
+        Client::options()
+    }
 
     /// The clock that clients read.
-    fn clock(&self) -> Clock;
+    fn clock(&self) -> Clock {
+        Clock::system()
+    }
 
     /// A ttl that is short enough to wait for, and long enough for a loaded machine to renew in time.
-    fn ttl(&self) -> Duration;
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(500)
+    }
 
     /// How late anything may come on a loaded machine.
-    fn slack(&self) -> Duration;
+    fn slack(&self) -> Duration {
+        Duration::from_secs(3)
+    }
 
     /// How soon a waiter usually has the lock that another client released. Shorter than half a second, after which
-    /// waiters look again without a bell.
-    fn prompt(&self) -> Duration;
+    /// waiters look again without a bell; for a backend that cannot ring, a second and a little.
+    fn prompt(&self) -> Duration {
+        Duration::from_millis(250)
+    }
 
-    /// What is in the store by a raw look: holds, and whatever waiters leave; not the tokens that stay for good.
-    async fn left(&self) -> Vec<String>;
+    /// What is in the store: holds, and whatever waiters leave; not the tokens that stay for good. A raw look finds
+    /// more than the backend's own list, which it is by default.
+    async fn left(&self) -> Vec<String> {
+        let rows = self.backend().list(&Pattern::all()).await.expect("a look at the store");
+        rows.into_iter().map(|row| row.name).collect()
+    }
+
+    /// How many names are locked where a law speaks of many.
+    fn many(&self) -> usize {
+        1_000
+    }
+
+    /// Whether the backend keeps a registry of clients.
+    fn registry(&self) -> Can {
+        Ok(())
+    }
 
     /// Takes a hold out of the store behind everybody's back. Waiters need not hear of it.
-    async fn forget(&self, key: &str) -> Can;
+    async fn forget(&self, key: &str) -> Can {
+        let _ = key;
+        Err(NOT_WRITTEN)
+    }
 
     /// Puts records under some names that are not of this backend's making, and returns these names. Each is either
     /// somebody's hold or no lock at all, and nobody may change it.
-    async fn plant(&self) -> Can<Vec<String>>;
+    async fn plant(&self) -> Can<Vec<String>> {
+        Err(NOT_WRITTEN)
+    }
 
     /// The raw record under a name, as text that differs when the record does.
-    async fn raw(&self, key: &str) -> Can<String>;
+    async fn raw(&self, key: &str) -> Can<String> {
+        let _ = key;
+        Err(NOT_WRITTEN)
+    }
 
     /// Kills the store and starts it again, empty.
-    async fn restart_empty(&self) -> Can;
+    async fn restart_empty(&self) -> Can {
+        Err(NOT_WRITTEN)
+    }
 
     /// Breaks every connection; new ones are welcome.
-    async fn cut(&self) -> Can;
+    async fn cut(&self) -> Can {
+        Err(NOT_WRITTEN)
+    }
 
     /// While on, the store does what it is asked and its answers are lost.
-    async fn lose_answers(&self, on: bool) -> Can;
+    async fn lose_answers(&self, on: bool) -> Can {
+        let _ = on;
+        Err(NOT_WRITTEN)
+    }
 
     /// While on, the store stands still: it answers nothing, and does all that it was asked when it goes on.
-    async fn stand_still(&self, on: bool) -> Can;
+    async fn stand_still(&self, on: bool) -> Can {
+        let _ = on;
+        Err(NOT_WRITTEN)
+    }
 
     /// How many connections (or files) the backends of this process have open to the store.
-    async fn connections(&self) -> Can<usize>;
+    async fn connections(&self) -> Can<usize> {
+        Err(NOT_WRITTEN)
+    }
 
     /// Moves this process's wall clock.
-    async fn jump(&self) -> Can;
+    async fn jump(&self) -> Can {
+        Err(NOT_WRITTEN)
+    }
 
     /// Where the store is, for a child process.
-    fn address(&self) -> Can<String>;
+    fn address(&self) -> Can<String> {
+        Err(NOT_WRITTEN)
+    }
 
     /// In a child process: a backend on the store at this address.
-    fn backend_at(address: &str) -> Can<Self::Backend>;
+    fn backend_at(address: &str) -> Can<Self::Backend> {
+        let _ = address;
+        Err(NOT_WRITTEN)
+    }
 
     /// Asserts that a hold with this owner and this last fence lies in the store exactly as documented, `ttl` at most
     /// from its end.
-    async fn layout(&self, key: &str, owner: &str, fence: u64, ttl: Duration) -> Can;
+    async fn layout(&self, key: &str, owner: &str, fence: u64, ttl: Duration) -> Can {
+        let _ = (key, owner, fence, ttl);
+        Err(NOT_WRITTEN)
+    }
 
     /// A client over this backend, with a ttl that no test lives to see.
     fn over(&self, backend: impl Backend) -> Client {

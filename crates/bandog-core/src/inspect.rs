@@ -76,6 +76,20 @@ impl Pattern {
         Self(glob + &self.0)
     }
 
+    /// The pattern that only this name matches.
+    ///
+    /// ```
+    /// use bandog_core::{Key, Pattern};
+    /// let pattern = Pattern::exactly(&Key::new("what*?")?);
+    /// assert!(pattern.matches("what*?") && !pattern.matches("whatever"));
+    /// # Ok::<(), bandog_core::Error>(())
+    /// ```
+    pub fn exactly(key: &Key) -> Self {
+        let escaped =
+            key.as_str().chars().flat_map(|c| matches!(c, '*' | '?' | '\\').then_some('\\').into_iter().chain([c]));
+        Self(escaped.collect())
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -149,11 +163,14 @@ pub trait Inspect: Send + Sync + 'static {
     /// As [`crate::Leases::ping`].
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>>;
 
-    /// One lock, held or not.
+    /// One lock, held or not. By default it is looked for in the list.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`]; `Denied` when the key is something else than a lock.
-    async fn show(&self, key: &Key) -> Result<Row>;
+    async fn show(&self, key: &Key) -> Result<Row> {
+        let rows = self.list(&Pattern::exactly(key)).await?;
+        Ok(rows.into_iter().next().unwrap_or_else(|| Row::free(key)))
+    }
 
     /// The clients that the store knows of, in no order. A backend without a registry knows of none.
     ///

@@ -18,6 +18,7 @@ mod key;
 mod leases;
 mod member;
 mod memory;
+mod record;
 
 pub use bell::{Bell, Ringer};
 pub use claim::{Claim, ClaimId, ClientId, Kind, MAX_TTL, MIN_TTL, check_ttl};
@@ -30,3 +31,4 @@ pub use key::{Key, MAX_KEY_LEN};
 pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
 pub use member::{MAX_WAITS, Member};
 pub use memory::Memory;
+pub use record::Record;

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::{
-    Answer, Bell, Claim, ClaimId, ClientId, Clock, Fence, Fences, Finding, Inspect, Key, Leases, Member, Moment,
-    Pattern, Profile, Released, Renewal, Result, Ringer, Row, Step, Verdict,
+    Answer, Bell, Claim, ClientId, Clock, Finding, Inspect, Key, Leases, Member, Moment, Pattern, Profile, Record,
+    Released, Renewal, Result, Ringer, Row, Step,
 };
 
 /// Leases in this process's memory, for tests and for programs of one process. Clones share the same locks.
@@ -37,18 +37,6 @@ struct State {
     listeners: HashMap<Key, BTreeMap<u64, Ringer>>,
     listener: u64,
     members: HashMap<ClientId, (Member, Moment)>,
-}
-
-#[derive(Debug)]
-struct Record {
-    holder: Option<Holder>,
-    fence: Fence,
-}
-
-#[derive(Debug)]
-struct Holder {
-    id: ClaimId,
-    until: Moment,
 }
 
 impl Memory {
@@ -77,7 +65,7 @@ impl Leases for Memory {
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let now = self.clock.now();
         let mut state = self.state();
-        claims.iter().map(|claim| Ok(state.renew(claim, now))).collect()
+        claims.iter().map(|claim| Ok(state.record(&claim.key).renew(claim, now))).collect()
     }
 
     async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
@@ -136,7 +124,9 @@ impl Inspect for Memory {
 
     async fn evict(&self, key: &Key) -> Result<Released> {
         let now = self.clock.now();
-        Ok(self.state().free(key, now, |_| true))
+        let mut state = self.state();
+        let evicted = state.record(key).evict(now);
+        Ok(state.ring(key, evicted))
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
@@ -149,50 +139,21 @@ impl Inspect for Memory {
 
 impl State {
     fn apply(&mut self, step: &Step, now: Moment) -> Answer {
-        match step {
-            Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now)),
-            Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from.id), now)),
-            Step::Release(claim) => Answer::Released(self.release(claim, now)),
+        match self.record(step.key()).apply(step, now) {
+            Answer::Released(released) => Answer::Released(self.ring(step.key(), released)),
+            claimed @ Answer::Claimed(_) => claimed,
         }
     }
 
-    fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {
-        let record = self.rows.entry(claim.key.clone()).or_insert(Record { holder: None, fence: Fence::new(0) });
-        match record.live(now) {
-            Some(holder) if holder.id == claim.id => {}
-            Some(holder) if Some(holder.id) != from => {
-                return Verdict::Busy { retry_after: holder.until.since(now) };
-            }
-            Some(_) | None => record.fence = Fence::new(record.fence.get() + u64::from(claim.fences.get())),
-        }
-        record.holder = Some(Holder { id: claim.id, until: now + claim.ttl });
-        Verdict::Granted { fences: Fences::ending(record.fence, claim.fences), valid_for: claim.ttl }
+    fn record(&mut self, key: &Key) -> &mut Record {
+        self.rows.entry(key.clone()).or_default()
     }
 
-    fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
-        let holder = self.rows.get_mut(&claim.key).and_then(|record| record.live(now));
-        match holder {
-            Some(holder) if holder.id == claim.id => {
-                holder.until = now + claim.ttl;
-                Renewal::Extended { valid_for: claim.ttl }
-            }
-            Some(_) | None => Renewal::Gone,
+    /// Rings for a key, if it has been freed.
+    fn ring(&self, key: &Key, released: Released) -> Released {
+        if released == Released::NotHeld {
+            return released;
         }
-    }
-
-    fn release(&mut self, claim: &Claim, now: Moment) -> Released {
-        self.free(&claim.key, now, |holder| holder.id == claim.id)
-    }
-
-    /// Takes a key from its holder, if it is the right one.
-    fn free(&mut self, key: &Key, now: Moment, is_right: impl FnOnce(&Holder) -> bool) -> Released {
-        let Some(record) = self.rows.get_mut(key) else {
-            return Released::NotHeld;
-        };
-        if record.live(now).is_none_or(|holder| !is_right(holder)) {
-            return Released::NotHeld;
-        }
-        record.holder = None;
         let mut rung = 0;
         for ringer in self.listeners.get(key).into_iter().flat_map(BTreeMap::values) {
             ringer.ring();
@@ -209,18 +170,5 @@ impl State {
         if ringers.is_empty() {
             self.listeners.remove(key);
         }
-    }
-}
-
-impl Record {
-    /// The holder whose lease has not run out.
-    fn live(&mut self, now: Moment) -> Option<&mut Holder> {
-        self.holder.as_mut().filter(|holder| now < holder.until)
-    }
-
-    fn row(&self, key: &Key, now: Moment) -> Option<Row> {
-        let holder = self.holder.as_ref().filter(|holder| now < holder.until)?;
-        let ttl = Some(holder.until.since(now));
-        Some(Row { fence: Some(self.fence), ttl, ..Row::held(key, holder.id.to_string()) })
     }
 }

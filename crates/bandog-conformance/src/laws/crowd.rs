@@ -49,20 +49,20 @@ fn wait_for(client: &Client) -> JoinHandle<Result<(), Unkept>> {
 
 /// Law 29: many waiters for many names need no more connections than one waiter for one name.
 pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
-    const NAMES: usize = 1000;
     const WAITERS: usize = 10;
+    let names = world.many();
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
     let one = waiter(&b).await;
     let before = world.connections().await;
     let mut guards = Vec::new();
-    for name in 0..NAMES {
+    for name in 0..names {
         guards.push(take(&a, &name.to_string()).await?);
     }
     let census = Census::default();
-    let waiting: Vec<_> = (0..NAMES * WAITERS)
+    let waiting: Vec<_> = (0..names * WAITERS)
         .map(|number| {
-            let (mutex, census) = (b.mutex((number % NAMES).to_string()), census.clone());
+            let (mutex, census) = (b.mutex((number % names).to_string()), census.clone());
             tokio::spawn(async move {
                 let guard = mutex.lock().await?;
                 drop(census.enter(&guard));
@@ -80,7 +80,7 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
         within(PATIENCE * 3, "a waiter", waiter).await.expect("it goes on")?;
     }
     served(one, PATIENCE).await?.release().await?;
-    assert_eq!(census.entered(), (NAMES * WAITERS) as u64);
+    assert_eq!(census.entered(), (names * WAITERS) as u64);
     nothing_left(world, &[&a, &b]).await;
     Ok(())
 }

@@ -1,12 +1,17 @@
 //! A backend that counts what it is asked.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Backend, Bell, Claim, Key, Leases, Profile, Renewal, Result, Ringer, Step, Verdict};
+use bandog_core::{
+    Answer, Backend, Bell, Claim, ClientId, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step, Verdict,
+};
 
 /// A backend that counts what it is asked and what it answers.
 #[derive(Debug)]
@@ -24,6 +29,7 @@ struct Counts<B> {
     renewals: AtomicUsize,
     renewed: AtomicUsize,
     listens: AtomicUsize,
+    announced: AtomicUsize,
     bells: Arc<AtomicUsize>,
 }
 
@@ -42,6 +48,7 @@ impl<B: Backend> Counting<B> {
             renewals: zero(),
             renewed: zero(),
             listens: zero(),
+            announced: zero(),
             bells: Arc::default(),
         }))
     }
@@ -50,7 +57,7 @@ impl<B: Backend> Counting<B> {
         &self.0.backend
     }
 
-    /// Calls of any kind but looks.
+    /// Calls of any kind but looks and the registry's.
     pub fn calls(&self) -> usize {
         self.0.calls.load(Relaxed)
     }
@@ -93,6 +100,11 @@ impl<B: Backend> Counting<B> {
     /// How often somebody began to listen.
     pub fn listens(&self) -> usize {
         self.0.listens.load(Relaxed)
+    }
+
+    /// How often a client was written down in the registry.
+    pub fn announced(&self) -> usize {
+        self.0.announced.load(Relaxed)
     }
 
     /// Bells that are heard now.
@@ -161,6 +173,15 @@ impl<B: Backend> Leases for Counting<B> {
             drop(bell);
             bells.fetch_sub(1, Relaxed);
         }))
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.0.announced.fetch_add(1, Relaxed);
+        self.inner().announce(member, ttl).await
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.inner().withdraw(client).await
     }
 
     fn profile(&self) -> Profile {

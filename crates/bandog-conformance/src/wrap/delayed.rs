@@ -6,7 +6,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Backend, Bell, Claim, Key, Leases, Profile, Renewal, Result, Ringer, Step};
+use bandog_core::{
+    Answer, Backend, Bell, Claim, ClientId, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step,
+};
 use tokio::time;
 
 /// A backend whose calls are delayed at random, before their effect and after it.
@@ -81,6 +83,14 @@ impl<B: Backend> Leases for Delayed<B> {
 
     async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
         self.slowly(self.inner().listen(key, ringer)).await
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.slowly(self.inner().announce(member, ttl)).await
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.slowly(self.inner().withdraw(client)).await
     }
 
     fn profile(&self) -> Profile {

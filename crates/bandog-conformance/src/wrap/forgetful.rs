@@ -3,10 +3,13 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Backend, Bell, Claim, Key, Leases, Profile, Renewal, Result, Ringer, Step, Verdict};
+use bandog_core::{
+    Answer, Backend, Bell, Claim, ClientId, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step, Verdict,
+};
 use tokio::sync::watch;
 
 /// A backend that remembers who was granted what, so that a test can take it away, and that can claim to have
@@ -91,6 +94,14 @@ impl<B: Backend> Leases for Forgetful<B> {
 
     async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
         self.inner().listen(key, ringer).await
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.inner().announce(member, ttl).await
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.inner().withdraw(client).await
     }
 
     fn profile(&self) -> Profile {

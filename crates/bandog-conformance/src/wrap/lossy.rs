@@ -7,7 +7,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Backend, Bell, Claim, Error, Key, Leases, Profile, Renewal, Result, Ringer, Step};
+use bandog_core::{
+    Answer, Backend, Bell, Claim, ClientId, Error, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step,
+};
 use tokio::time;
 
 /// What becomes of a call.
@@ -100,6 +102,17 @@ impl<B: Backend> Lossy<B> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What becomes of a call of the registry. One that would come late does nothing: it is said again soon.
+    async fn register(&self, call: impl Future<Output = Result<()>>) -> Result<()> {
+        let fate = self.state().fate(false);
+        match fate {
+            Fate::Well => return call.await,
+            Fate::ReplyLost => drop(call.await),
+            Fate::Refused | Fate::RequestLost | Fate::Late(_) => {}
+        }
+        Err(lost())
+    }
+
     async fn apply_by(&self, fate: Fate, steps: &[Step]) -> Result<Vec<Result<Answer>>> {
         match fate {
             Fate::Well => return Ok(self.inner().apply(steps).await),
@@ -184,6 +197,14 @@ impl<B: Backend> Leases for Lossy<B> {
             Fate::Well => self.inner().listen(key, ringer).await,
             Fate::Refused | Fate::RequestLost | Fate::ReplyLost | Fate::Late(_) => Err(lost().during("listen").at(key)),
         }
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.register(self.inner().announce(member, ttl)).await
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.register(self.inner().withdraw(client)).await
     }
 
     fn profile(&self) -> Profile {

@@ -14,7 +14,7 @@ pub use forgetful::Forgetful;
 pub use lossy::{Fate, Lossy};
 pub use stopped::{Stopped, Which};
 
-/// A look at the store is not what these wrappers are about: it passes through.
+/// What operators do is not what these wrappers are about: it passes through.
 macro_rules! looks_through {
     ($wrapper:ident) => {
         #[async_trait::async_trait]
@@ -25,6 +25,18 @@ macro_rules! looks_through {
 
             async fn show(&self, key: &bandog_core::Key) -> bandog_core::Result<bandog_core::Row> {
                 self.inner().show(key).await
+            }
+
+            async fn members(&self) -> bandog_core::Result<Vec<bandog_core::Member>> {
+                self.inner().members().await
+            }
+
+            async fn evict(&self, key: &bandog_core::Key) -> bandog_core::Result<bandog_core::Released> {
+                self.inner().evict(key).await
+            }
+
+            async fn check(&self) -> bandog_core::Result<Vec<bandog_core::Finding>> {
+                self.inner().check().await
             }
         }
     };

@@ -1,9 +1,11 @@
 //! A backend that can be made to stand still.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Backend, Bell, Claim, Key, Leases, Profile, Renewal, Result, Ringer, Step};
+use bandog_core::{
+    Answer, Backend, Bell, Claim, ClientId, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step,
+};
 use tokio::sync::watch;
 
 /// What stands still while a [`Stopped`] is stopped.
@@ -44,7 +46,7 @@ impl<B: Backend> Stopped<B> {
         self.0.still.send_replace(None);
     }
 
-    /// How many calls have been held so far.
+    /// How many calls have been held so far, but for those of the registry.
     pub fn held(&self) -> usize {
         *self.0.held.borrow()
     }
@@ -66,6 +68,14 @@ impl<B: Backend> Stopped<B> {
             // The sender lives as long as this.
             let _ = self.0.still.subscribe().wait_for(|still| !is_still(still)).await;
         }
+    }
+
+    /// A call of the registry stands still like any other, and is not counted: nobody waits for it.
+    async fn unheard<T>(&self, call: impl Future<Output = T>) -> T {
+        let stands_still = |still: &Option<Which>| matches!(still, Some(Which::Requests | Which::Answers));
+        // The sender lives as long as this.
+        let _ = self.0.still.subscribe().wait_for(|still| !stands_still(still)).await;
+        call.await
     }
 
     async fn through<T>(&self, call: impl Future<Output = T>) -> T {
@@ -99,6 +109,14 @@ impl<B: Backend> Leases for Stopped<B> {
     async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
         self.gate(Which::Listening).await;
         self.through(self.inner().listen(key, ringer)).await
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.unheard(self.inner().announce(member, ttl)).await
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.unheard(self.inner().withdraw(client)).await
     }
 
     fn profile(&self) -> Profile {

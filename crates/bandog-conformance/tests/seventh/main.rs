@@ -1,0 +1,51 @@
+//! Somebody else's backend, as short as it can be, keeps the laws.
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+mod one_file;
+
+use std::{path::Path, time::Duration};
+
+use async_trait::async_trait;
+use bandog_conformance::{Can, Unkept, World, conformance};
+
+use self::one_file::OneFile;
+
+conformance!(InOneFile);
+
+struct InOneFile(tempfile::TempDir);
+
+#[async_trait]
+impl World for InOneFile {
+    const NAME: &'static str = "one file";
+    type Backend = OneFile;
+
+    async fn start() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn backend(&self) -> OneFile {
+        OneFile(self.0.path().join("locks"))
+    }
+
+    /// It cannot ring.
+    fn prompt(&self) -> Duration {
+        Duration::from_millis(1_500)
+    }
+
+    /// Every step writes the whole file anew.
+    fn many(&self) -> usize {
+        20
+    }
+
+    fn registry(&self) -> Can {
+        Err(Unkept::Cannot("it keeps none"))
+    }
+
+    fn address(&self) -> Can<String> {
+        Ok(self.0.path().join("locks").to_str().unwrap().into())
+    }
+
+    fn backend_at(address: &str) -> Can<OneFile> {
+        Ok(OneFile(Path::new(address).into()))
+    }
+}

@@ -1,0 +1,115 @@
+//! The rules of one lock, for backends that read a record, decide, and write it back.
+
+use std::{fmt, str::FromStr};
+
+use crate::{
+    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Key, Moment, Released, Renewal, Row, Step, Verdict,
+};
+
+/// What a store knows of one name: who holds it until when, and the last fence. It stays when nobody holds it any
+/// more, because its fence must rise.
+///
+/// It decides, and leaves atomicity and bells to the backend. As text it is one line without a tab.
+///
+/// ```
+/// use bandog_core::{Clock, Record};
+/// let record = Record::default();
+/// assert_eq!(record.to_string().parse::<Record>()?, record);
+/// # Ok::<(), bandog_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Record {
+    holder: Option<Holder>,
+    fence: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Holder {
+    id: ClaimId,
+    until: Moment,
+}
+
+impl Record {
+    /// Applies a step that is about this name.
+    pub fn apply(&mut self, step: &Step, now: Moment) -> Answer {
+        match step {
+            Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now)),
+            Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from.id), now)),
+            Step::Release(claim) => Answer::Released(self.free(now, |holder| holder == claim.id)),
+        }
+    }
+
+    /// Renews a claim's hold, if it holds.
+    pub fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
+        match self.live(now) {
+            Some(holder) if holder.id == claim.id => {
+                holder.until = now + claim.ttl;
+                Renewal::Extended { valid_for: claim.ttl }
+            }
+            Some(_) | None => Renewal::Gone,
+        }
+    }
+
+    /// Frees the name whoever holds it.
+    pub fn evict(&mut self, now: Moment) -> Released {
+        self.free(now, |_| true)
+    }
+
+    /// The row of this name, if it is held.
+    pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
+        let holder = self.holder.as_ref().filter(|holder| now < holder.until)?;
+        let ttl = Some(holder.until.since(now));
+        Some(Row { fence: Some(Fence::new(self.fence)), ttl, ..Row::held(key, holder.id.to_string()) })
+    }
+
+    fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {
+        match self.live(now) {
+            Some(holder) if holder.id == claim.id => {}
+            Some(holder) if Some(holder.id) != from => {
+                return Verdict::Busy { retry_after: holder.until.since(now) };
+            }
+            Some(_) | None => self.fence += u64::from(claim.fences.get()),
+        }
+        self.holder = Some(Holder { id: claim.id, until: now + claim.ttl });
+        Verdict::Granted { fences: Fences::ending(Fence::new(self.fence), claim.fences), valid_for: claim.ttl }
+    }
+
+    fn free(&mut self, now: Moment, is_right: impl FnOnce(ClaimId) -> bool) -> Released {
+        if self.live(now).is_none_or(|holder| !is_right(holder.id)) {
+            return Released::NotHeld;
+        }
+        self.holder = None;
+        Released::Freed { others: None }
+    }
+
+    /// The holder whose lease has not run out.
+    fn live(&mut self, now: Moment) -> Option<&mut Holder> {
+        self.holder.as_mut().filter(|holder| now < holder.until)
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.holder {
+            Some(Holder { id, until }) => write!(f, "{} {id} {}", self.fence, until.as_nanos()),
+            None => write!(f, "{}", self.fence),
+        }
+    }
+}
+
+impl FromStr for Record {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let read = || {
+            let mut words = text.split(' ');
+            let fence = words.next()?.parse().ok()?;
+            let Some(owner) = words.next() else { return Some(Self { holder: None, fence }) };
+            let (client, number) = owner.split_once(':')?;
+            let id = ClaimId { client: client.parse().ok()?, number: number.parse().ok()? };
+            let until = Moment::from_nanos(words.next()?.parse().ok()?);
+            Some(Self { holder: Some(Holder { id, until }), fence })
+        };
+        read().ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is no record of a lock")))
+    }
+}
