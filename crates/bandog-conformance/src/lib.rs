@@ -9,8 +9,9 @@
 //!
 //! # A backend of your own
 //!
-//! This is all of one: a file that the processes of a machine share, for an exact answer to how little is asked. It
-//! never waits, renews or counts; the engine does. Its tests (`tests/seventh/main.rs`) are a [`World`] of thirty lines.
+//! This is a whole one: a text file that the processes of a machine share. It tries, renews and frees, by the rules
+//! of [`bandog_core::Record`], and never waits, renews on its own or counts: the engine does. It has no bell, so its
+//! waiters look again within a second. Its tests are a [`World`] of some thirty lines, `tests/seventh/main.rs`.
 //!
 #![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]
 //!

@@ -35,7 +35,9 @@ pub(crate) enum Event {
     Answered { call: CallId, at: Nanos, outcome: Outcome },
     /// Somebody took a lock from its holder by force.
     Evicted { from: Nanos, to: Nanos, name: usize },
-    /// Someone kept the client's runtime busy.
+    /// The machine or its disk kept the whole process from running.
+    Stalled { from: Nanos, to: Nanos },
+    /// Someone kept the process's runtime busy.
     Blocked { from: Nanos, to: Nanos },
 }
 
@@ -103,6 +105,7 @@ impl fmt::Display for Event {
             Self::Reentered { call, at, fence } => write!(f, "reentered {call} {at} {fence}"),
             Self::Answered { call, at, outcome } => write!(f, "answered {call} {at} {}", outcome.word()),
             Self::Evicted { from, to, name } => write!(f, "evicted {from} {to} {name}"),
+            Self::Stalled { from, to } => write!(f, "stalled {from} {to}"),
             Self::Blocked { from, to } => write!(f, "blocked {from} {to}"),
         }
     }
@@ -154,6 +157,7 @@ fn read(line: &str) -> Option<Event> {
             outcome: named(&OUTCOMES, words.next()?)?,
         },
         "evicted" => Event::Evicted { from: next(&mut words)?, to: next(&mut words)?, name: next(&mut words)? },
+        "stalled" => Event::Stalled { from: next(&mut words)?, to: next(&mut words)? },
         "blocked" => Event::Blocked { from: next(&mut words)?, to: next(&mut words)? },
         _ => return None,
     };
@@ -217,6 +221,11 @@ impl Files {
     /// What one client did and saw.
     pub(crate) fn client(&self, client: u32) -> PathBuf {
         self.0.join(format!("client-{client}"))
+    }
+
+    /// The beats of one process, which tell nothing but that it could write.
+    pub(crate) fn pulse(&self, process: u32) -> PathBuf {
+        self.0.join(format!("pulse-{process}"))
     }
 
     /// What was written under one name's lock, in the order in which it was written.

@@ -27,6 +27,8 @@ pub(crate) struct Summary {
     calls: usize,
     outcomes: BTreeMap<&'static str, u64>,
     faults: BTreeMap<Kind, u64>,
+    /// How often the machine kept a process from running.
+    stalls: usize,
     findings: Findings,
     /// What is wrong beside the history.
     wrong: Vec<String>,
@@ -54,9 +56,24 @@ impl Summary {
             *outcomes.entry(outcome(call)).or_default() += 1;
         }
         let scenes = findings.told().map(|violation| scene(history, violation)).collect();
-        let (profile, ops, calls) = (args.profile, args.ops, history.calls.len());
+        let (profile, ops, calls, stalls) = (args.profile, args.ops, history.calls.len(), history.stalled.len());
         let (traffic, peace, kept) = (Duration::ZERO, Duration::ZERO, None);
-        Self { store, seed, profile, ops, calls, outcomes, faults, findings, wrong, scenes, traffic, peace, kept }
+        Self {
+            store,
+            seed,
+            profile,
+            ops,
+            calls,
+            outcomes,
+            faults,
+            stalls,
+            findings,
+            wrong,
+            scenes,
+            traffic,
+            peace,
+            kept,
+        }
     }
 
     pub(crate) fn is_well(&self) -> bool {
@@ -76,6 +93,7 @@ impl Summary {
             "calls": self.calls,
             "outcomes": self.outcomes,
             "faults": self.faults.iter().map(words).collect::<serde_json::Map<_, _>>(),
+            "stalls": self.stalls,
             "writes": self.findings.writes,
             "stale_writes_refused": self.findings.stale_writes,
             "excused_overlaps": excused.collect::<serde_json::Map<_, _>>(),
@@ -110,7 +128,7 @@ impl fmt::Display for Summary {
         }
         let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{} {count}", kind.word())).collect();
         let faults = if faults.is_empty() { "none".into() } else { faults.join(", ") };
-        writeln!(f, "  faults: {faults}")?;
+        writeln!(f, "  faults: {faults}; processes that stood still for more than 0.2 s: {}", self.stalls)?;
         let (writes, stale) = (findings.writes, findings.stale_writes);
         writeln!(f, "  writes: {writes}, of which {stale} came too late and have a fence that is refused")?;
         for (kind, excused) in &findings.excused {

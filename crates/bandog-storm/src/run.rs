@@ -68,7 +68,13 @@ fn directory(store: StoreKind, args: &Args) -> io::Result<(PathBuf, bool)> {
             let dir = tempfile::Builder::new().prefix(&format!("{store}-")).tempdir_in(keep)?;
             Ok((dir.keep(), true))
         }
-        None => Ok((tempfile::Builder::new().prefix("bandog-storm-").tempdir()?.keep(), false)),
+        None => {
+            let mut dir = tempfile::Builder::new();
+            let dir = dir.prefix("bandog-storm-");
+            // In memory, if that can be had: a busy disk would stop everybody at once.
+            let dir = dir.tempdir_in("/dev/shm").or_else(|_| dir.tempdir())?;
+            Ok((dir.keep(), false))
+        }
     }
 }
 

@@ -15,11 +15,14 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Client, ConnectOptions, Result};
+use bandog::{Client, Clock, ConnectOptions, Result};
 use tokio::runtime::{Builder, Runtime};
 
 use self::{desk::Desk, memory::Shared, traffic::Traffic};
-use crate::args::WorkerArgs;
+use crate::{
+    args::WorkerArgs,
+    history::{Event, Files, Log, nanos},
+};
 
 /// What a worker says when it has done, behind which its last count stands.
 pub(crate) const ENDED: &str = "ended";
@@ -27,6 +30,9 @@ pub(crate) const ENDED: &str = "ended";
 pub(crate) const DONE: &str = "done";
 /// How often it does.
 const PROGRESS: Duration = Duration::from_millis(500);
+
+/// How often a process notes that it can run.
+const BEAT: Duration = Duration::from_millis(50);
 
 /// Plays a worker until standard input says `stop`.
 pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
@@ -38,6 +44,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let store = (args.url == "memory:").then(|| shared.store());
     listen(Arc::clone(&stop), shared);
     tell(Arc::clone(&ops));
+    beat(args);
     runtime.block_on(async {
         work(args, &clients, &ops, &stop).await;
         if let Some(store) = store {
@@ -104,6 +111,26 @@ fn tell(ops: Arc<AtomicU64>) {
         loop {
             thread::sleep(PROGRESS);
             say(&format!("{DONE} {}", ops.load(Relaxed)));
+        }
+    });
+}
+
+/// Notes when the process could not run, or not write, for a while. It ends with the process.
+fn beat(args: &WorkerArgs) {
+    let files = Files::in_dir(&args.dir);
+    let open = |path: std::path::PathBuf| Log::open(&path).expect("the history's directory can be written to");
+    let (pulse, log) = (open(files.pulse(args.first)), open(files.client(args.first)));
+    let ahead = args.ahead * 1_000_000_000;
+    let now = move || Clock::system().now().as_nanos().saturating_sub(ahead);
+    thread::spawn(move || {
+        loop {
+            let from = now();
+            thread::sleep(BEAT);
+            pulse.write(&"beat");
+            let to = now();
+            if to - from > nanos(BEAT * 4) {
+                log.write(&Event::Stalled { from, to });
+            }
         }
     });
 }

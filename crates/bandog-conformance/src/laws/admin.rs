@@ -75,7 +75,7 @@ pub async fn registry<W: World>(world: &W) -> Law {
     // Every call may be repeated, and a client that is not there can be withdrawn.
     for _ in 0..2 {
         theirs.withdraw(waiting.id).await?;
-        assert_eq!(theirs.members().await?, [first.clone()]);
+        assert_eq!(theirs.members().await?, std::slice::from_ref(&first));
     }
     let asked = time::Instant::now();
     ours.announce(&first, world.ttl()).await?;
@@ -217,7 +217,8 @@ async fn gone<W: World>(world: &W, backend: &W::Backend) -> Law {
 fn member(program: &str) -> Member {
     let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_000_000_123);
     let (host, program) = ("elsewhere".to_owned(), program.to_owned());
-    Member { id: ClientId::random(), host, pid: 4_000_000_000, program, since, waits: Vec::new() }
+    let (prefix, waits) = (String::new(), Vec::new());
+    Member { id: ClientId::random(), host, pid: 4_000_000_000, program, since, prefix, waits }
 }
 
 fn sorted(mut members: Vec<Member>) -> Vec<Member> {

@@ -1,6 +1,7 @@
 //! Somebody else's backend, as short as it can be, keeps the laws.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
+#[allow(unreachable_pub, reason = "as its author would write it")]
 mod one_file;
 
 use std::{path::Path, time::Duration};

@@ -57,18 +57,28 @@ fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, still: &Still, fin
     }
 }
 
-/// When processes could not run; a fault names the first client of a process.
-struct Still(Vec<(Option<u32>, Nanos, Nanos)>);
+/// When processes could not run; a fault names the first client of a process. In the order in which they began.
+struct Still(Vec<(Nanos, Nanos, Option<u32>)>);
 
 impl Still {
     fn of(history: &History) -> Self {
         let stops = history.faults.iter().filter(|fault| fault.kind.stops_the_worker());
-        let stops = stops.map(|fault| (fault.client, fault.from, fault.to));
-        Self(stops.chain(history.blocked.iter().map(|(process, from, to)| (Some(*process), *from, *to))).collect())
+        let stops = stops.map(|fault| (fault.from, fault.to, fault.client));
+        let others =
+            history.blocked.iter().chain(&history.stalled).map(|(process, from, to)| (*from, *to, Some(*process)));
+        let mut spans: Vec<_> = stops.chain(others).collect();
+        spans.sort_unstable();
+        Self(spans)
     }
 
+    /// For how much of this time a process could not run. Spans may overlap: a stop is a stall too.
     fn during(&self, process: u32, from: Nanos, to: Nanos) -> Nanos {
-        let ours = self.0.iter().filter(|(who, ..)| who.is_none_or(|who| who == process));
-        ours.map(|(_, begin, end)| (*end).min(to).saturating_sub((*begin).max(from))).sum()
+        let (mut still, mut seen) = (0, from);
+        for (begin, end, _) in self.0.iter().filter(|(.., who)| who.is_none_or(|who| who == process)) {
+            let (begin, end) = ((*begin).max(seen), (*end).min(to));
+            still += end.saturating_sub(begin);
+            seen = seen.max(end);
+        }
+        still
     }
 }

@@ -19,6 +19,8 @@ use crate::{
 pub(crate) struct History {
     pub(crate) calls: Vec<Call>,
     pub(crate) faults: Vec<Fault>,
+    /// When the machine kept a process from running.
+    pub(crate) stalled: Vec<(u32, Nanos, Nanos)>,
     /// When somebody kept a process's runtime busy.
     pub(crate) blocked: Vec<(u32, Nanos, Nanos)>,
     /// What was written under each name's lock, in the order in which it was written.
@@ -193,6 +195,7 @@ impl History {
                     }
                 }
             }
+            Event::Stalled { from, to } => self.stalled.push((life.process, from, to)),
             Event::Blocked { from, to } => self.blocked.push((life.process, from, to)),
         }
     }

@@ -239,6 +239,13 @@ fn a_call_that_overruns_its_limit_is_found_unless_its_process_stood_still() {
         story.ends(2_000)
     };
     is_broken(&story(Some(Kind::Stop)), &[]);
+    let mut stalled = Story::new();
+    stalled.asks_with(1, 0, 10, Verb::TryLockFor, 100);
+    stalled.tell(1, Event::Answered { call: 0, at: 3_000 * MS, outcome: Outcome::Busy });
+    // The same time is not counted twice.
+    stalled.tell(1, Event::Stalled { from: 20 * MS, to: 1_000 * MS });
+    stalled.tell(1, Event::Blocked { from: 20 * MS, to: 1_010 * MS });
+    is_broken(&stalled.ends(4_000), &["every call ends in its time"]);
     is_broken(&story(Some(Kind::ServerStop)), &["every call ends in its time"]);
     is_broken(&story(None), &["every call ends in its time"]);
 }
@@ -298,6 +305,7 @@ fn events_are_read_as_they_were_written() {
         Event::Answered { call: 1, at: 2, outcome: Outcome::Cancelled },
         Event::Evicted { from: 1, to: 2, name: 3 },
         Event::Blocked { from: 1, to: 2 },
+        Event::Stalled { from: 1, to: 2 },
     ];
     for event in events {
         assert_eq!(event.to_string().parse::<Event>().ok(), Some(event));

@@ -12,7 +12,9 @@ type Span = (Nanos, Nanos);
 
 /// Looks for spans longer than `bound` in which nobody held a name, somebody waited for it, and no fault was near.
 pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
-    let faults: Vec<Span> = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to))).collect();
+    let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to)));
+    let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to)));
+    let faults: Vec<Span> = faults.chain(stalls).collect();
     for name in 0..history.resources.len() {
         let calls = || history.calls.iter().filter(|call| call.name == name);
         let busy = merged(calls().filter_map(occupied).chain(faults.iter().copied()).collect());
