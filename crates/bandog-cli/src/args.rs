@@ -83,9 +83,11 @@ enum Hidden {
 
 impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Fault> {
-        voice::listen(self.common.verbose);
         match self.command {
-            Command::Visible(visible) => visible.run(),
+            Command::Visible(visible) => {
+                voice::listen(self.common.verbose);
+                visible.run()
+            }
             Command::Hidden(hidden) => hidden.run(),
         }
     }

@@ -27,5 +27,7 @@ mod store;
 mod voice;
 
 fn main() -> std::process::ExitCode {
-    args::read().and_then(args::Cli::run).unwrap_or_else(fault::Fault::tell).into()
+    let code = args::read().and_then(args::Cli::run).unwrap_or_else(fault::Fault::tell);
+    voice::flush();
+    code.into()
 }

@@ -1,28 +1,23 @@
 //! What the command says on standard error: its own messages and the library's warnings, in one style.
 
 mod events;
+mod queue;
 
 use std::{
     env,
     io::{IsTerminal, Write, stderr},
-    sync::{Mutex, PoisonError},
 };
 
 use rustix::termios::tcgetwinsize;
 
-pub(crate) use self::events::listen;
+use self::queue::Note;
 
-/// What stands in the terminal's last line and is redrawn there.
-static LINE: Mutex<Option<String>> = Mutex::new(None);
-
-/// To the first column, and nothing to the right of it.
-const CLEAR: &str = "\r\x1b[K";
+pub(crate) use self::{events::listen, queue::flush};
 
 /// Prints a message; standard output is for what was asked for.
 pub(crate) fn say(message: &str) {
-    let line = LINE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (before, after) = line.as_ref().map_or(("", ""), |line| (CLEAR, line.as_str()));
-    print(&format!("{before}bandog: {message}\n{after}"));
+    queue::flush();
+    print(&format!("bandog: {message}\n"));
 }
 
 /// A standard error that is closed can be told nothing, and the work goes on all the same.
@@ -45,17 +40,14 @@ impl Line {
     /// Shows this message instead of the one before, as much of it as there is room for.
     pub(crate) fn draw(&self, message: &str) {
         let text = fitting(&format!("bandog: {}", shown(message)), columns().saturating_sub(1));
-        let mut line = LINE.lock().unwrap_or_else(PoisonError::into_inner);
-        print(&format!("{CLEAR}{text}"));
-        *line = Some(text);
+        queue::post(Note::Line(Some(text)));
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        if LINE.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            print(CLEAR);
-        }
+        queue::post(Note::Line(None));
+        queue::flush();
     }
 }
 

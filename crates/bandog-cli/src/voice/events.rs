@@ -13,7 +13,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use super::{say, shown};
+use super::{
+    queue::{self, Note},
+    shown,
+};
 
 /// Prints the library's warnings from now on, and more of what it does for each `-v`.
 pub(crate) fn listen(verbosity: u8) {
@@ -23,6 +26,7 @@ pub(crate) fn listen(verbosity: u8) {
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
+    queue::start();
     // It fails only if somebody listens already, who then goes on.
     let _ = tracing_subscriber::registry().with(level).with(Printer).try_init();
 }
@@ -40,7 +44,7 @@ impl<S: Subscriber> Layer<S> for Printer {
             Level::DEBUG => "debug: ",
             Level::TRACE => "trace: ",
         };
-        say(&shown(&format!("{grade}{}{}", sentence.message, sentence.rest)));
+        queue::post(Note::Message(shown(&format!("{grade}{}{}", sentence.message, sentence.rest))));
     }
 }
 

@@ -76,6 +76,29 @@ fn a_short_outage_is_ridden_out() {
 }
 
 #[test]
+fn a_standard_error_that_nobody_reads_holds_up_no_renewal() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let wire = redis.wire();
+    // A pipe that is full, and whose reader lives.
+    let line = format!(
+        "mkfifo full; exec 3<> full; dd if=/dev/zero of=full bs=4096 oflag=nonblock 2> dd
+        exec {} lock x -vvv --url '{}?watchdog=6s&timeout=500ms' -- sh -c 'echo ready; read word; exit 5' 2>&3",
+        env!("CARGO_BIN_EXE_bandog"),
+        wire.url()
+    );
+    let mut bandog = Process::spawn(&place.command(&["setsid", "sh", "-c", &line]));
+    bandog.stdout_line("ready", SOON);
+    wire.refuse(true);
+    wire.cut();
+    // A renewal has failed, which the engine tells of.
+    eventually(SOON, || redis.pttl("x") < 3500);
+    wire.refuse(false);
+    eventually(SOON, || redis.pttl("x") > 5000);
+    bandog.close_stdin();
+    ends(&mut bandog, 5);
+}
+
+#[test]
 fn a_server_that_came_back_empty_ends_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let mut bandog = place.start(&Place::lock("x", &["--url", &redis.url(), "--kill-after", "300ms"], STUBBORN));
