@@ -147,6 +147,9 @@ fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {
 /// How long the end waits for what the store still owes us an answer to; later its ttl does the rest.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// Whoever has waited for so long is told who held the lock; a script may try again and again without a wait.
+const WORTH_A_LOOK: Duration = Duration::from_secs(1);
+
 /// A store that was not reached in this time will not be reached in the farewell's.
 const OUT_OF_REACH: Duration = Duration::from_secs(5);
 
@@ -222,11 +225,15 @@ impl Run<'_> {
     }
 
     async fn busy(&self, client: &Client) -> Fault {
-        let Self { args: Args { name, .. }, store, .. } = self;
-        // It may have changed hands meanwhile, and the store may be slow to tell.
-        let looked = timeout(FAREWELL, client.show(name)).await;
-        let holder = looked.ok().and_then(Result::ok).as_ref().and_then(person::holder);
-        let holder = holder.map(|holder| format!("\n  held by {holder}")).unwrap_or_default();
+        let Self { args: Args { name, wait, .. }, store, .. } = self;
+        let has_waited = wait.is_some_and(|wait| wait >= WORTH_A_LOOK);
+        let looked = match has_waited || waiting::somebody_reads() {
+            // It may have changed hands meanwhile, and the store may be slow to tell.
+            true => timeout(FAREWELL, client.show(name)).await.ok().and_then(Result::ok),
+            false => None,
+        };
+        let holder = looked.as_ref().and_then(person::holder).map(|holder| format!("\n  held by {holder}"));
+        let holder = holder.unwrap_or_else(|| "\n  `bandog show` tells who, with the same name and store".into());
         Fault::new(
             ExitCode::Busy,
             format!("somebody else holds {name:?} in {}{holder}\n  a longer --wait may help", store.shown()),

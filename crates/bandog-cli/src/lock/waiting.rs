@@ -19,22 +19,26 @@ use crate::{
 
 /// Whoever gets the lock within this time is told nothing.
 const QUIET: Duration = Duration::from_millis(500);
-/// Between two looks.
+/// Between two looks, at least.
 const PAUSE: Duration = Duration::from_secs(1);
+/// A look costs the store some time: the pause after it is so many times as long.
+const SHARE: u32 = 50;
 
 /// Tells who holds the lock, and again when that changes, until it is dropped: on a terminal in one line that is
 /// redrawn, elsewhere only if more was asked for.
 pub(super) async fn tell(client: &Client, name: &str) -> Infallible {
-    let on_terminal = stderr().is_terminal();
-    if !on_terminal && !tracing::enabled!(Level::INFO) {
+    if !somebody_reads() {
         return future::pending().await;
     }
+    let on_terminal = stderr().is_terminal();
     let began = Instant::now();
     sleep(QUIET).await;
     let line = Line::on_terminal();
     let mut before = None;
     loop {
+        let asked = Instant::now();
         let now = in_the_way(client, name).await;
+        let took = asked.elapsed();
         let waited = humantime::format_duration(Duration::from_secs(began.elapsed().as_secs()));
         let changed = before.as_ref() != Some(&now);
         match &line {
@@ -46,8 +50,13 @@ pub(super) async fn tell(client: &Client, name: &str) -> Infallible {
             tracing::info!("waiting for {name:?}, {now}");
         }
         before = Some(now);
-        sleep(PAUSE).await;
+        sleep(PAUSE.max(took * SHARE)).await;
     }
+}
+
+/// Whether it is worth a look, which on a server with many keys is not cheap, to tell who is in the way.
+pub(super) fn somebody_reads() -> bool {
+    stderr().is_terminal() || tracing::enabled!(Level::INFO)
 }
 
 fn waiting(name: &str, waited: &impl Display, in_the_way: &str) -> String {

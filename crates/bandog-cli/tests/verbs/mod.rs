@@ -33,7 +33,7 @@ pub(crate) fn show_and_ls_name_the_holder_and_the_waiters(place: &Place, url: &s
         assert!(show.contains(word), "{word}: {show}");
     }
     assert!(!show.contains("hunter2"), "a command's arguments are its own");
-    let busy = place.run(&["lock", "x", "--wait", "0s", "--url", url, "--", "true"]);
+    let busy = place.run(&["lock", "x", "-v", "--wait", "0s", "--url", url, "--", "true"]);
     busy.told(75, &["held by bandog lock -- sh (process "]);
     holder.close_stdin();
     ends(&mut holder, 0);
