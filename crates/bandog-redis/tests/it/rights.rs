@@ -40,7 +40,8 @@ async fn a_user_confined_as_the_page_says_has_the_locks_of_its_prefix() {
     let (ours, theirs) = (claim("orders:7"), claim("stock:7"));
     fences(&redis, &ours).await;
     redis.announce(&crate::help::member(&["orders:7"]), ours.ttl).await.unwrap();
-    assert!(!redis.listen(&ours.key, crate::help::ringer().0).await.unwrap().is_silent());
+    let bell = redis.listen(&ours.key, crate::help::ringer().0).await.unwrap();
+    assert!(!bell.is_silent());
     assert_eq!(release(&redis, &ours).await.unwrap(), Released::Freed { others: Some(0) });
     refused(take(&redis, &theirs).await, "claim", &theirs, "~stock:7");
     assert!(redis.listen(&theirs.key, crate::help::ringer().0).await.unwrap().is_silent());
