@@ -76,6 +76,17 @@ pub(crate) async fn dial(options: &RedisOptions, pushes: Option<Arc<dyn AsyncPus
     }
 }
 
+/// What a failed dial means where one has succeeded before. Files that are being replaced and a stranger in the place
+/// of the server may be gone with the next dial, and nobody's wait shall end for them.
+pub(crate) fn once_met(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Misused | ErrorKind::Unsupported => {
+            Error::unavailable("the server could be reached before, and now cannot").caused_by(error)
+        }
+        _ => error,
+    }
+}
+
 async fn connect(options: &RedisOptions, pushes: Option<Arc<dyn AsyncPushSender>>, seen: &Seen) -> Result<Dialled> {
     let socket = reach(options, seen).await?;
     let reset = Reset::default();

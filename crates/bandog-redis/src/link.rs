@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use crate::{
-    dial::{Dialled, dial},
+    dial::{Dialled, dial, once_met},
     options::RedisOptions,
     pause::Pause,
     refusal,
@@ -262,6 +262,7 @@ async fn redial(link: &Shared) {
                 pause.lived(since.elapsed());
             }
             Err(error) => {
+                let error = if *link.epoch.borrow() > 0 { once_met(error) } else { error };
                 let hopeless = !error.is_retryable();
                 link.phase.send_replace(Phase::Failed(number, error));
                 if hopeless {

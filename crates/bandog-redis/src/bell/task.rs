@@ -11,7 +11,7 @@ use super::{
     table::{Armed, Ask},
 };
 use crate::{
-    dial::{Dialled, dial},
+    dial::{Dialled, dial, once_met},
     pause::Pause,
     refusal,
 };
@@ -32,6 +32,7 @@ struct Answer {
 /// Dials when somebody wants to listen, serves, and dials again, until there are no more orders.
 pub(super) async fn run(shared: Arc<Shared>, mut orders: UnboundedReceiver<Arc<str>>) {
     let mut pause = Pause::default();
+    let mut met = false;
     loop {
         while !shared.state().table.is_wanted() {
             if orders.recv().await.is_none() {
@@ -42,12 +43,14 @@ pub(super) async fn run(shared: Arc<Shared>, mut orders: UnboundedReceiver<Arc<s
         let pushes = shared.clone();
         match dial(&shared.options, Some(Arc::new(move |push| pushes.pushed(&push)))).await {
             Ok(dialled) => {
+                met = true;
                 let since = Instant::now();
                 serve(&shared, dialled, &mut orders).await;
                 shared.state().table.lose();
                 pause.lived(since.elapsed());
             }
             Err(error) => {
+                let error = if met { once_met(error) } else { error };
                 shared.state().table.fail(&error);
                 // The same login would be refused again, so it takes somebody who asks.
                 while !error.is_retryable() && !shared.state().table.is_awaited() {

@@ -56,7 +56,7 @@ pub(super) fn refused(store: &str, error: &rustls::Error) -> Error {
 fn meaning(error: &rustls::Error) -> (ErrorKind, &'static str) {
     match error {
         rustls::Error::InvalidCertificate(error) => (Denied, ours(error)),
-        rustls::Error::AlertReceived(alert) => (Denied, theirs(*alert)),
+        rustls::Error::AlertReceived(alert) => theirs(*alert),
         rustls::Error::InvalidMessage(_) => {
             (Unsupported, "what answers speaks no TLS; if Redis listens there without it, write redis://")
         }
@@ -85,14 +85,17 @@ fn ours(error: &Certificate) -> &'static str {
     }
 }
 
-/// Why the server refuses us.
-fn theirs(alert: Alert) -> &'static str {
+/// Why the server refuses us. What is not about who we are, such as a proxy that has lost its server, may pass.
+fn theirs(alert: Alert) -> (ErrorKind, &'static str) {
     match alert {
-        Alert::CertificateRequired => "the server wants to see a certificate of ours; name it with ?cert=PATH&key=PATH",
-        Alert::HandshakeFailure => {
-            "the server refuses the handshake; if it wants to see a certificate of ours, name it with \
-             ?cert=PATH&key=PATH"
+        Alert::CertificateRequired => {
+            (Denied, "the server wants to see a certificate of ours; name it with ?cert=PATH&key=PATH")
         }
+        Alert::HandshakeFailure => (
+            Denied,
+            "the server refuses the handshake; if it wants to see a certificate of ours, name it with \
+             ?cert=PATH&key=PATH",
+        ),
         Alert::UnknownCA
         | Alert::BadCertificate
         | Alert::CertificateExpired
@@ -100,11 +103,14 @@ fn theirs(alert: Alert) -> &'static str {
         | Alert::CertificateUnknown
         | Alert::UnsupportedCertificate
         | Alert::DecryptError
-        | Alert::AccessDenied => {
+        | Alert::AccessDenied => (
+            Denied,
             "the server refuses our certificate; ?cert=PATH takes one that is valid and signed by an authority that the \
-             server trusts"
-        }
-        _ => "the server refuses the handshake",
+             server trusts",
+        ),
+        Alert::UnrecognisedName => (Denied, "the server knows of no such host as the URL has"),
+        Alert::ProtocolVersion => (Unsupported, "the server speaks neither TLS 1.2 nor 1.3"),
+        _ => (Unavailable, "the server gave up the handshake"),
     }
 }
 
@@ -167,3 +173,6 @@ fn unreadable<E: std::error::Error + Send + Sync + 'static>(option: &str, path: 
     let message = format!("the file {} of ?{option}= cannot be used", path.display());
     move |error| Error::misused(message).caused_by(error)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{ErrorKind, Inspect, Leases, MAX_WAITS, Member};
+use bandog_core::{ErrorKind, Inspect, Leases, MAX_WAITS, Member, Pattern};
 use bandog_testkit::{RedisServer, eventually_async};
 
 use crate::help::{SOON, TTL, at, backend, claim, fences, member, operator};
@@ -57,6 +57,7 @@ async fn a_thousand_members_are_found_without_asking_for_all_keys() {
     }
     fences(&redis, &claim("a")).await;
     assert_eq!(sorted(redis.members().await.unwrap()), sorted(everybody));
+    assert_eq!(redis.list(&Pattern::all()).await.unwrap().len(), 1, "a row is no lock");
     assert_eq!(server.calls("keys"), 0);
 }
 

@@ -143,6 +143,47 @@ async fn a_renewed_certificate_is_used_by_the_next_connection() {
 }
 
 #[tokio::test]
+async fn files_that_are_being_replaced_are_waited_for() {
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.server(), &["--tls-auth-clients", "yes"]);
+    let files = authority.issue("till", |_| ());
+    let redis = at(&with_identity(&authority.url(&server), &files));
+    let (ring, rung) = ringer();
+    let _bell = redis.listen(&claim("k").key, ring).await.unwrap();
+    redis.ping().await.unwrap();
+    let mut epoch = redis.profile().epoch;
+    epoch.borrow_and_update();
+    let key = fs::read(&files.key).unwrap();
+    fs::remove_file(&files.key).unwrap();
+    server.kill_clients();
+    let error = eventually_async(SOON, async || {
+        redis.ping().await.err().filter(|error| error.to_string().contains("till.key"))
+    })
+    .await;
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{error}");
+    fs::write(&files.key, key).unwrap();
+    // Both connections come back although nobody asks.
+    tokio::time::timeout(SOON, epoch.changed()).await.unwrap().unwrap();
+    eventually_async(SOON, async || rung() >= 1).await;
+}
+
+#[tokio::test]
+async fn who_starts_is_told_at_once() {
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    for (url, kind) in [
+        (format!("rediss://localhost:{}", server.tls_addr().port()), ErrorKind::Denied),
+        (format!("rediss://localhost:{}?ca=/none.pem", server.tls_addr().port()), ErrorKind::Misused),
+        (authority.url(&server).replace("PASSWORD", "wrong"), ErrorKind::Denied),
+    ] {
+        let client = bandog_sync::Client::options().over(at(&url)).unwrap();
+        // A fault that may pass is waited for, five seconds long.
+        let error = tokio::time::timeout(SOON / 2, client.ready()).await.expect("at once").unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+}
+
+#[tokio::test]
 async fn another_provider_that_the_program_has_chosen_is_none_of_our_business() {
     // It can do nothing, so whoever uses it fails.
     let mut other = rustls::crypto::ring::default_provider();
