@@ -26,7 +26,8 @@ impl Place {
     }
 
     pub(crate) fn options(&self) -> SqliteOptions {
-        SqliteOptions::at(self.path())
+        // The machine may be busy with other tests.
+        SqliteOptions::at(self.path()).timeout(Duration::from_secs(20))
     }
 
     pub(crate) fn open(&self) -> Sqlite {
