@@ -112,8 +112,16 @@ fn other_systems() -> Result<(), Fault> {
 }
 
 /// Packs every crate, builds each from its package, and uploads nothing.
+///
+/// In a directory of its own each time: cargo keeps what it has unpacked by the registry's path and the version, and
+/// would build with the sources of an earlier run.
 fn packages() -> Result<(), Fault> {
-    step::run("packages", &mut step::cargo(&["publish", "--workspace", "--locked", "--dry-run"]))
+    let directory = format!("{TARGET_DIR}/packages-{}", std::process::id());
+    let mut publish = step::cargo(&["publish", "--workspace", "--locked", "--dry-run", "--target-dir", &directory]);
+    let done = step::run("packages", &mut publish);
+    // It is only in the way.
+    let _ = fs::remove_dir_all(&directory);
+    done
 }
 
 /// The crates that are published: those that do not say otherwise.

@@ -102,7 +102,8 @@ async fn connect(options: &RedisOptions, pushes: Option<Arc<dyn AsyncPushSender>
 }
 
 async fn reach(options: &RedisOptions, seen: &Seen) -> Result<Socket> {
-    let unreachable = |error| Error::unavailable(format!("cannot reach {}", options.store())).caused_by(error);
+    let unreachable =
+        |error: io::Error| Error::unavailable(format!("cannot reach {}", options.store())).caused_by(error);
     let tcp = async |host: &str, port: u16| {
         let stream = TcpStream::connect((host, port)).await?;
         settle(&stream, options.timeout)?;
