@@ -22,7 +22,7 @@ use super::{Lost, thread, wait::answer};
 /// # Ok(()) }
 /// ```
 ///
-/// Dropping it gives the lock back in the background and never blocks; [`Guard::release`] does so and reports.
+/// Dropping it gives the lock back in the background; [`Guard::release`] does so and reports.
 #[derive(Debug)]
 #[must_use = "a lock is given back as soon as its guard is dropped"]
 pub struct Guard {

@@ -28,7 +28,8 @@
 //! | a task, or the future of `block_on`, on any kind of runtime | `Misused` |
 //! | `tokio::task::unconstrained`, hooks and destructors that a runtime runs between tasks, other runtimes | cannot be told apart: it blocks the thread as asked, and tasks of that thread count as one owner |
 //!
-//! Dropping a guard never blocks, and may happen anywhere.
+//! Dropping a guard may happen anywhere, and does not wait for the store; the last handle of a client does, for 100 ms
+//! at most.
 //!
 //! # Interrupts
 //! A call that waits cannot be cancelled by a signal. Ctrl-C ends a process that has no handler for it: nothing is

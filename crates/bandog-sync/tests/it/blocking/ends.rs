@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     env,
+    os::unix::process::ExitStatusExt,
     process::Command,
     sync::{LazyLock, mpsc},
     thread,
@@ -117,17 +118,19 @@ fn a_panicking_thread_gives_back() {
 const CHILD: &str = "BANDOG_BLOCKING_CHILD";
 static CLIENT: LazyLock<Client> = LazyLock::new(|| client(memory()));
 
-/// The child of the next test: it ends, or exits, while it holds locks that nothing will drop.
+/// The child of the next tests: it ends, exits or waits while it holds locks that nothing will drop.
 #[test]
 fn child() {
     let Ok(how) = env::var(CHILD) else { return };
     Box::leak(Box::new(CLIENT.mutex("forgotten").lock().unwrap()));
     KEPT.set(Some(CLIENT.mutex("kept").lock().unwrap()));
-    thread::spawn(|| drop(CLIENT.mutex("forgotten").lock()));
+    let waits = thread::spawn(|| drop(CLIENT.mutex("forgotten").lock()));
     eventually(PATIENCE, || CLIENT.list(bandog_core::Pattern::all()).unwrap().len() == 2);
     println!("holds");
-    if how == "exit" {
-        std::process::exit(7);
+    match &*how {
+        "exit" => std::process::exit(7),
+        "wait" => waits.join().unwrap(),
+        _ => {}
     }
 }
 
@@ -135,10 +138,23 @@ fn child() {
 #[test]
 fn a_process_ends_whatever_it_holds() {
     for (how, code) in [("exit", 7), ("return", 0)] {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "blocking::ends::child", "--nocapture", "--test-threads=1"]).env(CHILD, how);
-        let mut process = Process::spawn(&command);
-        process.stdout_line("holds", PATIENCE);
-        assert_eq!(process.wait(PATIENCE).code(), Some(code), "{how}");
+        assert_eq!(holder(how).wait(PATIENCE).code(), Some(code), "{how}");
     }
+}
+
+/// An interrupt without a handler is no matter of ours: it ends the process, whoever waits.
+#[test]
+fn an_interrupt_ends_a_process_that_waits() {
+    let mut process = holder("wait");
+    process.int();
+    assert_eq!(process.wait(PATIENCE).signal(), Some(2));
+}
+
+/// A child that holds its locks.
+fn holder(how: &str) -> Process {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "blocking::ends::child", "--nocapture", "--test-threads=1"]).env(CHILD, how);
+    let process = Process::spawn(&command);
+    process.stdout_line("holds", PATIENCE);
+    process
 }
