@@ -129,7 +129,7 @@ impl Args {
     /// What the registry calls this client. CMD's arguments are left out: one of them may be a secret.
     fn program(&self) -> String {
         let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-        format!("bandog lock -- {program}").chars().take(PROGRAM).collect()
+        format!("{}{program}", person::UNDER_BANDOG).chars().take(PROGRAM).collect()
     }
 }
 

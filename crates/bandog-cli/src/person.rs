@@ -1,9 +1,14 @@
 //! Who holds a lock or waits for it, in words.
 
+use std::time::SystemTime;
+
 use bandog::{ClientId, Member, Row};
 use serde::Serialize;
 
 use crate::voice::shown;
+
+/// What the program of a `bandog lock` begins with in the registry; its command follows.
+pub(crate) const UNDER_BANDOG: &str = "bandog lock -- ";
 
 /// A client in JSON. Scripts rely on these names.
 #[derive(Debug, Serialize)]
@@ -30,6 +35,16 @@ pub(crate) fn holder(row: &Row) -> Option<String> {
         })
     };
     row.holder.as_ref().map(member).or_else(told).filter(|_| row.held)
+}
+
+/// The same for a line that has little room: of a client that began today only the time of day.
+pub(crate) fn brief_holder(row: &Row) -> Option<String> {
+    let Some(member) = row.holder.as_ref().filter(|_| row.held) else { return holder(row) };
+    let Member { host, pid, program, .. } = member;
+    let (since, now) = (since(member), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+    let since = since.split_once('T').filter(|(day, _)| now.starts_with(day)).map_or(since.as_str(), |(_, time)| time);
+    let program = program.strip_prefix(UNDER_BANDOG).unwrap_or(program);
+    Some(format!("{} ({pid} on {}) since {since}", shown(program), shown(host)))
 }
 
 /// A registered client in words.

@@ -67,9 +67,12 @@ pub(super) fn ourselves() -> Option<Process> {
     Process::read(us())
 }
 
+/// So many generations are looked at: a chain is never so long, unless numbers change hands while it is read.
+const GENERATIONS: usize = 1024;
+
 /// This process, its parent, and so on, as far as may be seen.
 pub(super) fn ancestors() -> Vec<Process> {
-    std::iter::successors(ourselves(), |process| Process::read(process.parent)).collect()
+    std::iter::successors(ourselves(), |process| Process::read(process.parent)).take(GENERATIONS).collect()
 }
 
 /// The children that this process has now.

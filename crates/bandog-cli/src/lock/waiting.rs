@@ -2,7 +2,6 @@
 
 use std::{
     convert::Infallible,
-    fmt::Display,
     future,
     io::{IsTerminal, stderr},
     time::{Duration, Instant},
@@ -42,12 +41,12 @@ pub(super) async fn tell(client: &Client, name: &str) -> Infallible {
         let waited = humantime::format_duration(Duration::from_secs(began.elapsed().as_secs()));
         let changed = before.as_ref() != Some(&now);
         match &line {
-            Some(line) => line.draw(&waiting(name, &waited, &now)),
-            None if changed && on_terminal => say(&waiting(name, &waited, &now)),
+            Some(line) => line.draw(&format!("waiting {waited} for {name:?}, {}", now.brief)),
+            None if changed && on_terminal => say(&format!("waiting for {name:?}, {}", now.whole)),
             None => {}
         }
         if changed {
-            tracing::info!("waiting for {name:?}, {now}");
+            tracing::info!("waiting for {name:?}, {}", now.whole);
         }
         before = Some(now);
         sleep(PAUSE.max(took * SHARE)).await;
@@ -59,17 +58,30 @@ pub(super) fn somebody_reads() -> bool {
     stderr().is_terminal() || tracing::enabled!(Level::INFO)
 }
 
-fn waiting(name: &str, waited: &impl Display, in_the_way: &str) -> String {
-    format!("waiting {waited} for {name:?}, {in_the_way}")
+/// What is in the way, in words.
+#[derive(PartialEq, Eq)]
+struct InTheWay {
+    whole: String,
+    /// For a line that has little room.
+    brief: String,
 }
 
-async fn in_the_way(client: &Client, name: &str) -> String {
-    match client.show(name).await {
-        Ok(row) => match person::holder(&row) {
-            Some(holder) => format!("held by {holder}"),
-            None => "which is changing hands".into(),
-        },
-        Err(error) if error.kind() == ErrorKind::Unavailable => "but the store does not answer".into(),
-        Err(_) => "and who holds it cannot be seen".into(),
+async fn in_the_way(client: &Client, name: &str) -> InTheWay {
+    let (whole, brief) = match client.show(name).await {
+        Ok(row) => (person::holder(&row), person::brief_holder(&row)),
+        Err(error) if error.kind() == ErrorKind::Unavailable => {
+            return InTheWay::plain("but the store does not answer");
+        }
+        Err(_) => return InTheWay::plain("and who holds it cannot be seen"),
+    };
+    match (whole, brief) {
+        (Some(whole), Some(brief)) => InTheWay { whole: format!("held by {whole}"), brief: format!("held by {brief}") },
+        _ => InTheWay::plain("which is changing hands"),
+    }
+}
+
+impl InTheWay {
+    fn plain(words: &str) -> Self {
+        Self { whole: words.into(), brief: words.into() }
     }
 }

@@ -29,6 +29,23 @@ fn a_registered_holder_is_named() {
 }
 
 #[test]
+fn a_line_with_little_room_names_the_command_and_the_time_of_day() {
+    let key = Key::new("x").unwrap();
+    let brief = |member: Member| {
+        let mut row = Row::held(&key, format!("{}:7", member.id));
+        row.tell(&[member]);
+        brief_holder(&row).unwrap()
+    };
+    let old = Member { program: "bandog lock -- ./deploy".into(), ..ann() };
+    assert_eq!(brief(old.clone()), "./deploy (4711 on ci-7) since 2025-11-20T12:30:01Z");
+    let now = SystemTime::now();
+    let rfc = humantime::format_rfc3339_seconds(now).to_string();
+    // The day may end between the two looks at the clock.
+    assert!(rfc.ends_with(brief(Member { since: now, ..old }).rsplit_once(' ').unwrap().1));
+    assert_eq!(brief_holder(&Row::held(&key, "somebody")).unwrap(), "somebody");
+}
+
+#[test]
 fn a_holder_that_is_not_registered_is_told_by_its_owner() {
     let key = Key::new("x").unwrap();
     let told = |owner: &str| holder(&Row::held(&key, owner)).unwrap();

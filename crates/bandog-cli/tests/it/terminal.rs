@@ -77,20 +77,33 @@ fn a_waiter_tells_in_one_line_who_is_in_its_way() {
     let place = Place::new();
     let mut holder = place.start(&Place::lock("x", &[], "echo in; read word; exit 0"));
     holder.stdout_line("in", SOON);
-    let line = format!("stty cols 60; {}", bandog("-- sh -c 'echo child'"));
+    let line = format!("stty cols 40; {}", bandog("-- sh -c 'echo child'"));
     let script = ["script", "--quiet", "--return", "--flush", "--command", &line, "screen"];
     let mut screen = Process::spawn(place.command(&script).env("TERM", "xterm"));
     let seen = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
-    eventually(SOON, || seen().matches("for \"x\", held by").count() >= 2);
+    eventually(SOON, || seen().matches("for \"x\", held").count() >= 2);
     holder.close_stdin();
     assert_eq!(screen.wait(SOON).code(), Some(0));
     let seen = seen();
-    let told = seen.lines().filter(|line| line.contains("held by")).collect::<Vec<_>>();
+    let told = seen.lines().filter(|line| line.contains("held")).collect::<Vec<_>>();
     assert_eq!(told.len(), 1, "it is redrawn in one line: {seen:?}");
     assert!(told[0].ends_with("\r\u{1b}[Kchild"), "it is gone before the child begins: {seen:?}");
     for drawn in told[0].split("\r\u{1b}[K").filter(|drawn| drawn.contains("waiting")) {
-        assert_eq!(drawn.len(), 59, "it fits: {drawn:?}");
+        assert_eq!(drawn.len(), 39, "it fits: {drawn:?}");
     }
+}
+
+#[test]
+fn a_terminal_that_cannot_redraw_gets_a_line_for_each_holder() {
+    let place = Place::new();
+    let mut holder = place.start(&Place::lock("x", &[], "echo in; read word; exit 0"));
+    holder.stdout_line("in", SOON);
+    let mut screen = on_terminal(&place, &format!("TERM=dumb; export TERM; {}", bandog("-- echo child")));
+    screen.stdout_line("for \"x\", held by", SOON);
+    holder.close_stdin();
+    assert_eq!(screen.wait(SOON).code(), Some(0));
+    let said = screen.stdout().join("\n");
+    assert!(!said.contains("\u{1b}[K") && said.contains("child"), "{said:?}");
 }
 
 #[test]
