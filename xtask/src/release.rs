@@ -54,7 +54,8 @@ fn rules() -> Result<(), Fault> {
 /// Apart from the rest, since it needs the network.
 fn advisories() -> Result<(), Fault> {
     need("deny")?;
-    step::run("advisories", &mut step::cargo(&["deny", "check", "advisories"]))
+    let checked = step::run("advisories", &mut step::cargo(&["deny", "check", "advisories"]));
+    checked.map_err(|fault| Fault::failed(format!("{fault}; what it found is above, or that it had no network")))
 }
 
 /// Compares with the last release; there is nothing to compare the first one with.
