@@ -1,6 +1,6 @@
 //! A look at who holds what.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
@@ -37,12 +37,30 @@ impl Row {
         Self { held: true, owner: Some(owner.into()), ..Self::free(key) }
     }
 
+    /// Since when it is held, by the clock of the store: a fence is the time of its grant in microseconds. None when
+    /// nobody holds it, or when the fence is a mere number, as those of other clients and of memory are.
+    ///
+    /// ```
+    /// use bandog_core::{Fence, Key, Row};
+    /// let key = Key::new("orders")?;
+    /// let row = Row { fence: Some(Fence::new(1_790_000_000_000_000)), ..Row::held(&key, "somebody") };
+    /// assert!(row.held_since().is_some());
+    /// assert_eq!(Row { fence: Some(Fence::new(17)), ..row }.held_since(), None);
+    /// # Ok::<(), bandog_core::Error>(())
+    /// ```
+    pub fn held_since(&self) -> Option<SystemTime> {
+        const YEAR_2020: Duration = Duration::from_secs(1_577_836_800);
+        let granted = Duration::from_micros(self.fence.filter(|_| self.held)?.get());
+        if granted < YEAR_2020 { None } else { SystemTime::UNIX_EPOCH.checked_add(granted) }
+    }
+
     /// Fills in who holds it and who waits, from the store's registry.
     pub fn tell(&mut self, members: &[Member]) {
         let client = self.owner.as_deref().and_then(|owner| owner.split_once(':')).map(|(client, _)| client);
         let is_owner = |member: &&Member| client.is_some_and(|client| member.id.to_string() == client);
         self.holder = members.iter().find(is_owner).cloned();
-        let waits = |member: &&Member| member.waits.iter().any(|key| key.as_str() == self.name);
+        // Whoever has just been granted the lock may still be told of as waiting.
+        let waits = |member: &&Member| !is_owner(member) && member.waits.iter().any(|key| key.as_str() == self.name);
         self.waiters = members.iter().filter(waits).cloned().collect();
     }
 }

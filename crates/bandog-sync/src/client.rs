@@ -287,7 +287,14 @@ impl Client {
     /// Dropping the future changes nothing.
     pub async fn check(&self) -> Result<Vec<Finding>> {
         let mut findings = self.look(|backend| Box::pin(async move { backend.check().await })).await?;
-        findings.push(prefix::finding(&self.handle.prefix, &self.members().await?));
+        findings.push(match self.members().await {
+            Ok(members) => prefix::finding(&self.handle.prefix, &members),
+            Err(error) => Finding::advice(
+                "prefix",
+                format!("whether prefixes in use begin each other could not be looked at: {error}"),
+                "ask as a user who may read the registry of clients",
+            ),
+        });
         Ok(findings)
     }
 
@@ -355,7 +362,6 @@ impl fmt::Debug for Client {
 }
 
 /// What every mutex and guard keeps of its client. The last one to go ends the engine.
-#[derive(Debug)]
 pub(crate) struct Handle {
     /// Unbounded, because a drop cannot wait; every message stands for a call or a guard that lives or has just died.
     mail: mpsc::UnboundedSender<Msg>,
@@ -368,6 +374,12 @@ pub(crate) struct Handle {
     pub(crate) terms: Terms,
     tickets: AtomicU64,
     home: Home,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("id", &self.id).field("store", &self.store).finish_non_exhaustive()
+    }
 }
 
 impl Handle {

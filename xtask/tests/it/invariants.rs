@@ -79,8 +79,9 @@ fn no_public_signature_names_a_client_crates_type() {
 fn time_comes_from_the_clock_that_is_handed_in() {
     let deciding = sources(&["bandog-core", "bandog-sync", "bandog"]);
     let reads = ["Instant::now", "SystemTime", "clock_gettime", ".elapsed()"];
-    // `member` says since when a client lives, which is for people only.
-    assert_eq!(that_say(&deciding, &reads), ["crates/bandog-core/src/clock.rs", "crates/bandog-core/src/member.rs"]);
+    // `inspect` and `member` say since when a lock is held and a client lives, which is for people only.
+    let for_people = ["crates/bandog-core/src/inspect.rs", "crates/bandog-core/src/member.rs"];
+    assert_eq!(that_say(&deciding, &reads), [&["crates/bandog-core/src/clock.rs"][..], &for_people].concat());
 }
 
 #[test]

@@ -67,6 +67,8 @@ const RENEWALS: usize = 512;
 const RENEWING: usize = 2;
 /// Messages taken in one round.
 const MAIL: usize = 256;
+/// A store that is silent and answers by turns is logged once in this time.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
 /// The engine looks at the clock at least this often, since the machine may have slept.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -110,8 +112,12 @@ pub(crate) struct Engine {
     meters: Meters,
     /// Whether the store has ever answered.
     answered: bool,
-    /// Whether it was told that the store does not answer.
+    /// Whether the store was silent the last time.
     away: bool,
+    /// When that was logged last.
+    away_told: Option<Moment>,
+    /// Whether the next answer is worth a line too.
+    away_is_news: bool,
     /// How long a request takes, smoothed.
     trip: Duration,
     /// Who waits until nothing is owed. They, and closers, are answered by being dropped; so the fields above, which
@@ -161,6 +167,8 @@ impl Engine {
             meters: Meters::new(),
             answered: false,
             away: false,
+            away_told: None,
+            away_is_news: false,
             trip: Duration::from_millis(1),
             idlers: Vec::new(),
             closing: None,
@@ -352,13 +360,20 @@ impl Engine {
         }
         let silent = fault.filter(|error| error.is_retryable());
         self.answered |= silent.is_none();
-        // One line for each change, and none for each retry.
+        // One line for each change, none for each retry, and few for a store that cannot make up its mind.
         match silent {
             Some(error) if self.answered && !self.away => {
                 self.away = true;
-                tracing::warn!(%error, "the store does not answer; holds last until their deadlines");
+                if self.away_told.is_none_or(|told| self.now.since(told) >= TELL_AGAIN) {
+                    (self.away_told, self.away_is_news) = (Some(self.now), true);
+                    tracing::warn!(%error, "the store does not answer; holds last until their deadlines");
+                }
             }
-            None if std::mem::take(&mut self.away) => tracing::info!("the store answers again"),
+            None if std::mem::take(&mut self.away) => {
+                if std::mem::take(&mut self.away_is_news) {
+                    tracing::info!("the store answers again");
+                }
+            }
             Some(_) | None => {}
         }
     }

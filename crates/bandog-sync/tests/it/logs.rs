@@ -108,3 +108,21 @@ async fn one_line_for_each_change_of_state() {
     assert_eq!(warned.iter().filter(|line| line.contains("a lock was lost")).count(), 1, "{warned:?}");
     assert_eq!(warned.len(), 2, "{warned:?}");
 }
+
+/// A store that answers and is silent by turns would fill a log.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_flaps_is_told_of_once_in_ten_seconds() {
+    let ear = Ear::default();
+    let _hears = tracing::subscriber::set_default(ear.clone());
+    let wire = Lossy::new(memory());
+    let client = paused().over(wire.clone()).unwrap();
+    drop(client.mutex("orders").lock().await.unwrap());
+    let begun = time::Instant::now();
+    while begun.elapsed() < Duration::from_secs(150) {
+        wire.next([Fate::Refused]);
+        drop(client.mutex("orders").lock().await.unwrap());
+        client.idle().await;
+    }
+    assert!(wire.lost() > 1000, "{}", wire.lost());
+    assert_eq!((ear.take(Level::WARN).len(), ear.take(Level::INFO).len()), (15, 15));
+}
