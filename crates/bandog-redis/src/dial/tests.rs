@@ -1,6 +1,7 @@
-use tokio::net::TcpListener;
+use tokio::{io::AsyncReadExt, net::TcpListener};
 
 use super::*;
+use crate::options::Files;
 
 #[tokio::test]
 async fn a_socket_sends_at_once_and_notices_a_peer_that_vanished() {
@@ -12,4 +13,38 @@ async fn a_socket_sends_at_once_and_notices_a_peer_that_vanished() {
     assert!(socket.keepalive().unwrap());
     #[cfg(target_os = "linux")]
     assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(6)));
+}
+
+#[tokio::test]
+async fn a_connection_over_tls_that_is_given_up_ends_with_a_reset() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let path = dir.path().join("own.pem");
+    std::fs::write(&path, certificate.pem()).unwrap();
+    let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .unwrap();
+    // What lies unread would end the connection with a reset, too.
+    config.send_tls13_tickets = 0;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        tokio_rustls::TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap()
+    };
+    let client = async {
+        let files = Files { ca: Some(path), identity: None };
+        tls::shake_hands("here", "localhost", &files, TcpStream::connect(address).await.unwrap()).await.unwrap()
+    };
+    let (mut server, client) = tokio::join!(server, client);
+    let reset = Reset::default();
+    let stream = Stream::new(Socket::Tls(Box::new(client)), reset.clone(), Seen::default());
+    reset.set();
+    drop(stream);
+    let end = server.read_u8().await.unwrap_err();
+    assert_eq!(end.kind(), io::ErrorKind::ConnectionReset);
 }

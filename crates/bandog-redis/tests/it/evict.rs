@@ -1,6 +1,9 @@
 //! A lock that is taken from its holder.
 
+use std::time::Duration;
+
 use bandog_core::{ErrorKind, Inspect, Key, Leases, Released, Renewal};
+use bandog_sync::Client;
 use bandog_testkit::{RedisServer, Reply, eventually_async};
 
 use crate::{
@@ -26,8 +29,36 @@ async fn an_eviction_frees_rings_and_keeps_the_token() {
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Gone);
     assert_eq!(release(&redis, &held).await.unwrap(), Released::NotHeld);
     assert!(ends(&fences(&redis, &next).await).0 > before);
-    java.set_patience(std::time::Duration::from_millis(20)).unwrap();
+    java.set_patience(Duration::from_millis(20)).unwrap();
     assert!(java.read().is_err(), "nobody is rung twice");
+}
+
+#[tokio::test]
+async fn an_operator_sees_who_holds_and_who_waits_and_lets_the_next_one_in() {
+    let server = RedisServer::start();
+    let client = |backend| Client::options().watchdog(Duration::from_secs(3)).over(backend).unwrap();
+    let (holder, waiter, looks) = (client(backend(&server)), client(backend(&server)), client(operator(&server)));
+    let guard = holder.mutex("k").lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = waiter.mutex("k");
+        async move { lock.lock().await }
+    });
+    let row = eventually_async(SOON, async || {
+        let row = looks.show("k").await.unwrap();
+        if row.holder.is_some() && row.waiters.len() == 1 { Ok(row) } else { Err(row) }
+    })
+    .await;
+    assert_eq!(row.holder.map(|member| (member.id, member.pid)), Some((holder.id(), std::process::id())));
+    assert_eq!(row.waiters[0].id, waiter.id());
+    assert!(looks.evict("k").await.unwrap());
+    let next = waiting.await.unwrap().unwrap();
+    assert!(next.fence() > guard.fence());
+    tokio::time::timeout(SOON, guard.lost()).await.unwrap();
+    next.release().await.unwrap();
+    for client in [&holder, &waiter] {
+        client.close().await.unwrap();
+    }
+    assert_eq!(looks.members().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -35,7 +66,7 @@ async fn nobody_is_rung_where_nobody_holds() {
     let server = RedisServer::start();
     let mut java = subscriber(&server, "redisson_lock__channel:{k}");
     assert_eq!(operator(&server).evict(&Key::new("k").unwrap()).await.unwrap(), Released::NotHeld);
-    java.set_patience(std::time::Duration::from_millis(20)).unwrap();
+    java.set_patience(Duration::from_millis(20)).unwrap();
     assert!(java.read().is_err());
     assert_eq!(server.keys(), [""; 0]);
 }
