@@ -66,7 +66,8 @@ impl Writing {
         index.push("-shm");
         // Only looked at, never opened: closing any descriptor of the file would give up our own locks of it.
         let inode = fs::metadata(&index).ok()?.ino();
-        let pid = writer_in(&fs::read_to_string("/proc/locks").ok()?, inode)?;
+        // The kernel gives the list in pieces, between which it may change, so an entry may be passed over.
+        let pid = (0..3).find_map(|_| writer_in(&fs::read_to_string("/proc/locks").ok()?, inode))?;
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         Some(Self { pid, name, is_stopped: status.contains("State:\tT") || status.contains("State:\tt") })

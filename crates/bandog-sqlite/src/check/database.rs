@@ -64,6 +64,10 @@ fn writer(store: &Store, options: &SqliteOptions) -> Finding {
     patience::wait_until(Clock::system().now() + wait);
     match Transaction::new_unchecked(&store.conn, TransactionBehavior::Immediate).map_err(Fault::from) {
         Err(fault) if fault.is_busy() => {
+            let again = stopped_writer(&options.path);
+            if again.level != Level::Fine {
+                return again;
+            }
             let who = patience::who_locks(&options.path);
             let says = format!("{who} has kept the database locked for {wait:?}: nobody else can lock or release");
             Finding::danger("writer", says, "let it end its transaction, or end it")

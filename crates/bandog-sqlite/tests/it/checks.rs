@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, OpenOptions},
-    os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
+    os::unix::fs::{FileExt, PermissionsExt},
     path::Path,
     process::Command,
     time::Duration,
@@ -86,16 +86,15 @@ async fn other_processes_are_named_and_no_lock_of_ours_is_given_up() {
     let place = Place::new();
     let (store, ours) = (place.open(), claim("ours", TTL));
     take(&store, &ours).await.unwrap();
+    // By descriptor: the list of all locks changes while it is read.
     let locks = || {
-        let inodes =
-            ["locks.db", "locks.db-shm"].map(|name| fs::metadata(place.path().with_file_name(name)).unwrap().ino());
-        let text = fs::read_to_string("/proc/locks").unwrap();
-        let ours = |line: &&str| {
-            let fields: Vec<_> = line.split_whitespace().collect();
-            let of = |inode: &u64| fields.get(5).is_some_and(|file| file.ends_with(&format!(":{inode}")));
-            fields.contains(&std::process::id().to_string().as_str()) && inodes.iter().any(of)
-        };
-        text.lines().filter(ours).count()
+        let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| Some(entry.ok()?.file_name()));
+        let ours = open.filter(|fd| {
+            fs::read_link(Path::new("/proc/self/fd").join(fd))
+                .is_ok_and(|file| file.starts_with(place.path().parent().unwrap()))
+        });
+        let infos = ours.filter_map(|fd| fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd)).ok());
+        infos.map(|info| info.lines().filter(|line| line.starts_with("lock:")).count()).sum::<usize>()
     };
     let before = locks();
     assert!(before > 0, "an open database has locks");
