@@ -40,6 +40,11 @@ impl Fault {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
+    /// Whether the disk has no room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.code() == Some(ErrorCode::DiskFull)
+    }
+
     /// Whether it is one row's fault, and the transaction can go on.
     pub(crate) fn is_of_one_row(&self) -> bool {
         match self {

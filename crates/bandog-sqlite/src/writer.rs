@@ -123,7 +123,11 @@ impl Writer {
                     patience::busy(0); // SQLite does not always wait by itself.
                 }
                 Err(fault) => {
-                    self.store = None; // Whatever is wrong with it, a new connection is not worse.
+                    // Whatever is wrong with it, a new connection is not worse. For a full disk it is no better, and
+                    // everybody would ask again at once, as they do after a reconnection.
+                    if !fault.is_full() {
+                        self.store = None;
+                    }
                     let error = fault.error(&self.shared.options.path);
                     return orders.into_iter().for_each(|order| order.answer(Err(error.clone())));
                 }

@@ -66,6 +66,7 @@ pub(crate) async fn full(path: &Path) {
     }
     let filler = path.with_file_name("filler");
     fill(&filler);
+    let connections = *store.profile().epoch.borrow();
     // What the log has room for is still granted, and given back.
     let mut granted = 0;
     let error = loop {
@@ -80,6 +81,7 @@ pub(crate) async fn full(path: &Path) {
     full_of(&step(&store, Step::Release(held[0].clone())).await.unwrap_err());
     full_of(&store.renew(std::slice::from_ref(&held[1])).await.remove(0).unwrap_err());
     assert!(store.show(&held[2].key).await.unwrap().held, "a look needs no room");
+    assert_eq!(*store.profile().epoch.borrow(), connections, "a new connection would make everybody ask again at once");
     let findings = store.check().await.unwrap();
     let space = findings.iter().find(|finding| finding.subject == "space").unwrap();
     assert_eq!(space.level, bandog_core::Level::Danger, "{space:?}");
