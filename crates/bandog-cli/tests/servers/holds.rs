@@ -66,6 +66,8 @@ fn a_waiter_that_leaves_leaves_nothing() {
     let url = redis.url();
     let mut holder = place.start(&Place::lock("x", &["--url", &url], "echo in; read word; exit 0"));
     holder.stdout_line("in", SOON);
+    // It enters itself into the store a moment after it holds.
+    eventually(SOON, || !place.show("x", &["--url", &url])["holder"].is_null());
     let before = (redis.keys(), redis.hash("x"));
     let mut waiter = place.start(&["lock", "x", "--url", &url, "--", "true"]);
     // It listens for the release once it knows that somebody holds the lock.
