@@ -1,7 +1,7 @@
 //! How long calls wait.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -115,4 +115,19 @@ fn a_limit_holds_though_the_engine_is_stuck() {
     assert_eq!(kind(guard.release()), Some(ErrorKind::Unavailable));
     drop(gate);
     assert_eq!(held(&client), [""; 0]);
+}
+
+/// Nor can it tell of a loss; who waits for one looks at the clock.
+#[test]
+fn a_loss_is_told_though_the_engine_is_stuck() {
+    let backend = Clumsy { store: memory(), gate: Arc::default() };
+    let client = client(backend.clone());
+    let guard = client.mutex("orders").lease(ms(2000)).lock().unwrap();
+    let gate = backend.gate.lock().unwrap();
+    assert_eq!(kind(client.mutex("stock").try_lock_for(ms(20))), Some(ErrorKind::Unavailable), "it is stuck");
+    let (lost, (told, tells)) = (guard.lost(), mpsc::channel());
+    thread::spawn(move || told.send(lost.wait()));
+    assert!(tells.recv_timeout(Duration::from_secs(20)).expect("told in time").unwrap());
+    drop(gate);
+    assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
 }
