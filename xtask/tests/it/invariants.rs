@@ -1,7 +1,8 @@
 use crate::house::{root, sources, table, that_say};
 
-const FLOORS: [(&str, &[&str]); 8] = [
+const FLOORS: [(&str, &[&str]); 9] = [
     ("bandog-core", &[]),
+    ("bandog-cron", &[]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-redis", &["bandog-core"]),
     ("bandog-sqlite", &["bandog-core"]),
@@ -26,6 +27,13 @@ fn core_opens_no_socket() {
     for client in ["redis", "rusqlite"] {
         assert!(!table("bandog-core", "dependencies").contains(&client.to_owned()));
     }
+}
+
+#[test]
+fn cron_knows_a_time_zone_library_and_nothing_else() {
+    assert_eq!(table("bandog-cron", "dependencies"), ["jiff"]);
+    let reads = ["::now()", "std::fs", "File::", "std::env", "::net", "thread::"];
+    assert_eq!(that_say(&sources(&["bandog-cron"]), &reads), [""; 0]);
 }
 
 #[test]
@@ -66,7 +74,7 @@ fn no_backend_knows_of_queues_watchdogs_or_owners() {
 
 #[test]
 fn no_public_signature_names_a_client_crates_type() {
-    for (name, client) in [("bandog-redis", "redis::"), ("bandog-sqlite", "rusqlite::")] {
+    for (name, client) in [("bandog-redis", "redis::"), ("bandog-sqlite", "rusqlite::"), ("bandog-cron", "jiff::")] {
         for source in sources(&[name]) {
             let public = source.code.lines().filter(|line| line.trim_start().starts_with("pub "));
             let named: Vec<_> = public.filter(|line| line.contains(client) && !line.contains("bandog_")).collect();
@@ -92,7 +100,7 @@ fn feature_flags_are_few_and_written_down() {
     for feature in ["redis", "sqlite", "test-util"] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md says nothing of the feature {feature}");
     }
-    for name in ["bandog-core", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
+    for name in ["bandog-core", "bandog-cron", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }

@@ -1,0 +1,259 @@
+//! A compiled expression.
+
+use std::{fmt, iter::FusedIterator, str::FromStr};
+
+use crate::{Daylight, Dialect, Language, ParseError, Time, Zone, describe, fields::Fields, parse, zone};
+
+/// A compiled expression, its zone and its text: 96 bytes and the text.
+///
+/// Fires are whole seconds from 1970 to 2199 (to 2099 where years are named), in the wall-clock time of the zone.
+///
+/// ```
+/// use bandog_cron::{Cron, Time};
+///
+/// let cron = Cron::parse("0 0 0 L * ?")?;
+/// let fires: Vec<_> = cron.after("2024-01-04T10:00:00Z".parse::<Time>()?).take(2).collect();
+/// assert_eq!(fires[0].to_string(), "2024-01-31T00:00:00Z");
+/// assert_eq!(fires[1].to_string(), "2024-02-29T00:00:00Z");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cron {
+    text: Box<str>,
+    zone: Zone,
+    fields: Fields,
+}
+
+impl Cron {
+    /// Compiles an expression of Quartz, in UTC.
+    ///
+    /// # Errors
+    /// If the expression is not of the dialect; the error names field, column and what is allowed.
+    ///
+    /// ```
+    /// # use bandog_cron::Cron;
+    /// assert!(Cron::parse("0 0 12 * * ?").is_ok());
+    /// assert!(Cron::parse("0 0 25 * * ?").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        Self::parse_with(text, Dialect::Quartz)
+    }
+
+    /// Compiles an expression of the given dialect, in UTC.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Dialect};
+    /// assert!(Cron::parse_with("*/5 * * * *", Dialect::Unix).is_ok());
+    /// ```
+    pub fn parse_with(text: &str, dialect: Dialect) -> Result<Self, ParseError> {
+        match parse::parse(text, dialect) {
+            Ok(fields) => Ok(Self { text: text.into(), zone: Zone::UTC, fields }),
+            Err(fault) => Err(ParseError::new(text, fault)),
+        }
+    }
+
+    /// The same expression in another zone.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Time, Zone};
+    /// let cron = Cron::parse("0 0 9 * * ?")?.in_zone(Zone::named("Asia/Tokyo")?);
+    /// let fire = cron.next("2026-01-01T12:00:00Z".parse::<Time>()?).unwrap();
+    /// assert_eq!(fire.to_string(), "2026-01-02T00:00:00Z");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn in_zone(mut self, zone: Zone) -> Self {
+        self.zone = zone;
+        self
+    }
+
+    /// The same expression with another rule for gaps and overlaps of the clocks.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Daylight, Time, Zone};
+    /// let cron = Cron::parse("0 30 2 * * ?")?.in_zone(Zone::named("Europe/Berlin")?).on_daylight(Daylight::Skip);
+    /// let fire = cron.next("2026-03-28T12:00:00Z".parse::<Time>()?).unwrap();
+    /// assert_eq!(fire.at(cron.zone()).to_string(), "2026-03-30T02:30:00+02:00", "29 March has no 02:30");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_daylight(mut self, daylight: Daylight) -> Self {
+        self.fields.daylight = daylight;
+        self
+    }
+
+    /// The expression as it was given.
+    ///
+    /// ```
+    /// # use bandog_cron::Cron;
+    /// assert_eq!(Cron::parse("@daily")?.text(), "@daily");
+    /// # Ok::<(), bandog_cron::ParseError>(())
+    /// ```
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The dialect that it was read in.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Dialect};
+    /// assert_eq!(Cron::parse("@daily")?.dialect(), Dialect::Quartz);
+    /// # Ok::<(), bandog_cron::ParseError>(())
+    /// ```
+    pub fn dialect(&self) -> Dialect {
+        self.fields.dialect
+    }
+
+    /// The zone whose clocks it follows.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Zone};
+    /// assert_eq!(Cron::parse("@daily")?.zone(), &Zone::UTC);
+    /// # Ok::<(), bandog_cron::ParseError>(())
+    /// ```
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
+    /// What happens where the clocks are set forward or back.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Daylight};
+    /// assert_eq!(Cron::parse("@hourly")?.daylight(), Daylight::Elapsed);
+    /// # Ok::<(), bandog_cron::ParseError>(())
+    /// ```
+    pub fn daylight(&self) -> Daylight {
+        self.fields.daylight
+    }
+
+    /// The first fire after this instant, which itself does not count. `None` if there is no more.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Time};
+    /// let cron = Cron::parse("0/10 * * * * ?")?;
+    /// let fire = cron.next("2026-01-01T00:00:00Z".parse::<Time>()?).unwrap();
+    /// assert_eq!(fire.to_string(), "2026-01-01T00:00:10Z");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next(&self, after: impl Into<Time>) -> Option<Time> {
+        zone::at_or_after(&self.fields, &self.zone, after.into().second() + 1).map(Time::from_second)
+    }
+
+    /// The last fire before this instant, which itself does not count. `None` if there was none since 1970.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Time};
+    /// let cron = Cron::parse("0 0 0 29 2 ?")?;
+    /// let fire = cron.prev("2026-01-01T00:00:00Z".parse::<Time>()?).unwrap();
+    /// assert_eq!(fire.to_string(), "2024-02-29T00:00:00Z");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prev(&self, before: impl Into<Time>) -> Option<Time> {
+        zone::at_or_before(&self.fields, &self.zone, before.into().second_up() - 1).map(Time::from_second)
+    }
+
+    /// All fires after this instant, in order.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Time};
+    /// let cron = Cron::parse("0 0 0 1 1 ? 2099")?;
+    /// assert_eq!(cron.after("2026-01-01T00:00:00Z".parse::<Time>()?).count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn after(&self, after: impl Into<Time>) -> Fires<'_> {
+        Fires { cron: self, after: Some(after.into()) }
+    }
+
+    /// Whether it fires in the second that this instant lies in.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Time};
+    /// let cron = Cron::parse("0 0 12 * * ?")?;
+    /// assert!(cron.matches("2026-01-01T12:00:00.25Z".parse::<Time>()?));
+    /// assert!(!cron.matches("2026-01-01T12:00:01Z".parse::<Time>()?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn matches(&self, at: impl Into<Time>) -> bool {
+        let second = at.into().second();
+        zone::at_or_after(&self.fields, &self.zone, second) == Some(second)
+    }
+
+    /// Whether it can fire in no year at all, as on 31 June. One that has merely fired for the last time can.
+    ///
+    /// ```
+    /// # use bandog_cron::Cron;
+    /// assert!(Cron::parse("0 0 0 31 6 ?")?.never_fires());
+    /// assert!(Cron::parse("0 0 0 29 2 ? 2027")?.never_fires());
+    /// assert!(!Cron::parse("0 0 0 1 1 ? 1999")?.never_fires());
+    /// # Ok::<(), bandog_cron::ParseError>(())
+    /// ```
+    pub fn never_fires(&self) -> bool {
+        self.fields.at_or_after(0).is_none()
+    }
+
+    /// What it means, in an English phrase.
+    ///
+    /// ```
+    /// # use bandog_cron::Cron;
+    /// assert_eq!(Cron::parse("0 0/5 9-17 ? * 6L")?.describe(), "Every 5 minutes from 09:00 to 17:59, on the last Friday of the month");
+    /// # Ok::<(), bandog_cron::ParseError>(())
+    /// ```
+    pub fn describe(&self) -> String {
+        self.describe_in(Language::English)
+    }
+
+    /// What it means, in a phrase of this language.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Language};
+    /// assert_eq!(Cron::parse("0 15 10 ? * MON-FRI")?.describe_in(Language::Chinese), "周一至周五，10:15");
+    /// # Ok::<(), bandog_cron::ParseError>(())
+    /// ```
+    pub fn describe_in(&self, language: Language) -> String {
+        describe::describe(&self.fields, language)
+    }
+}
+
+impl FromStr for Cron {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+/// The fires of an expression, from [`Cron::after`].
+///
+/// ```
+/// # use bandog_cron::{Cron, Time};
+/// let cron = Cron::parse("@daily")?;
+/// for fire in cron.after("2026-01-01T00:00:00Z".parse::<Time>()?).take(3) {
+///     println!("{fire}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Fires<'a> {
+    cron: &'a Cron,
+    after: Option<Time>,
+}
+
+impl Iterator for Fires<'_> {
+    type Item = Time;
+
+    fn next(&mut self) -> Option<Time> {
+        self.after = self.cron.next(self.after?);
+        self.after
+    }
+}
+
+impl FusedIterator for Fires<'_> {}

@@ -1,0 +1,50 @@
+//! How the values of a field lie.
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    All,
+    None,
+    One(u32),
+    /// Three or more in a row.
+    Range(u32, u32),
+    /// From a value in equal steps to the end of the field, going on evenly in the next round.
+    Steps {
+        from: u32,
+        by: u32,
+    },
+    List(Vec<u32>),
+}
+
+impl Shape {
+    pub(super) fn of(values: Vec<u32>, min: u32, max: u32) -> Self {
+        let span = max - min + 1;
+        match *values.as_slice() {
+            [] => Self::None,
+            [one] => Self::One(one),
+            [first, second, ..] => {
+                let by = second - first;
+                let last = values[values.len() - 1];
+                let even = values.windows(2).all(|pair| pair[1] - pair[0] == by);
+                match values.len() {
+                    all if span == u32::try_from(all).unwrap_or(u32::MAX) => Self::All,
+                    3.. if even && by == 1 => Self::Range(first, last),
+                    _ if even && by > 1 && last + by > max && span.is_multiple_of(by) => {
+                        Self::Steps { from: first, by }
+                    }
+                    _ => Self::List(values),
+                }
+            }
+        }
+    }
+
+    /// All values of a field that is not the clock's.
+    pub(super) fn values(&self, max: u32) -> Vec<u32> {
+        match self {
+            Self::All | Self::None => Vec::new(),
+            Self::One(one) => vec![*one],
+            Self::Range(first, last) => (*first..=*last).collect(),
+            Self::Steps { from, by } => (*from..=max).step_by(*by as usize).collect(),
+            Self::List(values) => values.clone(),
+        }
+    }
+}

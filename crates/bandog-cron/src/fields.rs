@@ -1,0 +1,178 @@
+//! A compiled expression: one set of bits a field.
+
+use crate::{Daylight, Dialect, calendar};
+
+/// The years that the year field knows.
+pub(crate) const FIRST_YEAR: i64 = 1970;
+pub(crate) const LAST_YEAR: i64 = 2099;
+/// Without a year field the search ends with this year.
+pub(crate) const HORIZON: i64 = 2199;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Fields {
+    pub(crate) seconds: u64,
+    pub(crate) minutes: u64,
+    pub(crate) hours: u32,
+    /// Bit 1 is the first of the month.
+    pub(crate) days: u32,
+    /// `nW`: bit n.
+    pub(crate) nearest: u32,
+    /// `L-n`: bit n; `L` is bit 0.
+    pub(crate) from_last: u32,
+    /// `L-nW`: bit n; `LW` is bit 0.
+    pub(crate) nearest_from_last: u32,
+    /// Bit 0 of the first word is 1970.
+    pub(crate) years: [u32; 5],
+    /// Bit 1 is January.
+    pub(crate) months: u16,
+    /// Those of them that are long enough for some day that is asked for.
+    pub(crate) possible: u16,
+    /// Bit 0 is Sunday.
+    pub(crate) weekdays: u8,
+    /// `dL`: the last of its kind in the month.
+    pub(crate) last: u8,
+    /// `d#n`: a set of weekdays for each n from 1 to 5.
+    pub(crate) nth: [u8; 5],
+    /// No year is named: all up to the horizon.
+    pub(crate) every_year: bool,
+    /// One of the day fields is enough, as in a crontab that restricts both.
+    pub(crate) either: bool,
+    pub(crate) dialect: Dialect,
+    pub(crate) daylight: Daylight,
+}
+
+impl Fields {
+    pub(crate) fn empty(dialect: Dialect) -> Self {
+        Self {
+            seconds: 0,
+            minutes: 0,
+            hours: 0,
+            days: 0,
+            nearest: 0,
+            from_last: 0,
+            nearest_from_last: 0,
+            years: [0; 5],
+            months: 0,
+            possible: 0,
+            weekdays: 0,
+            last: 0,
+            nth: [0; 5],
+            every_year: false,
+            either: false,
+            dialect,
+            daylight: Daylight::Pinned,
+        }
+    }
+
+    pub(crate) fn has_year(&self, year: i64) -> bool {
+        if self.every_year {
+            return (FIRST_YEAR..=HORIZON).contains(&year);
+        }
+        if !(FIRST_YEAR..=LAST_YEAR).contains(&year) {
+            return false;
+        }
+        let bit = calendar::small(year - FIRST_YEAR);
+        self.years[(bit / 32) as usize] >> (bit % 32) & 1 == 1
+    }
+
+    pub(crate) fn last_year(&self) -> i64 {
+        if self.every_year { HORIZON } else { LAST_YEAR }
+    }
+
+    pub(crate) fn add_year(&mut self, year: u32) {
+        let bit = year - 1970;
+        self.years[(bit / 32) as usize] |= 1 << (bit % 32);
+    }
+
+    /// The days of a month that match, bit 1 being the first; `first` is the weekday of the first.
+    pub(crate) fn days_in(&self, first: u32, length: u32) -> u32 {
+        let all = (u32::MAX >> (31 - length)) & !1;
+        let by_date = self.by_date(first, length);
+        let by_weekday = self.by_weekday(first, length);
+        all & if self.either { by_date | by_weekday } else { by_date & by_weekday }
+    }
+
+    fn by_date(&self, first: u32, length: u32) -> u32 {
+        let mut found = self.days;
+        if self.from_last | self.nearest | self.nearest_from_last == 0 {
+            return found;
+        }
+        for back in ones(self.from_last).take_while(|back| *back < length) {
+            found |= 1 << (length - back);
+        }
+        for day in ones(self.nearest).take_while(|day| *day <= length) {
+            found |= nearest(day, first, length, self.dialect);
+        }
+        for back in ones(self.nearest_from_last).take_while(|back| *back < length) {
+            found |= nearest(length - back, first, length, Dialect::Quartz);
+        }
+        found
+    }
+
+    fn by_weekday(&self, first: u32, length: u32) -> u32 {
+        if self.weekdays == 127 {
+            return u32::MAX;
+        }
+        let mut found = weeks(self.weekdays, first) << 1;
+        if self.nth != [0; 5] {
+            for (week, set) in (0u32..).zip(self.nth) {
+                found |= turned(set, first) << (7 * week + 1);
+            }
+        }
+        if self.last != 0 {
+            found |= turned(self.last, (first + length) % 7) << (length - 6);
+        }
+        found
+    }
+
+    /// Leaves out the months that are too short for every day that is asked for, so that no search walks them.
+    pub(crate) fn drop_short_months(&mut self) {
+        self.possible = self.months;
+        if self.either {
+            return;
+        }
+        for (length, months) in [(29, 1u16 << 2), (30, 1 << 4 | 1 << 6 | 1 << 9 | 1 << 11)] {
+            let all = (u32::MAX >> (31 - length)) & !1;
+            let some = (self.days | self.nearest) & all != 0;
+            let from_last = (self.from_last | self.nearest_from_last) & (all >> 1);
+            if !some && from_last == 0 {
+                self.possible &= !months;
+            }
+        }
+    }
+}
+
+/// The numbers of the bits that are set, from the lowest.
+pub(crate) fn ones(mut mask: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (bit < 32).then_some(bit)
+    })
+}
+
+/// A set of weekdays turned so that bit 0 is the weekday `first`.
+fn turned(set: u8, first: u32) -> u32 {
+    let set = u32::from(set);
+    (set >> first | set << (7 - first)) & 127
+}
+
+/// A set of weekdays, once for each week that begins with the weekday `first`; bit 0 is the first day.
+fn weeks(set: u8, first: u32) -> u32 {
+    let week = turned(set, first);
+    week | week << 7 | week << 14 | week << 21 | week << 28
+}
+
+/// The weekday from Monday to Friday that is nearest to this day, within its month.
+fn nearest(day: u32, first: u32, length: u32, dialect: Dialect) -> u32 {
+    let moved = match (first + day - 1) % 7 {
+        6 if day == 1 => 3,
+        6 => day - 1,
+        // Spring moves a Sunday into the next month, and then finds that it does not match there.
+        0 if day == length && dialect == Dialect::Spring => return 0,
+        0 if day == length => day - 2,
+        0 => day + 1,
+        _ => day,
+    };
+    1 << moved
+}

@@ -1,0 +1,98 @@
+//! Cron expressions of Quartz, Spring and Unix: when they fire, and what they mean.
+//!
+//! ```
+//! use bandog_cron::{Cron, Time, Zone};
+//!
+//! let cron: Cron = "0 15 10 ? * MON-FRI".parse()?;
+//! let friday: Time = "2026-01-09T10:15:00Z".parse()?;
+//! assert_eq!(cron.next(friday).unwrap().to_string(), "2026-01-12T10:15:00Z");
+//! assert_eq!(cron.describe(), "At 10:15, Monday to Friday");
+//!
+//! let cron = cron.in_zone(Zone::named("Asia/Shanghai")?);
+//! assert_eq!(cron.next(friday).unwrap().to_string(), "2026-01-12T02:15:00Z");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Three dialects
+//!
+//! | | [`Dialect::Quartz`] (default) | [`Dialect::Spring`] | [`Dialect::Unix`] |
+//! |---|---|---|---|
+//! | fields | second minute hour day month weekday \[year\] | second minute hour day month weekday | minute hour day month weekday |
+//! | Sunday | `1` or `SUN` | `0`, `7` or `SUN` | `0`, `7` or `SUN` |
+//! | Monday to Friday | `2-6` or `MON-FRI` | `1-5` or `MON-FRI` | `1-5` or `MON-FRI` |
+//! | `?` | "any", in one of the two day fields | same as `*`, in both | no |
+//! | both day fields restricted | refused | both must match | one must match |
+//! | `L W #` | yes | yes, but no `L-3W`; `L` alone is a day of the month only | no |
+//! | ranges such as `22-2` | go round | refused | refused |
+//! | `@daily` and others | yes | yes | yes |
+//!
+//! `L` is the last day of the month, `L-3` three days before it, `15W` the weekday (Monday to Friday) nearest to the
+//! 15th, `LW` the last weekday; as a day of the week `FRIL` is the last Friday and `FRI#2` the second.
+//!
+//! ```
+//! use bandog_cron::{Cron, Dialect};
+//!
+//! let quartz = Cron::parse("0 0 9 ? * 2-6")?;
+//! let spring = Cron::parse_with("0 0 9 * * 1-5", Dialect::Spring)?;
+//! let unix = Cron::parse_with("0 9 * * 1-5", Dialect::Unix)?;
+//! for cron in [quartz, spring, unix] {
+//!     assert_eq!(cron.describe(), "At 09:00, Monday to Friday");
+//! }
+//! # Ok::<(), bandog_cron::ParseError>(())
+//! ```
+//!
+//! # Daylight saving
+//!
+//! A schedule whose hours are `*` or stepped follows real time: what the clocks skip does not fire, and what they
+//! show twice fires twice. All others are pinned to the wall clock: each time fires once a date, in the first pass
+//! where the clocks show it twice, and at the first instant after the gap where they skip it (once, however many
+//! times lie in one gap). [`Daylight`] says it for one schedule in another way.
+//!
+//! ```
+//! use bandog_cron::{Cron, Time, Zone};
+//!
+//! let new_york = Zone::named("America/New_York")?;
+//! let nightly = Cron::parse("0 30 2 * * ?")?.in_zone(new_york.clone());
+//! let evening: Time = "2026-03-07T20:00:00-05:00".parse()?;
+//! let fire = nightly.next(evening).unwrap();
+//! assert_eq!(fire.at(&new_york).to_string(), "2026-03-08T03:00:00-04:00", "02:30 does not exist on this day");
+//!
+//! let half_hourly = Cron::parse("0 0/30 * * * ?")?.in_zone(new_york.clone());
+//! let fire = half_hourly.next("2026-11-01T01:30:00-04:00".parse::<Time>()?).unwrap();
+//! assert_eq!(fire.at(&new_york).to_string(), "2026-11-01T01:00:00-05:00", "01:00 comes twice");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Zones come from the table that is built into the program, so all replicas of one build agree; [`Zone::from_tzif`]
+//! takes another one. Nothing here reads a clock, a file or the environment.
+//!
+//! # Errors that help
+//!
+//! ```
+//! use bandog_cron::Cron;
+//!
+//! let error = Cron::parse("0 0 24 * * ?").unwrap_err();
+//! assert_eq!(error.to_string(), "hours, column 5: 24 is too large; allowed are 0 to 23");
+//! assert_eq!(error.picture(), "0 0 24 * * ?\n    ^^ hours: 24 is too large; allowed are 0 to 23");
+//! ```
+
+mod calendar;
+mod cron;
+mod describe;
+mod dialect;
+mod error;
+mod field;
+mod fields;
+mod item;
+mod next;
+mod parse;
+mod time;
+mod zone;
+
+pub use cron::{Cron, Fires};
+pub use describe::Language;
+pub use dialect::{Daylight, Dialect};
+pub use error::ParseError;
+pub use field::Field;
+pub use time::{Time, TimeError, Zoned};
+pub use zone::{Zone, ZoneError};

@@ -1,0 +1,222 @@
+//! From text to fields: macros, the words of an expression, and what the two day fields say to each other.
+
+use crate::{
+    Daylight, Dialect, Field,
+    error::Fault,
+    fields::Fields,
+    item::{self, Scale},
+};
+
+/// Lists of every second and minute still fit.
+const LONGEST: usize = 1024;
+
+/// A piece of the text and where it begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Word<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) at: usize,
+}
+
+impl<'a> Word<'a> {
+    pub(crate) fn fault(
+        self,
+        field: impl Into<Option<Field>>,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Fault {
+        Fault { field: field.into(), at: self.at, len: self.text.len(), what: what.into(), hint: hint.into() }
+    }
+
+    /// The part of this word from `start` to `end`.
+    pub(crate) fn part(self, start: usize, end: usize) -> Self {
+        Self { text: &self.text[start..end], at: self.at + start }
+    }
+
+    /// The parts before and after the first of this character.
+    pub(crate) fn split_at(self, character: char) -> Option<(Self, Self)> {
+        let place = self.text.find(character)?;
+        Some((self.part(0, place), self.part(place + 1, self.text.len())))
+    }
+
+    /// The parts between commas.
+    pub(crate) fn items(self) -> impl Iterator<Item = Word<'a>> {
+        let mut rest = Some(self);
+        std::iter::from_fn(move || {
+            let word = rest?;
+            let Some((item, after)) = word.split_at(',') else { return rest.take() };
+            rest = Some(after);
+            Some(item)
+        })
+    }
+
+    fn is_restricted(self) -> bool {
+        self.text != "*" && self.text != "?"
+    }
+}
+
+pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Fields, Fault> {
+    check_characters(text)?;
+    let mut words = [Word { text: "", at: text.len() }; 7];
+    let mut count = 0;
+    for word in words_of(text) {
+        let Some(place) = words.get_mut(count) else { return Err(too_many(word, dialect)) };
+        *place = word;
+        count += 1;
+    }
+    if words[0].text.starts_with('@') {
+        return named(words[0], count, words[1], dialect);
+    }
+    let (least, most) = match dialect {
+        Dialect::Quartz => (6, 7),
+        Dialect::Spring => (6, 6),
+        Dialect::Unix => (5, 5),
+    };
+    if count > most {
+        return Err(too_many(words[most], dialect));
+    }
+    if count < least {
+        return Err(too_few(text, &words[..count], dialect));
+    }
+    match dialect {
+        Dialect::Quartz | Dialect::Spring => fields_of(&words, dialect),
+        Dialect::Unix => {
+            let start = Word { text: "0", at: 0 };
+            let [minute, hour, day, month, weekday, none, _] = words;
+            fields_of(&[start, minute, hour, day, month, weekday, none], dialect)
+        }
+    }
+}
+
+fn fields_of(words: &[Word<'_>; 7], dialect: Dialect) -> Result<Fields, Fault> {
+    let [second, minute, hour, day, month, weekday, year] = *words;
+    let mut fields = Fields::empty(dialect);
+    let scale = |field| Scale::of(field, dialect);
+    item::list(second, &scale(Field::Seconds), |bit| fields.seconds |= 1 << bit)?;
+    item::list(minute, &scale(Field::Minutes), |bit| fields.minutes |= 1 << bit)?;
+    item::list(hour, &scale(Field::Hours), |bit| fields.hours |= 1 << bit)?;
+    item::days_of_month(day, &scale(Field::DayOfMonth), &mut fields)?;
+    item::list(month, &scale(Field::Month), |bit| fields.months |= 1 << bit)?;
+    item::days_of_week(weekday, &scale(Field::DayOfWeek), &mut fields)?;
+    check_days(day, weekday, dialect)?;
+    fields.every_year = matches!(year.text, "" | "*");
+    if !fields.every_year {
+        item::list(year, &scale(Field::Year), |year| fields.add_year(year))?;
+    }
+    // A crontab's rule: a field that begins with a star restricts nothing that the other one asks for.
+    fields.either = dialect == Dialect::Unix && ![day, weekday].iter().any(|word| word.text.starts_with('*'));
+    if hour.text.contains(['*', '/']) {
+        fields.daylight = Daylight::Elapsed;
+    }
+    fields.drop_short_months();
+    Ok(fields)
+}
+
+fn check_days(day: Word<'_>, weekday: Word<'_>, dialect: Dialect) -> Result<(), Fault> {
+    if dialect != Dialect::Quartz {
+        return Ok(());
+    }
+    if day.text == "?" && weekday.text == "?" {
+        let hint = "write * in one of them";
+        return Err(weekday.fault(Field::DayOfWeek, "? stands in both day fields", hint));
+    }
+    if day.is_restricted() && weekday.is_restricted() {
+        let hint = "write ? in one of them, or use the Spring dialect (both must match) or Unix (one must match)";
+        return Err(weekday.fault(Field::DayOfWeek, "both day fields are restricted", hint));
+    }
+    Ok(())
+}
+
+const MACROS: [(&str, &str); 7] = [
+    ("@yearly", "0 0 0 1 1 ?"),
+    ("@annually", "0 0 0 1 1 ?"),
+    ("@monthly", "0 0 0 1 * ?"),
+    ("@weekly", "0 0 0 ? * SUN"),
+    ("@daily", "0 0 0 * * ?"),
+    ("@midnight", "0 0 0 * * ?"),
+    ("@hourly", "0 0 * * * ?"),
+];
+
+fn named(word: Word<'_>, count: usize, second: Word<'_>, dialect: Dialect) -> Result<Fields, Fault> {
+    let known = "known are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
+    let Some((_, meaning)) = MACROS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word.text)) else {
+        let hint = match word.text {
+            "@every" => "a fixed period is no cron expression",
+            "@reboot" => "a start of the program is no time",
+            _ => known,
+        };
+        return Err(word.fault(None, format!("{} is not known", word.text), hint));
+    };
+    if count > 1 {
+        return Err(second.fault(None, format!("{} stands alone", word.text), "leave out what follows"));
+    }
+    Ok(Fields { dialect, ..parse(meaning, Dialect::Quartz)? })
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = Word<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = &text[at..];
+        let start = at + rest.len() - rest.trim_ascii_start().len();
+        let rest = &text[start..];
+        let len = rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(rest.len());
+        at = start + len;
+        (len > 0).then(|| Word { text: &rest[..len], at: start })
+    })
+}
+
+/// From here on, places in the text are both bytes and characters.
+fn check_characters(text: &str) -> Result<(), Fault> {
+    if text.len() > LONGEST {
+        let what = format!("the expression has {} bytes", text.len());
+        return Err(Fault { field: None, at: LONGEST, len: 1, what, hint: format!("at most {LONGEST} are allowed") });
+    }
+    if text.bytes().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
+        return Ok(());
+    }
+    let allowed = |c: char| c.is_ascii_graphic() || c.is_ascii_whitespace();
+    let strange = text.chars().enumerate().find(|(_, c)| !allowed(*c));
+    let Some((at, c)) = strange else { return Ok(()) };
+    let meant = match c {
+        // The full-width forms of ASCII.
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0),
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => Some('-'),
+        '\u{3001}' => Some(','),
+        '\u{2217}' | '\u{d7}' => Some('*'),
+        _ => None,
+    };
+    let hint = match meant {
+        Some(meant) => format!("did you mean {meant:?}?"),
+        None if c.is_whitespace() => "use plain spaces".into(),
+        None => "only ASCII letters, digits and , - * / ? # are allowed".into(),
+    };
+    Err(Fault { field: None, at, len: 1, what: format!("{c:?} has no meaning here"), hint })
+}
+
+fn too_many(word: Word<'_>, dialect: Dialect) -> Fault {
+    let hint = match dialect {
+        Dialect::Quartz => "Quartz has second minute hour day month weekday, and perhaps a year",
+        Dialect::Spring => "Spring has second minute hour day month weekday; only Quartz has a year",
+        Dialect::Unix => "Unix has minute hour day month weekday; Quartz and Spring begin with seconds",
+    };
+    word.fault(None, "too many fields", hint)
+}
+
+fn too_few(text: &str, words: &[Word<'_>], dialect: Dialect) -> Fault {
+    let end = words.last().map_or(0, |last| last.at + last.text.len());
+    let count = words.len();
+    let what = match count {
+        0 => "the expression is empty".to_owned(),
+        1 => "there is only 1 field".to_owned(),
+        _ => format!("there are only {count} fields"),
+    };
+    let hint = match dialect {
+        _ if text.trim_ascii() == "-" => "Spring's - disables a job; leave its schedule out instead".into(),
+        Dialect::Quartz | Dialect::Spring if count == 5 => {
+            "seconds come first: put 0 in front, or use the Unix dialect".to_owned()
+        }
+        Dialect::Quartz => "needed are second minute hour day month weekday, and perhaps a year".into(),
+        Dialect::Spring => "needed are second minute hour day month weekday".into(),
+        Dialect::Unix => "needed are minute hour day month weekday".into(),
+    };
+    Fault { field: None, at: end, len: 1, what, hint }
+}

@@ -1,0 +1,139 @@
+//! Instants, and how they are written.
+
+use std::{fmt, str::FromStr, time::SystemTime};
+
+use jiff::Timestamp;
+
+use crate::Zone;
+
+/// An instant, in UTC. It is read and written as RFC 3339 and made from and into `SystemTime`.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// use bandog_cron::Time;
+///
+/// let time: Time = "2026-01-31T01:00:00+01:00".parse()?;
+/// assert_eq!(time.to_string(), "2026-01-31T00:00:00Z");
+/// assert_eq!(SystemTime::from(time), SystemTime::UNIX_EPOCH + Duration::from_secs(1_769_817_600));
+/// assert_eq!(Time::from(SystemTime::UNIX_EPOCH).to_string(), "1970-01-01T00:00:00Z");
+/// # Ok::<(), bandog_cron::TimeError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(Timestamp);
+
+impl Time {
+    /// The instant so many seconds after 1970-01-01T00:00:00Z. Beyond the years -9999 to 9999 it is their end.
+    ///
+    /// ```
+    /// # use bandog_cron::Time;
+    /// assert_eq!(Time::from_second(86_400).to_string(), "1970-01-02T00:00:00Z");
+    /// ```
+    pub fn from_second(second: i64) -> Self {
+        let end = if second < 0 { Timestamp::MIN } else { Timestamp::MAX };
+        Self(Timestamp::from_second(second).unwrap_or(end))
+    }
+
+    /// The seconds since 1970-01-01T00:00:00Z, rounded down.
+    ///
+    /// ```
+    /// # use bandog_cron::Time;
+    /// let time: Time = "1969-12-31T23:59:59.5Z".parse()?;
+    /// assert_eq!(time.second(), -1);
+    /// # Ok::<(), bandog_cron::TimeError>(())
+    /// ```
+    pub fn second(self) -> i64 {
+        self.0.as_second() - i64::from(self.0.subsec_nanosecond() < 0)
+    }
+
+    /// The same, rounded up.
+    pub(crate) fn second_up(self) -> i64 {
+        self.0.as_second() + i64::from(self.0.subsec_nanosecond() > 0)
+    }
+
+    /// The instant as the clocks of a zone show it: RFC 3339 with the zone's offset, `Z` in UTC.
+    ///
+    /// ```
+    /// # use bandog_cron::{Time, Zone};
+    /// let time: Time = "2026-01-31T00:00:00Z".parse()?;
+    /// assert_eq!(time.at(&Zone::named("Asia/Kathmandu")?).to_string(), "2026-01-31T05:45:00+05:45");
+    /// assert_eq!(time.at(&Zone::UTC).to_string(), "2026-01-31T00:00:00Z");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn at(self, zone: &Zone) -> Zoned<'_> {
+        Zoned { time: self, zone }
+    }
+}
+
+impl From<SystemTime> for Time {
+    /// Beyond the years -9999 to 9999 it is their end.
+    fn from(time: SystemTime) -> Self {
+        let end = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
+        Self(Timestamp::try_from(time).unwrap_or(end))
+    }
+}
+
+impl From<Time> for SystemTime {
+    fn from(time: Time) -> Self {
+        time.0.into()
+    }
+}
+
+impl FromStr for Time {
+    type Err = TimeError;
+
+    fn from_str(text: &str) -> Result<Self, TimeError> {
+        text.parse().map(Self).map_err(|_| TimeError { text: text.chars().take(64).collect() })
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An instant beside the zone that it is written in, from [`Time::at`].
+///
+/// ```
+/// # use bandog_cron::{Time, Zone};
+/// let zone = Zone::named("Europe/Amsterdam")?;
+/// let time: Time = "2026-07-01T00:00:00Z".parse()?;
+/// println!("{}", time.at(&zone));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Zoned<'a> {
+    time: Time,
+    zone: &'a Zone,
+}
+
+impl fmt::Display for Zoned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.zone.offset(self.time.0) {
+            Some(offset) => self.time.0.display_with_offset(offset).fmt(f),
+            None => self.time.fmt(f),
+        }
+    }
+}
+
+/// A text that is no instant as RFC 3339 writes it.
+///
+/// ```
+/// use bandog_cron::{Time, TimeError};
+///
+/// let error: TimeError = "tomorrow".parse::<Time>().unwrap_err();
+/// assert_eq!(error.to_string(), "\"tomorrow\" is no instant; write it as 2026-01-31T00:00:00Z or with an offset");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimeError {
+    text: String,
+}
+
+impl fmt::Display for TimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no instant; write it as 2026-01-31T00:00:00Z or with an offset", self.text)
+    }
+}
+
+impl std::error::Error for TimeError {}

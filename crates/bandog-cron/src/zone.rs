@@ -1,0 +1,248 @@
+//! Time zones as a table of their changes, in which the fires of an expression are found.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+use jiff::{
+    Timestamp,
+    tz::{Offset, TimeZone, TimeZoneDatabase},
+};
+
+use crate::{
+    Daylight,
+    calendar::first_of,
+    fields::{Fields, HORIZON},
+};
+
+const DAY: i64 = 86_400;
+
+/// A time zone. Cheap to clone; a table of about 8 KB is shared by all that ask for the same name.
+///
+/// The rules are those of the IANA table that is built into the program, so that all replicas of one build agree.
+///
+/// ```
+/// use bandog_cron::{Cron, Zone};
+///
+/// let cron = Cron::parse("0 0 9 * * ?")?.in_zone(Zone::named("Asia/Shanghai")?);
+/// assert_eq!(cron.zone().name(), "Asia/Shanghai");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Zone(Option<Arc<Table>>);
+
+#[derive(PartialEq, Eq)]
+struct Table {
+    name: Box<str>,
+    rules: TimeZone,
+    /// From when on an offset holds, in UTC seconds. The first is before all fires.
+    starts: Vec<i64>,
+    /// Seconds to be added to UTC.
+    offsets: Vec<i64>,
+}
+
+/// Names are those of the built-in table, so this cannot grow beyond it.
+static KNOWN: Mutex<BTreeMap<Box<str>, Zone>> = Mutex::new(BTreeMap::new());
+static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+
+impl Zone {
+    /// Coordinated universal time: the zone of every expression that is given no other.
+    pub const UTC: Self = Self(None);
+
+    /// The zone with this IANA name, in any case.
+    ///
+    /// # Errors
+    /// If the built-in table has no such name.
+    ///
+    /// ```
+    /// # use bandog_cron::Zone;
+    /// assert_eq!(Zone::named("america/new_york")?.name(), "America/New_York");
+    /// assert_eq!(Zone::named("UTC")?, Zone::UTC);
+    /// assert!(Zone::named("Mars/Olympus").is_err());
+    /// # Ok::<(), bandog_cron::ZoneError>(())
+    /// ```
+    pub fn named(name: &str) -> Result<Self, ZoneError> {
+        if name.eq_ignore_ascii_case("UTC") || name == "Z" {
+            return Ok(Self::UTC);
+        }
+        let rules = DATABASE.get(name).map_err(|_| ZoneError::new(name, "is not a zone of the IANA table"))?;
+        let name = rules.iana_name().unwrap_or(name).to_owned();
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(known.entry(name.as_str().into()).or_insert_with(|| Self::over(&name, rules)).clone())
+    }
+
+    /// A zone with rules of your own, as a compiled file (TZif, the format of `/usr/share/zoneinfo`) gives them.
+    ///
+    /// All replicas should use the same.
+    ///
+    /// # Errors
+    /// If the bytes are no such file.
+    ///
+    /// ```
+    /// # use bandog_cron::Zone;
+    /// assert!(Zone::from_tzif("Mars/Olympus", b"sand").is_err());
+    /// ```
+    pub fn from_tzif(name: &str, file: &[u8]) -> Result<Self, ZoneError> {
+        let rules = TimeZone::tzif(name, file).map_err(|_| ZoneError::new(name, "has rules that are no TZif file"))?;
+        Ok(Self::over(name, rules))
+    }
+
+    /// The name, `UTC` for UTC.
+    ///
+    /// ```
+    /// # use bandog_cron::Zone;
+    /// assert_eq!(Zone::UTC.name(), "UTC");
+    /// ```
+    pub fn name(&self) -> &str {
+        self.0.as_ref().map_or("UTC", |table| &table.name)
+    }
+
+    pub(crate) fn offset(&self, at: Timestamp) -> Option<Offset> {
+        Some(self.0.as_ref()?.rules.to_offset(at))
+    }
+
+    fn over(name: &str, rules: TimeZone) -> Self {
+        let first = Timestamp::from_second(-2 * DAY).unwrap_or(Timestamp::MIN);
+        let end = (first_of(HORIZON + 1, 1) + 2) * DAY;
+        let mut starts = vec![i64::MIN];
+        let mut offsets = vec![i64::from(rules.to_offset(first).seconds())];
+        for change in rules.following(first).take_while(|change| change.timestamp().as_second() < end) {
+            let offset = i64::from(change.offset().seconds());
+            if offsets.last() != Some(&offset) {
+                starts.push(change.timestamp().as_second());
+                offsets.push(offset);
+            }
+        }
+        Self(Some(Arc::new(Table { name: name.into(), rules, starts, offsets })))
+    }
+}
+
+/// The first fire at this UTC second or after it.
+pub(crate) fn at_or_after(fields: &Fields, zone: &Zone, second: i64) -> Option<i64> {
+    let Some(table) = &zone.0 else { return fields.at_or_after(second) };
+    table.at_or_after(fields, second)
+}
+
+/// The last fire at this UTC second or before it.
+pub(crate) fn at_or_before(fields: &Fields, zone: &Zone, second: i64) -> Option<i64> {
+    let Some(table) = &zone.0 else { return fields.at_or_before(second) };
+    table.at_or_before(fields, second)
+}
+
+impl Table {
+    fn at_or_after(&self, fields: &Fields, second: i64) -> Option<i64> {
+        let mut at = self.span_of(second);
+        let mut from = second.saturating_add(self.offsets[at]).max(self.first_wall(at, fields.daylight));
+        let mut wall = fields.at_or_after(from);
+        if second == self.starts[at] && self.fires_at_start(fields, at) {
+            return Some(second);
+        }
+        while at + 1 < self.starts.len() {
+            if let Some(wall) = wall.filter(|wall| *wall < self.end_wall(at)) {
+                return Some(wall - self.offsets[at]);
+            }
+            at += 1;
+            let start = self.first_wall(at, fields.daylight);
+            let skipped = wall.is_some_and(|wall| wall < start);
+            if skipped && self.fires_at_start(fields, at) {
+                return Some(self.starts[at]);
+            }
+            if skipped || start < from {
+                wall = fields.at_or_after(start);
+            }
+            from = start;
+        }
+        wall.map(|wall| wall - self.offsets[at])
+    }
+
+    fn at_or_before(&self, fields: &Fields, second: i64) -> Option<i64> {
+        let mut at = self.span_of(second);
+        let mut until = second.saturating_add(self.offsets[at]);
+        let mut wall = fields.at_or_before(until);
+        loop {
+            if let Some(wall) = wall.filter(|wall| *wall >= self.first_wall(at, fields.daylight)) {
+                return Some(wall - self.offsets[at]);
+            }
+            if self.fires_at_start(fields, at) {
+                return Some(self.starts[at]);
+            }
+            at = at.checked_sub(1)?;
+            let end = self.end_wall(at) - 1;
+            if end > until || wall.is_some_and(|wall| wall > end) {
+                wall = fields.at_or_before(end);
+            }
+            until = end;
+        }
+    }
+
+    /// Which offset holds at this second.
+    fn span_of(&self, second: i64) -> usize {
+        self.starts.partition_point(|start| *start <= second).saturating_sub(1)
+    }
+
+    /// The wall clock when an offset begins; without what an overlap shows again, unless real time counts.
+    fn first_wall(&self, at: usize, daylight: Daylight) -> i64 {
+        let Some(before) = at.checked_sub(1) else { return i64::MIN };
+        match daylight {
+            Daylight::Elapsed => self.starts[at] + self.offsets[at],
+            Daylight::Pinned | Daylight::Skip => self.starts[at] + self.offsets[at].max(self.offsets[before]),
+        }
+    }
+
+    /// The wall clock that an offset does not reach any more.
+    fn end_wall(&self, at: usize) -> i64 {
+        self.starts[at + 1] + self.offsets[at]
+    }
+
+    /// Whether an offset begins with a gap in which something would have fired, on the date that goes on after it.
+    fn fires_at_start(&self, fields: &Fields, at: usize) -> bool {
+        if fields.daylight != Daylight::Pinned || at == 0 || self.offsets[at] <= self.offsets[at - 1] {
+            return false;
+        }
+        let (gap, end) = (self.end_wall(at - 1), self.starts[at] + self.offsets[at]);
+        let midnight = end.div_euclid(DAY) * DAY;
+        fields.at_or_after(gap.max(midnight)).is_some_and(|wall| wall < end)
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Zone").field(&self.name()).finish()
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A zone that cannot be had.
+///
+/// ```
+/// use bandog_cron::Zone;
+///
+/// let error = Zone::named("China").unwrap_err();
+/// assert_eq!(error.to_string(), "\"China\" is not a zone of the IANA table; names are such as Asia/Shanghai or UTC");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZoneError {
+    name: String,
+    what: &'static str,
+}
+
+impl ZoneError {
+    fn new(name: &str, what: &'static str) -> Self {
+        Self { name: name.chars().take(64).collect(), what }
+    }
+}
+
+impl fmt::Display for ZoneError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}; names are such as Asia/Shanghai or UTC", self.name, self.what)
+    }
+}
+
+impl std::error::Error for ZoneError {}

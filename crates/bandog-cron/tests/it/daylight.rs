@@ -1,0 +1,61 @@
+//! Where the clocks are set forward or back.
+
+use bandog_cron::{Cron, Daylight, Time, Zone};
+
+/// Number, expression, zone, from (which itself does not count), and the fires, all of them in this order.
+#[rustfmt::skip]
+const ROWS: &[(u32, &str, &str, &str, &[&str])] = &[
+    (1, "0 30 2 * * ?", "America/New_York", "2026-03-07T02:30:00-05:00", &["2026-03-08T03:00:00-04:00", "2026-03-09T02:30:00-04:00"]),
+    (2, "0 30 2,14 * * ?", "America/New_York", "2026-03-07T14:30:00-05:00", &["2026-03-08T03:00:00-04:00", "2026-03-08T14:30:00-04:00"]),
+    (3, "0 30 2,3 * * ?", "America/New_York", "2026-03-07T14:30:00-05:00", &["2026-03-08T03:00:00-04:00", "2026-03-08T03:30:00-04:00", "2026-03-09T02:30:00-04:00"]),
+    (4, "0 0 0 * * ?", "Africa/Cairo", "2025-04-24T00:00:00+02:00", &["2025-04-25T01:00:00+03:00", "2025-04-26T00:00:00+03:00"]),
+    (5, "0 0 0 * * ?", "America/Sao_Paulo", "2018-11-03T00:00:00-03:00", &["2018-11-04T01:00:00-02:00", "2018-11-05T00:00:00-02:00"]),
+    (6, "0 0 0/2 * * ?", "America/New_York", "2026-03-07T22:00:00-05:00", &["2026-03-08T00:00:00-05:00", "2026-03-08T04:00:00-04:00", "2026-03-08T06:00:00-04:00"]),
+    (7, "0 0/30 * * * ?", "America/New_York", "2026-03-08T01:00:00-05:00", &["2026-03-08T01:30:00-05:00", "2026-03-08T03:00:00-04:00", "2026-03-08T03:30:00-04:00"]),
+    (8, "0 30 1 * * ?", "America/New_York", "2026-10-31T01:30:00-04:00", &["2026-11-01T01:30:00-04:00", "2026-11-02T01:30:00-05:00"]),
+    (9, "0 30 1,13 * * ?", "America/New_York", "2026-10-31T13:30:00-04:00", &["2026-11-01T01:30:00-04:00", "2026-11-01T13:30:00-05:00"]),
+    (10, "0 0 * * * ?", "America/New_York", "2026-11-01T00:00:00-04:00", &["2026-11-01T01:00:00-04:00", "2026-11-01T01:00:00-05:00", "2026-11-01T02:00:00-05:00"]),
+    (11, "0 0/30 1 * * ?", "America/New_York", "2026-10-31T12:00:00-04:00", &["2026-11-01T01:00:00-04:00", "2026-11-01T01:30:00-04:00", "2026-11-02T01:00:00-05:00"]),
+    (12, "0/5 * * * * ?", "America/New_York", "2026-11-01T01:59:55-04:00", &["2026-11-01T01:00:00-05:00", "2026-11-01T01:00:05-05:00"]),
+    (13, "0 45 1 * * ?", "Australia/Lord_Howe", "2026-04-04T12:00:00+11:00", &["2026-04-05T01:45:00+11:00", "2026-04-06T01:45:00+10:30"]),
+    (14, "0 0/15 * * * ?", "Australia/Lord_Howe", "2026-04-05T01:15:00+11:00", &["2026-04-05T01:30:00+11:00", "2026-04-05T01:45:00+11:00", "2026-04-05T01:30:00+10:30", "2026-04-05T01:45:00+10:30", "2026-04-05T02:00:00+10:30"]),
+    (15, "0 15 2 * * ?", "Australia/Lord_Howe", "2026-10-03T12:00:00+10:30", &["2026-10-04T02:30:00+11:00", "2026-10-05T02:15:00+11:00"]),
+    (16, "0 0 12 * * ?", "Pacific/Apia", "2011-12-29T00:00:00-10:00", &["2011-12-29T12:00:00-10:00", "2011-12-31T12:00:00+14:00"]),
+    // The gap ends with the date: 23:00 to 24:00 do not exist, and Sunday's midnight is not Saturday any more.
+    (17, "0 30 23 * * ?", "America/Scoresbysund", "2026-03-27T23:30:00-02:00", &["2026-03-29T23:30:00-01:00"]),
+    // All that lies in one gap is one fire.
+    (18, "0 0/10 2 * * ?", "Europe/Berlin", "2026-03-28T02:50:00+01:00", &["2026-03-29T03:00:00+02:00", "2026-03-30T02:00:00+02:00"]),
+];
+
+#[test]
+fn every_row_forwards_and_backwards() {
+    for (number, text, zone, from, fires) in ROWS {
+        let cron = Cron::parse(text).unwrap().in_zone(Zone::named(zone).unwrap());
+        let found = cron.after(from.parse::<Time>().unwrap()).take(fires.len());
+        let found: Vec<_> = found.map(|fire| fire.at(cron.zone()).to_string()).collect();
+        assert_eq!(found, *fires, "D{number}");
+        for pair in fires.windows(2) {
+            let before = cron.prev(pair[1].parse::<Time>().unwrap()).unwrap();
+            assert_eq!(before.at(cron.zone()).to_string(), pair[0], "D{number} backwards");
+        }
+        for fire in *fires {
+            assert!(cron.matches(fire.parse::<Time>().unwrap()), "D{number} matches");
+        }
+    }
+}
+
+#[test]
+fn a_schedule_may_say_otherwise() {
+    let new_york = Zone::named("America/New_York").unwrap();
+    let first = |text: &str, daylight, from: &str| {
+        let cron = Cron::parse(text).unwrap().in_zone(new_york.clone()).on_daylight(daylight);
+        cron.next(from.parse::<Time>().unwrap()).unwrap().at(&new_york).to_string()
+    };
+    let evening = "2026-03-07T20:00:00-05:00";
+    assert_eq!(first("0 30 2 * * ?", Daylight::Skip, evening), "2026-03-09T02:30:00-04:00");
+    assert_eq!(first("0 30 2 * * ?", Daylight::Elapsed, evening), "2026-03-09T02:30:00-04:00");
+    assert_eq!(first("0 30 2 * * ?", Daylight::Pinned, evening), "2026-03-08T03:00:00-04:00");
+    let once = "2026-11-01T01:30:00-04:00";
+    assert_eq!(first("0 30 1 * * ?", Daylight::Elapsed, once), "2026-11-01T01:30:00-05:00");
+    assert_eq!(first("0 30 1 * * ?", Daylight::Skip, once), "2026-11-02T01:30:00-05:00");
+}

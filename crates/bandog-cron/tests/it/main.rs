@@ -1,0 +1,9 @@
+//! When expressions fire, against recorded answers and against slow calendars that share no code with the crate.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
+mod daylight;
+mod describe;
+mod oracle;
+mod refusals;
+mod vectors;

@@ -1,0 +1,129 @@
+//! Random expressions against a calendar that is walked day by day, and zones that are walked minute by minute.
+
+mod plan;
+mod walk;
+
+use std::collections::HashSet;
+
+use bandog_cron::{Cron, Daylight, Dialect, Time, Zone};
+use jiff::{Timestamp, tz::TimeZoneDatabase};
+
+use self::{plan::Plan, walk::Walk};
+
+#[test]
+fn next_and_prev_as_a_walk_through_all_days_finds_them() {
+    let mut random = fastrand::Rng::with_seed(2026);
+    let walk = Walk::all();
+    for _ in 0..40 {
+        let plan = Plan::random(&mut random);
+        let text = plan.text();
+        let cron = Cron::parse(&text).unwrap_or_else(|error| panic!("{text}\n{}", error.picture()));
+        let days: Vec<i64> = walk.days().filter(|day| plan.has_day(walk.day(*day))).collect();
+        let times = plan.times();
+        for _ in 0..30 {
+            let at = random.i64(900_000_000..4_200_000_000);
+            let next = walk::after(&days, &times, at);
+            let prev = walk::before(&days, &times, at);
+            assert_eq!(cron.next(Time::from_second(at)).map(Time::second), next, "{text} after {at}");
+            assert_eq!(cron.prev(Time::from_second(at)).map(Time::second), prev, "{text} before {at}");
+            if let Some(next) = next {
+                assert_eq!(cron.prev(Time::from_second(next + 1)), Some(Time::from_second(next)), "{text} at {next}");
+                assert!(cron.matches(Time::from_second(next)), "{text} at {next}");
+            }
+        }
+    }
+}
+
+/// A zone and a day near which its clocks are changed.
+const CHANGES: [(&str, &str); 16] = [
+    ("America/New_York", "2026-03-08T07:00:00Z"),
+    ("America/New_York", "2026-11-01T06:00:00Z"),
+    ("Australia/Lord_Howe", "2026-04-04T15:00:00Z"),
+    ("Australia/Lord_Howe", "2026-10-03T15:30:00Z"),
+    ("Africa/Cairo", "2025-04-24T22:00:00Z"),
+    ("Africa/Cairo", "2025-10-30T21:00:00Z"),
+    ("America/Sao_Paulo", "2018-11-04T03:00:00Z"),
+    ("America/Sao_Paulo", "2018-02-18T02:00:00Z"),
+    ("Pacific/Apia", "2011-12-30T10:00:00Z"),
+    ("America/Scoresbysund", "2026-03-29T01:00:00Z"),
+    ("America/Scoresbysund", "2026-10-25T01:00:00Z"),
+    ("Antarctica/Troll", "2026-03-29T01:00:00Z"),
+    ("Antarctica/Troll", "2026-10-25T01:00:00Z"),
+    ("Europe/London", "2150-03-29T01:00:00Z"),
+    ("Asia/Pyongyang", "2015-08-14T15:00:00Z"),
+    ("Asia/Shanghai", "2026-01-01T00:00:00Z"),
+];
+
+#[test]
+fn fires_in_zones_as_a_walk_through_all_minutes_finds_them() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let walk = Walk::all();
+    let mut counted = 0;
+    for (name, change) in CHANGES {
+        let change = change.parse::<Time>().unwrap().second();
+        let (start, end) = (change - 2 * 86_400, change + 2 * 86_400);
+        let walls = walls(name, start, end);
+        for _ in 0..16 {
+            let plan = Plan::random_minutes(&mut random);
+            let text = plan.text();
+            let cron = Cron::parse(&text).unwrap().in_zone(Zone::named(name).unwrap());
+            assert_eq!(cron.daylight() == Daylight::Elapsed, plan.is_elapsed(), "{text}");
+            let fires = expected(&plan, &walk, &walls, cron.daylight());
+            let inside = |time: &Time| time.second() < end;
+            let found = cron.after(Time::from_second(start)).take_while(inside).map(Time::second);
+            assert_eq!(found.collect::<Vec<_>>(), fires, "{text} in {name}");
+            let back = std::iter::successors(cron.prev(Time::from_second(end)), |time| cron.prev(*time));
+            let mut back: Vec<_> = back.take_while(|time| time.second() > start).map(Time::second).collect();
+            back.reverse();
+            assert_eq!(back, fires, "{text} in {name}, backwards");
+            assert!(fires.iter().all(|fire| cron.matches(Time::from_second(*fire))), "{text} in {name}");
+            counted += fires.len();
+        }
+    }
+    assert!(counted > 4_000, "only {counted} fires were compared");
+}
+
+/// All minutes after `start` and before `end`, in UTC and as the clocks show them.
+fn walls(name: &str, start: i64, end: i64) -> Vec<(i64, i64)> {
+    let rules = TimeZoneDatabase::bundled().get(name).unwrap();
+    let wall = |second| second + i64::from(rules.to_offset(Timestamp::from_second(second).unwrap()).seconds());
+    (start..end).step_by(60).map(|second| (second, wall(second))).collect()
+}
+
+/// The rule of docs/cron.md, minute by minute.
+fn expected(plan: &Plan, walk: &Walk, walls: &[(i64, i64)], daylight: Daylight) -> Vec<i64> {
+    let matches = |wall: i64| plan.has_day(walk.day(wall.div_euclid(86_400))) && plan.has_time(wall.rem_euclid(86_400));
+    let mut seen = HashSet::from([walls[0].1]);
+    let mut fires = Vec::new();
+    for pair in walls.windows(2) {
+        let ((_, before), (second, wall)) = (pair[0], pair[1]);
+        let again = !seen.insert(wall);
+        let own = matches(wall) && (daylight == Daylight::Elapsed || !again);
+        let mut gap = (before + 60..wall).step_by(60).filter(|skipped| skipped / 86_400 == wall / 86_400);
+        let skipped = daylight == Daylight::Pinned && gap.any(matches);
+        if own || skipped {
+            fires.push(second);
+        }
+    }
+    fires
+}
+
+#[test]
+fn the_two_day_fields_of_a_crontab_are_one_or_the_other() {
+    let walk = Walk::all();
+    for (text, both) in [("0 0 13 * 5", false), ("0 0 */13 * 5", true), ("0 0 13 * *", true), ("0 0 * * 5", true)] {
+        let cron = Cron::parse_with(text, Dialect::Unix).unwrap();
+        let date = |day: u32| match text.split(' ').nth(2).unwrap() {
+            "13" => day == 13,
+            "*" => true,
+            _ => [1, 14, 27].contains(&day),
+        };
+        let weekday = |day: u32| text.ends_with('*') || day == 5;
+        for number in walk.days().skip(20_000).take(3000) {
+            let day = walk.day(number);
+            let (date, weekday) = (date(day.day), weekday(day.weekday));
+            let expected = if both { date && weekday } else { date || weekday };
+            assert_eq!(cron.matches(Time::from_second(number * 86_400)), expected, "{text} on {number}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Random expressions of Quartz, and what their items mean, word for word.
+
+use fastrand::Rng;
+
+use super::walk::Day;
+
+#[derive(Debug, Clone, Copy)]
+enum Item {
+    Any,
+    AnyStep(u32),
+    One(u32),
+    /// It goes round if it ends before it begins.
+    Range(u32, u32),
+    Step(u32, u32),
+    RangeStep(u32, u32, u32),
+    /// `L-n`
+    Last(u32),
+    /// `nW`
+    Near(u32),
+    /// `L-nW`
+    NearLast(u32),
+    /// `dL`
+    LastOf(u32),
+    /// `d#n`
+    Nth(u32, u32),
+}
+
+use Item::{Any, AnyStep, Last, LastOf, Near, NearLast, Nth, One, Range, RangeStep, Step};
+
+pub(super) struct Plan {
+    seconds: Vec<Item>,
+    minutes: Vec<Item>,
+    hours: Vec<Item>,
+    dates: Option<Vec<Item>>,
+    months: Vec<Item>,
+    weekdays: Option<Vec<Item>>,
+    years: Vec<Item>,
+}
+
+impl Plan {
+    pub(super) fn random(random: &mut Rng) -> Self {
+        let mut plan = Self {
+            seconds: list(random, 0, 59),
+            minutes: list(random, 0, 59),
+            hours: list(random, 0, 23),
+            dates: None,
+            months: list(random, 1, 12),
+            weekdays: None,
+            years: vec![Any],
+        };
+        match random.u32(..5) {
+            0 => plan.weekdays = Some(list(random, 1, 7)),
+            1 => plan.dates = Some(list(random, 1, 31)),
+            2 => plan.dates = Some(several(random, marked_date)),
+            3 => plan.weekdays = Some(several(random, marked_weekday)),
+            _ => {}
+        }
+        if random.u32(..4) == 0 {
+            let first = random.u32(1990..2090);
+            plan.years = vec![[One(first), Range(first, first + 9), Step(first, random.u32(1..20))][random.usize(..3)]];
+        }
+        plan
+    }
+
+    /// One that fires on whole minutes and often.
+    pub(super) fn random_minutes(random: &mut Rng) -> Self {
+        let weekdays = (random.u32(..4) == 0).then(|| list(random, 1, 7));
+        Self {
+            seconds: vec![One(0)],
+            minutes: list(random, 0, 59),
+            hours: if random.bool() {
+                several(random, |random| One(random.u32(..5) * 23 % 24))
+            } else {
+                list(random, 0, 23)
+            },
+            dates: None,
+            months: vec![Any],
+            weekdays,
+            years: vec![Any],
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let day = |items: &Option<Vec<Item>>, other: &str| items.as_deref().map_or(other.to_owned(), text);
+        let date = if self.weekdays.is_some() { "?" } else { "*" };
+        let fields = [
+            text(&self.seconds),
+            text(&self.minutes),
+            text(&self.hours),
+            day(&self.dates, date),
+            text(&self.months),
+            day(&self.weekdays, "?"),
+            text(&self.years),
+        ];
+        fields.join(" ")
+    }
+
+    pub(super) fn is_elapsed(&self) -> bool {
+        self.hours.iter().any(|item| matches!(item, Any | AnyStep(_) | Step(..) | RangeStep(..)))
+    }
+
+    pub(super) fn has_time(&self, second: i64) -> bool {
+        let second = u32::try_from(second).unwrap();
+        let has = |items: &[Item], value, max| items.iter().any(|item| item.has(value, 0, max));
+        has(&self.hours, second / 3600, 23)
+            && has(&self.minutes, second / 60 % 60, 59)
+            && has(&self.seconds, second % 60, 59)
+    }
+
+    pub(super) fn times(&self) -> Vec<i64> {
+        (0..86_400).filter(|second| self.has_time(*second)).collect()
+    }
+
+    pub(super) fn has_day(&self, day: Day) -> bool {
+        let month = self.months.iter().any(|item| item.has(day.month, 1, 12));
+        let year =
+            self.years.iter().any(|item| matches!(item, Any) || day.year <= 2099 && item.has(day.year, 1970, 2099));
+        let date = self.dates.as_ref().is_none_or(|items| items.iter().any(|item| item.has_date(day)));
+        let weekday = self.weekdays.as_ref().is_none_or(|items| items.iter().any(|item| item.has_weekday(day)));
+        month && year && date && weekday
+    }
+}
+
+impl Item {
+    fn has(self, value: u32, min: u32, max: u32) -> bool {
+        let span = max - min + 1;
+        let gone = |from: u32, to: u32| (to + span - from) % span;
+        match self {
+            Any => true,
+            AnyStep(step) => (value - min).is_multiple_of(step),
+            One(one) => value == one,
+            Range(from, to) => gone(from, value) <= gone(from, to),
+            Step(from, step) => (from..=max).step_by(step as usize).any(|at| at == value),
+            RangeStep(from, to, step) => gone(from, value) <= gone(from, to) && gone(from, value).is_multiple_of(step),
+            Last(_) | Near(_) | NearLast(_) | LastOf(_) | Nth(..) => false,
+        }
+    }
+
+    fn has_date(self, day: Day) -> bool {
+        match self {
+            Last(back) => day.day + back == day.of,
+            Near(target) => is_nearest(day, target),
+            NearLast(back) => back < day.of && is_nearest(day, day.of - back),
+            plain => plain.has(day.day, 1, 31),
+        }
+    }
+
+    fn has_weekday(self, day: Day) -> bool {
+        let number = day.weekday + 1;
+        match self {
+            LastOf(wanted) => number == wanted && day.day + 7 > day.of,
+            Nth(wanted, week) => number == wanted && day.day.div_ceil(7) == week,
+            plain => plain.has(number, 1, 7),
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Any => "*".into(),
+            AnyStep(step) => format!("*/{step}"),
+            One(one) => one.to_string(),
+            Range(from, to) => format!("{from}-{to}"),
+            Step(from, step) => format!("{from}/{step}"),
+            RangeStep(from, to, step) => format!("{from}-{to}/{step}"),
+            Last(0) => "L".into(),
+            Last(back) => format!("L-{back}"),
+            Near(day) => format!("{day}W"),
+            NearLast(0) => "LW".into(),
+            NearLast(back) => format!("L-{back}W"),
+            LastOf(day) => format!("{day}L"),
+            Nth(day, week) => format!("{day}#{week}"),
+        }
+    }
+}
+
+/// Of all days from Monday to Friday in this month, the one with the least distance to the target.
+fn is_nearest(day: Day, target: u32) -> bool {
+    if target > day.of {
+        return false;
+    }
+    let weekday = |other: u32| (day.weekday + 35 + other - day.day) % 7;
+    let working = (1..=day.of).filter(|other| (1..=5).contains(&weekday(*other)));
+    working.min_by_key(|other| other.abs_diff(target)) == Some(day.day)
+}
+
+fn text(items: &[Item]) -> String {
+    items.iter().map(|item| item.text()).collect::<Vec<_>>().join(",")
+}
+
+fn list(random: &mut Rng, min: u32, max: u32) -> Vec<Item> {
+    match random.u32(..6) {
+        0 | 1 => vec![Any],
+        2 => vec![One(min)],
+        _ => several(random, |random| plain(random, min, max)),
+    }
+}
+
+fn several(random: &mut Rng, mut one: impl FnMut(&mut Rng) -> Item) -> Vec<Item> {
+    (0..random.u32(1..4)).map(|_| one(random)).collect()
+}
+
+fn plain(random: &mut Rng, min: u32, max: u32) -> Item {
+    let (a, b) = (random.u32(min..=max), random.u32(min..=max));
+    let step = random.u32(1..=if min == 0 { max } else { max.min(12) });
+    [AnyStep(step), One(a), One(b), Range(a, b), Step(a, step), RangeStep(a, b, step)][random.usize(..6)]
+}
+
+fn marked_date(random: &mut Rng) -> Item {
+    let day = random.u32(1..=31);
+    [Last(day - 1), Last(0), Near(day), Near(31), NearLast(day - 1), NearLast(0), One(day)][random.usize(..7)]
+}
+
+fn marked_weekday(random: &mut Rng) -> Item {
+    let (day, week) = (random.u32(1..=7), random.u32(1..=5));
+    [LastOf(day), Nth(day, week), One(day)][random.usize(..3)]
+}

@@ -1,0 +1,165 @@
+//! What is refused, where the error points, and that nothing ever panics.
+
+use bandog_cron::{Cron, Dialect, Field, Zone};
+
+use Dialect::{Quartz, Spring, Unix};
+
+#[rustfmt::skip]
+const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
+    (Quartz, "", None, 1, "the expression is empty; needed are second minute hour day month weekday, and perhaps a year"),
+    (Quartz, "   ", None, 1, "the expression is empty; needed are second minute hour day month weekday, and perhaps a year"),
+    (Quartz, "-", None, 2, "there is only 1 field; Spring's - disables a job; leave its schedule out instead"),
+    (Quartz, "0 9 * * 1", None, 10, "there are only 5 fields; seconds come first: put 0 in front, or use the Unix dialect"),
+    (Unix, "0 0 9 * * 1", None, 11, "too many fields; Unix has minute hour day month weekday; Quartz and Spring begin with seconds"),
+    (Spring, "0 0 9 * * 1 2030", None, 13, "too many fields; Spring has second minute hour day month weekday; only Quartz has a year"),
+    (Quartz, "0 15 10 * * ? 2005 *", None, 20, "too many fields; Quartz has second minute hour day month weekday, and perhaps a year"),
+    (Quartz, "@often", None, 1, "@often is not known; known are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly"),
+    (Quartz, "@every 5m", None, 1, "@every is not known; a fixed period is no cron expression"),
+    (Quartz, "@daily 5", None, 8, "@daily stands alone; leave out what follows"),
+    (Quartz, "0 0 24 * * ?", Some(Field::Hours), 5, "24 is too large; allowed are 0 to 23"),
+    (Quartz, "0 99999999999999999999 0 * * ?", Some(Field::Minutes), 3, "99999999999999999999 is too large; allowed are 0 to 59"),
+    (Quartz, "0 0 0 0 * ?", Some(Field::DayOfMonth), 7, "0 is too small; allowed are 1 to 31"),
+    (Quartz, "0 0 0 1 1 ? 1969", Some(Field::Year), 13, "1969 is too small; allowed are 1970 to 2099"),
+    (Quartz, "0 0 0 ? * 0", Some(Field::DayOfWeek), 11, "0 is too small; allowed are 1 to 7 or SUN to SAT (Sunday is 1 here, 0 or 7 in Spring and Unix)"),
+    (Spring, "0 0 0 ? * 8", Some(Field::DayOfWeek), 11, "8 is too large; allowed are 0 to 7 or SUN to SAT (Sunday is 0 or 7 here, 1 in Quartz)"),
+    (Quartz, "0 0/0 * * * ?", Some(Field::Minutes), 5, "a step of 0 never gets on; a step is a number from 1 to 59"),
+    (Quartz, "0 0/61 * * * ?", Some(Field::Minutes), 5, "a step of 61 is too long; a step is a number from 1 to 59"),
+    (Quartz, "0 0/ * * * ?", Some(Field::Minutes), 5, "the step is missing; a step is a number from 1 to 59"),
+    (Quartz, "0 0/5/5 * * * ?", Some(Field::Minutes), 5, "5/5 is not a step; a step is a number from 1 to 59"),
+    (Spring, "0 /15 * * * *", Some(Field::Minutes), 3, "nothing stands before the step; did you mean */?"),
+    (Quartz, "0 1,,2 * * * ?", Some(Field::Minutes), 5, "an item of the list is empty; leave out the comma"),
+    (Quartz, "0 1, * * * ?", Some(Field::Minutes), 5, "an item of the list is empty; leave out the comma"),
+    (Quartz, "0 1- * * * ?", Some(Field::Minutes), 5, "a number is missing; allowed are 0 to 59"),
+    (Quartz, "0 0 0 1 1 ? 2030-2026", Some(Field::Year), 13, "the range ends before it begins; years do not go round"),
+    (Spring, "0 0 22-2 * * *", Some(Field::Hours), 5, "the range ends before it begins; write 22-23,0-2; only the Quartz dialect goes round"),
+    (Unix, "0 0 * * 5-0", Some(Field::DayOfWeek), 9, "the range ends before it begins; Sunday is 7 at the end of a range"),
+    (Quartz, "0 0 0 ? * MONX", Some(Field::DayOfWeek), 11, "MONX is not a day of the week; did you mean MON?"),
+    (Quartz, "0 0 0 1 SEPT ?", Some(Field::Month), 9, "SEPT is not a month; did you mean SEP?"),
+    (Quartz, "0 0 0 1 FOO ?", Some(Field::Month), 9, "FOO is not a month; allowed are 1 to 12 or JAN to DEC"),
+    (Quartz, "0 0 0 ? * ?", Some(Field::DayOfWeek), 11, "? stands in both day fields; write * in one of them"),
+    (Quartz, "0 0 0 13 * FRI", Some(Field::DayOfWeek), 12, "both day fields are restricted; write ? in one of them, or use the Spring dialect (both must match) or Unix (one must match)"),
+    (Quartz, "? * * * * ?", Some(Field::Seconds), 1, "? stands only alone, and only in the day fields of Quartz and Spring; allowed are 0 to 59"),
+    (Quartz, "L 30 * * * ?", Some(Field::Seconds), 1, "L is not a number; allowed are 0 to 59"),
+    (Quartz, "0 0 0 5C * ?", Some(Field::DayOfMonth), 7, "C (the next day of a calendar) is not supported: no scheduler ever implemented it; write the day itself"),
+    (Quartz, "0 0 0 ? * 1C", Some(Field::DayOfWeek), 11, "C (the next day of a calendar) is not supported: no scheduler ever implemented it; write the day itself"),
+    (Quartz, "0 0 0 WL * ?", Some(Field::DayOfMonth), 7, "WL is no day of the month; did you mean LW?"),
+    (Quartz, "0 0 0 1-5W * ?", Some(Field::DayOfMonth), 7, "1-5W is no day of the month; W stands behind a single day, as in 15W or LW"),
+    (Quartz, "0 0 0 0W * ?", Some(Field::DayOfMonth), 7, "0 is too small; allowed are 1 to 31"),
+    (Quartz, "0 0 0 L-31 * ?", Some(Field::DayOfMonth), 7, "no month has so many days; at most L-30"),
+    (Spring, "0 0 0 L-5W * ?", Some(Field::DayOfMonth), 7, "Spring has no L-5W; allowed are L, L-3 and LW"),
+    (Quartz, "0 0 0 ? * 6#6", Some(Field::DayOfWeek), 11, "\"6\" is no week of the month; allowed are #1 to #5; L means the last"),
+    (Quartz, "0 0 0 ? * L,2", Some(Field::DayOfWeek), 11, "L needs a day of the week before it here; write SAT, or name the day, as in FRIL"),
+    (Unix, "0 0 L * *", Some(Field::DayOfMonth), 5, "L is unknown to Unix; the Quartz and Spring dialects have L, W and #"),
+    (Unix, "0 0 ? * *", Some(Field::DayOfMonth), 5, "? stands only alone, and only in the day fields of Quartz and Spring; allowed are 1 to 31"),
+    (Quartz, "0 0 9 ？ * 2", None, 7, "'？' has no meaning here; did you mean '?'?"),
+    (Quartz, "0 0 9 ? *\u{a0}2", None, 10, "'\\u{a0}' has no meaning here; use plain spaces"),
+];
+
+#[test]
+fn each_error_names_field_column_and_reason() {
+    for (dialect, text, field, column, reason) in ROWS {
+        let error = Cron::parse_with(text, *dialect).expect_err(text);
+        assert_eq!((error.field(), error.column()), (*field, *column), "{text}: {error}");
+        assert_eq!(error.to_string().split_once(": ").unwrap().1, *reason, "{text}");
+        assert!(error.picture().lines().count() == 2, "{}", error.picture());
+        let (shown, caret) = error.picture().split_once('\n').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        assert_eq!((shown.as_str(), caret.find('^')), (*text, Some(column - 1)), "{text}");
+    }
+}
+
+#[test]
+fn a_very_long_text_is_refused_and_one_list_of_all_is_not() {
+    let error = Cron::parse(&"1,".repeat(100_000)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cron expression, column 1025: the expression has 200000 bytes; at most 1024 are allowed"
+    );
+    let all: Vec<_> = (0..60).map(|number| number.to_string()).collect();
+    let text = format!("{0} {0} * * * ?", all.join(","));
+    assert_eq!(Cron::parse(&text).unwrap().describe(), "Every second, every day");
+}
+
+#[test]
+fn nothing_panics_whatever_the_text() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let pieces = [
+        "0",
+        "1",
+        "7",
+        "31",
+        "59",
+        "60",
+        "99999999999",
+        "*",
+        "?",
+        "/",
+        "-",
+        ",",
+        "L",
+        "W",
+        "LW",
+        "#",
+        "MON",
+        "FRI",
+        "JAN",
+        "MAY",
+        "C",
+        "@daily",
+        " ",
+        " ",
+        " ",
+        " ",
+        "\t",
+        "\u{0}",
+        "ü",
+        "，",
+        "2030",
+        "L-3",
+        "5#2",
+        "💥",
+        "\n",
+        "-1",
+        "x",
+    ];
+    for _ in 0..40_000 {
+        let count = random.usize(..16);
+        let text: String = (0..count).map(|_| pieces[random.usize(..pieces.len())]).collect();
+        try_all(&text);
+    }
+    for _ in 0..10_000 {
+        let text: String = (0..random.usize(..24)).map(|_| random.char(..)).collect();
+        try_all(&text);
+    }
+}
+
+fn try_all(text: &str) {
+    for dialect in [Quartz, Spring, Unix] {
+        match Cron::parse_with(text, dialect) {
+            Ok(cron) => {
+                assert_eq!(cron.to_string(), text);
+                let after = bandog_cron::Time::from_second(1_700_000_000);
+                let next = cron.next(after);
+                assert_eq!(next.is_none() && cron.prev(after).is_none(), cron.never_fires(), "{text}");
+                assert!(next.is_none_or(|next| cron.matches(next)), "{text}");
+                assert!(!cron.describe().is_empty());
+            }
+            Err(error) => assert!(!error.to_string().is_empty() && error.picture().contains('^')),
+        }
+    }
+}
+
+#[test]
+fn the_ends_of_time_are_no_trouble() {
+    let cron = Cron::parse("* * * * * ?").unwrap();
+    for zone in ["UTC", "Asia/Shanghai", "America/New_York"] {
+        let cron = cron.clone().in_zone(Zone::named(zone).unwrap());
+        let [start, end] = [i64::MIN, i64::MAX].map(bandog_cron::Time::from_second);
+        assert!(cron.next(start).is_some() && cron.prev(end).is_some());
+        assert!(cron.next(end).is_none() && cron.prev(start).is_none());
+    }
+}
+
+#[test]
+fn a_cron_is_small() {
+    assert!(size_of::<Cron>() <= 96, "{} bytes", size_of::<Cron>());
+}
