@@ -2,6 +2,7 @@
 //! same client crate. Raw figures are printed as JSON lines, and kept with `--keep`.
 
 mod contend;
+mod cron;
 mod cycles;
 mod floor;
 mod handoff;
@@ -20,8 +21,8 @@ use self::report::Report;
 /// Ratios in one run. The servers are its own, on free ports, and end with it.
 #[derive(Parser)]
 struct Args {
-    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held, scale. Without a name:
-    /// everything.
+    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron. Without a
+    /// name: everything.
     what: Vec<String>,
     /// How long each figure is measured, in seconds.
     #[arg(long, default_value_t = 1.0)]
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut report = Report::new(args.rounds, Duration::from_secs_f64(args.seconds));
-    let all = ["cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held", "scale"];
+    let all = ["cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held", "scale", "cron"];
     if let Some(unknown) = args.what.iter().find(|what| !all.contains(&what.as_str())) {
         eprintln!("bench: {unknown:?} cannot be measured; known are {}", all.join(", "));
         return ExitCode::from(64);
@@ -78,6 +79,9 @@ fn main() -> ExitCode {
         let target = "0 lost, ≤ 4 %, ≤ 1200 bytes, p99 ≤ 2000 µs";
         held::measure(&mut report, Duration::from_secs(args.hold), 100_000, target);
         scale::measure(&mut report);
+    }
+    if wanted("cron") {
+        cron::measure(&mut report);
     }
     report.finish(args.keep.as_deref())
 }

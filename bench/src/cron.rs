@@ -1,0 +1,129 @@
+//! Cron expressions: how long one takes to be compiled, and to tell its next fire, beside the crates that a user would
+//! pick instead. Of several rounds the best counts, since a busy machine only ever makes them longer.
+
+use std::{
+    fmt::Debug,
+    hint::black_box,
+    str::FromStr,
+    time::{Duration, Instant},
+};
+
+use bandog_cron::{Cron, Time, Zone};
+use chrono::{DateTime, TimeZone, Utc};
+use serde_json::json;
+
+use crate::report::Report;
+
+const EXPRESSIONS: [&str; 8] = [
+    "0/10 * * * * ?",
+    "0 0/5 * * * ?",
+    "0 0 2 1 * ? *",
+    "0 15 10 ? * MON-FRI",
+    "0 15 10 ? * 6L",
+    "0 0 0 LW * ?",
+    "0 0 0 ? * 4#2",
+    "0 0 0 29 2 ?",
+];
+
+/// Each call asks about another instant: one of these, which lie over a year.
+const INSTANTS: usize = 512;
+const YEAR: i64 = 365 * 86_400;
+const FROM: i64 = 1_767_225_600;
+
+/// Nanoseconds a call.
+struct Figures {
+    parse: f64,
+    utc: f64,
+    zoned: f64,
+}
+
+pub(crate) fn measure(report: &mut Report) {
+    for text in EXPRESSIONS {
+        let ours = ours(report, text);
+        report.raw(json!({"what": "cron", "expression": text, "crate": "bandog-cron",
+            "parse_ns": ours.parse, "utc_ns": ours.utc, "new_york_ns": ours.zoned}));
+        let mut against = Vec::new();
+        for (name, figures) in [("croner", croner(report, text)), ("cron", cron(report, text))] {
+            let Some(Figures { parse, utc, zoned }) = figures else {
+                against.push(format!("{name} refuses"));
+                continue;
+            };
+            report.raw(json!({"what": "cron", "expression": text, "crate": name,
+                "parse_ns": parse, "utc_ns": utc, "new_york_ns": zoned}));
+            against.push(format!("{name} {parse:.0} / {utc:.0} / {zoned:.0}"));
+        }
+        let Figures { parse, utc, zoned } = ours;
+        let own = format!("{parse:.0} / {utc:.0} / {zoned:.0}");
+        report.row(format!("cron `{text}` ns: parse / UTC / zone"), own, against.join("; "), "≤ 1000 / 60 / 200");
+    }
+}
+
+fn ours(report: &Report, text: &str) -> Figures {
+    let utc = parsed::<Cron>(text);
+    let zoned = utc.clone().in_zone(Zone::named("America/New_York").expect("a zone of the built-in table"));
+    let instants: Vec<_> = instants().map(Time::from_second).collect();
+    Figures {
+        parse: best(report, |_| drop(black_box(Cron::parse(black_box(text))))),
+        utc: best(report, |turn| _ = black_box(utc.next(instants[turn]))),
+        zoned: best(report, |turn| _ = black_box(zoned.next(instants[turn]))),
+    }
+}
+
+fn croner(report: &Report, text: &str) -> Option<Figures> {
+    use croner::parser::{CronParser, Seconds, Year};
+    let parser = CronParser::builder()
+        .seconds(Seconds::Required)
+        .year(Year::Optional)
+        .alternative_weekdays(true)
+        .sloppy_ranges(true)
+        .build();
+    let cron = parser.parse(text).ok()?;
+    let (utc, zoned) = moments();
+    Some(Figures {
+        parse: best(report, |_| drop(black_box(parser.parse(black_box(text))))),
+        utc: best(report, |turn| drop(black_box(cron.find_next_occurrence(&utc[turn], false)))),
+        zoned: best(report, |turn| drop(black_box(cron.find_next_occurrence(&zoned[turn], false)))),
+    })
+}
+
+fn cron(report: &Report, text: &str) -> Option<Figures> {
+    let cron = cron::Schedule::from_str(text).ok()?;
+    let (utc, zoned) = moments();
+    Some(Figures {
+        parse: best(report, |_| drop(black_box(cron::Schedule::from_str(black_box(text))))),
+        utc: best(report, |turn| _ = black_box(cron.after(&utc[turn]).next())),
+        zoned: best(report, |turn| _ = black_box(cron.after(&zoned[turn]).next())),
+    })
+}
+
+/// The least nanoseconds of a call in all rounds. Each call is told which instant to ask about.
+fn best(report: &Report, mut call: impl FnMut(usize)) -> f64 {
+    let slice = report.span.mul_f64(0.05).max(Duration::from_millis(1));
+    let mut least = f64::INFINITY;
+    for _ in 0..report.rounds.max(1) {
+        let start = Instant::now();
+        while start.elapsed() < slice {
+            let batch = Instant::now();
+            for turn in 0..INSTANTS {
+                call(turn);
+            }
+            least = least.min(batch.elapsed().as_secs_f64() * 1e9 / INSTANTS as f64);
+        }
+    }
+    least
+}
+
+fn instants() -> impl Iterator<Item = i64> {
+    (0i64..).take(INSTANTS).map(|turn| FROM + turn * 7_919_777 % YEAR)
+}
+
+fn moments() -> (Vec<DateTime<Utc>>, Vec<DateTime<chrono_tz::Tz>>) {
+    let utc: Vec<_> =
+        instants().map(|second| Utc.timestamp_opt(second, 0).single().expect("a second of 2026")).collect();
+    let zoned = utc.iter().map(|time| time.with_timezone(&chrono_tz::America::New_York)).collect();
+    (utc, zoned)
+}
+
+fn parsed<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().expect("an expression of Quartz")
+}
