@@ -34,6 +34,22 @@ fn next_and_prev_as_a_walk_through_all_days_finds_them() {
     }
 }
 
+#[test]
+fn marked_days_as_a_walk_through_four_years_finds_them() {
+    let mut random = fastrand::Rng::with_seed(31);
+    let walk = Walk::all();
+    for _ in 0..400 {
+        let plan = Plan::random_marks(&mut random);
+        let text = plan.text();
+        let cron = Cron::parse(&text).unwrap();
+        let start = random.i64(0..80_000);
+        let days = (start..start + 1461).filter(|day| plan.has_day(walk.day(*day)));
+        let found = cron.after(Time::from_second(start * 86_400 - 1)).map(|fire| fire.second() / 86_400);
+        let found = found.take_while(|day| *day < start + 1461);
+        assert_eq!(found.collect::<Vec<_>>(), days.collect::<Vec<_>>(), "{text} from day {start}");
+    }
+}
+
 /// A zone and a day near which its clocks are changed.
 const CHANGES: [(&str, &str); 16] = [
     ("America/New_York", "2026-03-08T07:00:00Z"),
@@ -106,6 +122,22 @@ fn expected(plan: &Plan, walk: &Walk, walls: &[(i64, i64)], daylight: Daylight) 
         }
     }
     fires
+}
+
+#[test]
+fn next_and_prev_are_each_others_way_back_in_every_zone() {
+    let mut random = fastrand::Rng::with_seed(600);
+    let crons = ["0 30 0,1,2,23 * * ?", "0 0/20 * * * ?", "0 0 0 L * ?"].map(|text| Cron::parse(text).unwrap());
+    for name in TimeZoneDatabase::bundled().available() {
+        let zone = Zone::named(name.as_str()).unwrap();
+        for cron in crons.clone().map(|cron| cron.in_zone(zone.clone())) {
+            let start = Time::from_second(random.i64(0..2_000_000_000));
+            let fires: Vec<_> = cron.after(start).take(40).collect();
+            assert!(fires.is_sorted_by(|a, b| a < b), "{cron} in {name}");
+            let back = std::iter::successors(cron.prev(fires[39]), |time| cron.prev(*time));
+            assert!(back.take(39).eq(fires[..39].iter().rev().copied()), "{cron} in {name} from {start}");
+        }
+    }
 }
 
 #[test]

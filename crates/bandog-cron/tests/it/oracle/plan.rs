@@ -80,6 +80,19 @@ impl Plan {
         }
     }
 
+    /// One that fires at midnight of days with marks.
+    pub(super) fn random_marks(random: &mut Rng) -> Self {
+        let midnight = || vec![One(0)];
+        let (mut dates, mut weekdays) = (None, None);
+        if random.bool() {
+            dates = Some(several(random, marked_date));
+        } else {
+            weekdays = Some(several(random, marked_weekday));
+        }
+        let months = list(random, 1, 12);
+        Self { seconds: midnight(), minutes: midnight(), hours: midnight(), dates, months, weekdays, years: vec![Any] }
+    }
+
     pub(super) fn text(&self) -> String {
         let day = |items: &Option<Vec<Item>>, other: &str| items.as_deref().map_or(other.to_owned(), text);
         let date = if self.weekdays.is_some() { "?" } else { "*" };
