@@ -24,6 +24,8 @@ use crate::{
 
 /// How long everybody may take to end when all is well again: several long sections one after the other.
 const PEACE: Duration = Duration::from_secs(20);
+/// So long at most nobody finishes a call, whatever is done to them; then the run ends.
+const STUCK: Duration = Duration::from_secs(30);
 /// How often the progress is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -103,6 +105,7 @@ fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<Kind> {
 fn storm(crew: &mut Crew, nemesis: &mut Nemesis, ops: u64, store: StoreKind, wrong: &mut Vec<String>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut progress = Progress::new(store, ops);
+    let (mut done, mut since) = (0, Instant::now());
     while crew.done() < ops && wrong.is_empty() {
         let until = Instant::now() + nemesis.pause();
         while Instant::now() < until && crew.done() < ops {
@@ -114,6 +117,11 @@ fn storm(crew: &mut Crew, nemesis: &mut Nemesis, ops: u64, store: StoreKind, wro
             faults.extend(harms.iter().map(|harm| nemesis.end(crew, harm)).collect::<Vec<_>>());
         }
         wrong.extend(crew.dead());
+        if crew.done() > done {
+            (done, since) = (crew.done(), Instant::now());
+        } else if since.elapsed() > STUCK {
+            wrong.push(format!("nobody has finished a call for {STUCK:?}"));
+        }
     }
     progress.end();
     faults

@@ -145,7 +145,8 @@ impl Traffic {
             _ => self.random.usize(..short),
         };
         let mutex = self.desk.client.mutex(plan::name(name));
-        let watched = self.random.u8(..10) < 8;
+        // Among long holds half have a lease, since those outlive it.
+        let watched = self.random.u8(..10) < if name < short { 8 } else { 5 };
         let lease = Duration::from_millis(self.random.u64(100..600));
         let (mutex, ttl) = if watched { (mutex, self.ttl) } else { (mutex.lease(lease), lease) };
         let owner = (self.random.u8(..20) == 0).then(|| self.desk.client.owner());
