@@ -9,7 +9,7 @@ use clap::{
 };
 
 use crate::{
-    completions, demo, doctor, exec,
+    completions, cron, demo, doctor, exec,
     exit_code::ExitCode,
     fault::Fault,
     lock::{self, heir},
@@ -65,6 +65,7 @@ enum Visible {
     Ls(ls::Args),
     Release(release::Args),
     Doctor(doctor::Args),
+    Cron(cron::Args),
     Demo(demo::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -101,6 +102,7 @@ impl Visible {
             Self::Ls(args) => ls::run(&args),
             Self::Release(args) => release::run(&args),
             Self::Doctor(args) => doctor::run(&args),
+            Self::Cron(args) => cron::run(&args),
             Self::Demo(args) => demo::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

@@ -8,6 +8,7 @@ compile_error!(
 
 mod args;
 mod completions;
+mod cron;
 mod demo;
 mod doctor;
 mod exec;

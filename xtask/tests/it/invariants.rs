@@ -7,7 +7,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
     ("bandog-redis", &["bandog-core"]),
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog", &["bandog-core", "bandog-redis", "bandog-sqlite", "bandog-sync"]),
-    ("bandog-cli", &["bandog"]),
+    ("bandog-cli", &["bandog", "bandog-cron"]),
     ("bandog-conformance", &["bandog-core", "bandog-sync", "bandog-testkit"]),
     ("bandog-storm", &["bandog", "bandog-conformance", "bandog-testkit"]),
 ];

@@ -9,6 +9,7 @@ mod verbs;
 
 mod children;
 mod codes;
+mod cron;
 mod doctor;
 mod endings;
 mod input;

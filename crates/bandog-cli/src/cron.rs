@@ -1,0 +1,126 @@
+//! `bandog cron`: when a cron expression fires, and what it means.
+
+use std::{
+    io::{self, Write},
+    time::SystemTime,
+};
+
+use bandog_cron::{Cron, Dialect, Language, Time, Zone};
+use clap::{Subcommand, ValueEnum};
+
+use crate::{exit_code::ExitCode, fault::Fault, print};
+
+/// Tells when a cron expression fires, and what it means.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Prints the next fires, one a line, and `none` when there are no more.
+    #[command(after_help = "\
+Exit codes: 0 printed, `none` too; 64 a wrong expression, or one that can never fire in any year.
+
+Examples:
+  bandog cron next '0 15 10 ? * MON-FRI' --count 5
+  bandog cron next '0 30 2 * * ?' --zone America/New_York --from 2026-03-07T12:00:00-05:00
+  bandog cron next '*/5 9-17 * * 1-5' --dialect unix")]
+    Next {
+        #[command(flatten)]
+        expression: Expression,
+        /// The instant after which fires count, as RFC 3339. Without it: now.
+        #[arg(long, value_name = "RFC3339")]
+        from: Option<Time>,
+        /// How many fires are printed.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        count: usize,
+        /// The zone whose clocks the expression follows, by its IANA name.
+        #[arg(long, default_value = "UTC", value_name = "ZONE")]
+        zone: String,
+    },
+    /// Says in words what an expression means, in English and in Chinese.
+    #[command(after_help = "\
+Exit codes: 0 said; 64 a wrong expression.
+
+Examples:
+  bandog cron explain '0 0 0 LW * ?'")]
+    Explain {
+        #[command(flatten)]
+        expression: Expression,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Expression {
+    /// The expression, as one argument.
+    #[arg(value_name = "EXPR")]
+    text: String,
+    /// Whose rules it follows.
+    #[arg(long, value_enum, default_value_t = Rules::Quartz)]
+    dialect: Rules,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Rules {
+    /// Six fields, or seven with a year; Sunday is 1.
+    Quartz,
+    /// Six fields; Sunday is 0 or 7.
+    Spring,
+    /// Five fields, without seconds; Sunday is 0 or 7.
+    Unix,
+}
+
+/// Reads no store and no clock but the machine's.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    match &args.verb {
+        Verb::Next { expression, from, count, zone } => {
+            let zone = Zone::named(zone).map_err(|error| Fault::usage(error.to_string()))?;
+            next(&expression.read()?.in_zone(zone), from.unwrap_or_else(|| SystemTime::now().into()), *count)
+        }
+        Verb::Explain { expression } => explain(&expression.read()?),
+    }
+}
+
+impl Expression {
+    fn read(&self) -> Result<Cron, Fault> {
+        let dialect = match self.dialect {
+            Rules::Quartz => Dialect::Quartz,
+            Rules::Spring => Dialect::Spring,
+            Rules::Unix => Dialect::Unix,
+        };
+        Cron::parse_with(&self.text, dialect).map_err(|error| below("this is no cron expression", &error.picture()))
+    }
+}
+
+fn next(cron: &Cron, from: Time, count: usize) -> Result<ExitCode, Fault> {
+    if cron.never_fires() {
+        let picture = format!("{cron}\n^ no year has such a date");
+        return Err(below("this cron expression can never fire", &picture));
+    }
+    let mut fires = cron.after(from);
+    let mut out = io::stdout().lock();
+    let mut lines = || -> io::Result<()> {
+        for _ in 0..count {
+            let Some(fire) = fires.next() else { return writeln!(out, "none") };
+            writeln!(out, "{}", fire.at(cron.zone()))?;
+        }
+        Ok(())
+    };
+    print::done(lines())
+}
+
+fn explain(cron: &Cron) -> Result<ExitCode, Fault> {
+    let mut text = format!("{}\n{}\n", cron.describe(), cron.describe_in(Language::Chinese));
+    if cron.never_fires() {
+        text.push_str("It never fires: no year has such a date.\n");
+    }
+    print::bytes(text.as_bytes())
+}
+
+/// The expression and the caret stand in the same column.
+fn below(what: &str, picture: &str) -> Fault {
+    let indented: Vec<_> = picture.lines().map(|line| format!("\n  {line}")).collect();
+    Fault::usage(format!("{what}{}", indented.concat()))
+}

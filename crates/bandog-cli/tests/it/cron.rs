@@ -1,0 +1,47 @@
+//! `bandog cron`: what it prints, and how it refuses.
+
+use crate::help::Place;
+
+#[test]
+fn next_prints_one_instant_a_line_and_none_at_the_end() {
+    let place = Place::new();
+    let next = |args: &[&str]| {
+        let ran = place.run(&[&["cron", "next"], args].concat());
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}");
+        ran.stdout
+    };
+    let from = "2026-01-30T12:00:00Z";
+    assert_eq!(next(&["0 0 0 L * ?", "--from", from]), "2026-01-31T00:00:00Z\n");
+    assert_eq!(next(&["0 0 0 L * ?", "--from", from, "--count", "2"]), "2026-01-31T00:00:00Z\n2026-02-28T00:00:00Z\n");
+    assert_eq!(next(&["0 0 0 1 1 ? 2027", "--from", from, "--count", "3"]), "2027-01-01T00:00:00Z\nnone\n");
+    assert_eq!(next(&["0 0 0 1 1 ? 2020", "--from", from]), "none\n");
+    assert_eq!(next(&["0 9 * * 1-5", "--dialect", "unix", "--from", from]), "2026-02-02T09:00:00Z\n");
+    assert_eq!(next(&["0 0 9 * * 1-5", "--dialect", "spring", "--from", from]), "2026-02-02T09:00:00Z\n");
+    let zone = ["0 30 2 * * ?", "--zone", "America/New_York", "--from", "2026-03-07T12:00:00-05:00", "--count", "2"];
+    assert_eq!(next(&zone), "2026-03-08T03:00:00-04:00\n2026-03-09T02:30:00-04:00\n");
+    assert!(next(&["* * * * * ?"]).ends_with("Z\n"), "from now on");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_caret() {
+    let place = Place::new();
+    let ran = place.run(&["cron", "next", "0 0 24 * * ?"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
+    assert!(
+        ran.stderr.contains("\n  0 0 24 * * ?\n      ^^ hours: 24 is too large; allowed are 0 to 23"),
+        "{}",
+        ran.stderr
+    );
+    let ran = place.run(&["cron", "next", "0 0 0 31 6 ?"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
+    assert!(ran.stderr.contains("\n  0 0 0 31 6 ?\n  ^ no year has such a date"), "{}", ran.stderr);
+    place.run(&["cron", "next", "@daily", "--zone", "Mars/Olympus"]).told(64, &["Mars/Olympus", "IANA"]);
+    place.run(&["cron", "next", "@daily", "--from", "tomorrow"]).told(64, &["tomorrow", "2026-01-31T00:00:00Z"]);
+    place.run(&["cron", "explain", "0 0 0 WL * ?"]).told(64, &["did you mean LW?"]);
+}
+
+#[test]
+fn explain_says_it_in_two_languages() {
+    let ran = Place::new().run(&["cron", "explain", "0 15 10 ? * MON-FRI"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "At 10:15, Monday to Friday\n周一至周五，10:15\n"));
+}
