@@ -19,7 +19,7 @@ use crate::{
 /// Runs programs under locks that hold across processes and machines.
 ///
 /// The lock lives in the store that --url or BANDOG_URL names: a Redis that the team already runs
-/// (`redis://user:password@host:port/db`) or one SQLite file (`sqlite:PATH`). Without either it is a file in the user's
+/// (`redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket) or one SQLite file (`sqlite:PATH`). Without either it is a file in the user's
 /// state directory, which only the programs of this user on this machine share.
 #[derive(Debug, Parser)]
 #[command(name = "bandog", version, arg_required_else_help = true, after_help = EXAMPLES)]

@@ -28,7 +28,9 @@ impl Fault {
 
     /// What this store, or the library before it asked the store, says.
     pub(crate) fn of(error: &Error, store: &str) -> Self {
-        let advice = advice(error.kind());
+        // Files and certificates have messages that say what to do.
+        let says_enough = store.starts_with("sqlite:") || error.to_string().contains("certificate");
+        let advice = if says_enough { "" } else { advice(error.kind()) };
         Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))
     }
 

@@ -111,7 +111,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
         let client = store.client(options.local_turns(NonZeroU32::MIN).program(args.program()))?;
         store.announce(&format!("locking {:?} in", args.name));
-        if let (None, Some(pid)) = (args.wait, held::by_ancestor(&args.name, &store.identity(client.store()))) {
+        if args.wait.is_none()
+            && let Some(pid) = held_above(&args.name, &store, &client).await
+        {
             return Err(waits_for_itself(&args.name, &store, pid));
         }
         let mut mutex = client.mutex(&args.name);
@@ -136,6 +138,19 @@ impl Args {
 /// The most characters that the registry is given to name a program.
 const PROGRAM: usize = 200;
 
+/// The process of ours above that runs under this lock. What the command line says is compared first, for not every
+/// user may look into the store; then who holds it.
+async fn held_above(name: &str, store: &Store, client: &Client) -> Option<i32> {
+    if let Some(pid) = held::by_ancestor(name, &store.identity(client.store())) {
+        return Some(pid);
+    }
+    if !held::is_under_any() {
+        return None;
+    }
+    let row = timeout(LOOK, client.show(name)).await.ok()?.ok()?;
+    held::by_owner(&row.owner?)
+}
+
 fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {
     Fault::usage(format!(
         "{name:?} in {} is held by a command that this one runs under (process {pid}), so it would wait for itself\n  \
@@ -143,6 +158,9 @@ fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {
         store.shown()
     ))
 }
+
+/// How long a command under another lock looks who holds its own.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// How long the end waits for what the store still owes us an answer to; later its ttl does the rest.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -196,7 +214,7 @@ impl Run<'_> {
     fn child(&self, client: &Client, guard: &Guard) -> Child<'_> {
         let fence = guard.fence().get().to_string();
         let marks = [("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", fence)];
-        let held = held::with(&self.args.name, &self.store.identity(client.store()));
+        let held = held::with(&self.args.name, &self.store.identity(client.store()), &client.id().to_string());
         Child { command: &self.args.command, marks, held, url: self.store.for_child(), own_group: !self.on_terminal }
     }
 

@@ -34,17 +34,30 @@ pub(crate) fn holder(row: &Row) -> Option<String> {
             None => shown(owner),
         })
     };
-    row.holder.as_ref().map(member).or_else(told).filter(|_| row.held)
+    let holder = || {
+        let Member { host, pid, program, .. } = row.holder.as_ref()?;
+        Some(format!("{} (process {pid} on {})", shown(program), shown(host)))
+    };
+    let since = || held_since(row).map(|since| format!(", since {since}")).unwrap_or_default();
+    holder().or_else(told).filter(|_| row.held).map(|holder| holder + &since())
 }
 
-/// The same for a line that has little room: of a client that began today only the time of day.
+/// Since when a lock is held, to the second, if its fence tells.
+pub(crate) fn held_since(row: &Row) -> Option<String> {
+    row.held_since().map(|since| humantime::format_rfc3339_seconds(since).to_string())
+}
+
+/// The same for a line that has little room: of a hold that began today only the time of day.
 pub(crate) fn brief_holder(row: &Row) -> Option<String> {
     let Some(member) = row.holder.as_ref().filter(|_| row.held) else { return holder(row) };
     let Member { host, pid, program, .. } = member;
-    let (since, now) = (since(member), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
-    let since = since.split_once('T').filter(|(day, _)| now.starts_with(day)).map_or(since.as_str(), |(_, time)| time);
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let since = held_since(row).map(|since| match since.split_once('T') {
+        Some((day, time)) if now.starts_with(day) => format!(" since {time}"),
+        _ => format!(" since {since}"),
+    });
     let program = program.strip_prefix(UNDER_BANDOG).unwrap_or(program);
-    Some(format!("{} ({pid} on {}) since {since}", shown(program), shown(host)))
+    Some(format!("{} ({pid} on {}){}", shown(program), shown(host), since.unwrap_or_default()))
 }
 
 /// A registered client in words.

@@ -1,6 +1,6 @@
 //! `bandog release`: take a lock from its holder.
 
-use bandog::Key;
+use bandog::{Key, Row};
 
 use crate::{
     exit_code::ExitCode,
@@ -20,7 +20,7 @@ use crate::{
 #[command(after_help = "\
 Fields of --json: freed, and those of `bandog show --json`, as they were before.
 
-Exit codes: 0 it was taken from its holder; 75 nobody held it; 64 wrong name or URL, or no --force; 69 the store does \\
+Exit codes: 0 it was taken from its holder; 75 nobody held it; 64 wrong name or URL, or no --force; 69 the store does
 not answer or is not there; 77 it refuses, or the name is no lock.
 
 Examples:
@@ -50,11 +50,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let Some(client) = store.look().await? else { return Ok(None) };
         let failed = |error| store.fault(&error);
         let row = client.show(key.as_str()).await.map_err(failed)?;
-        Ok(client.evict(key.as_str()).await.map_err(failed)?.then_some(row))
+        Ok(Some((client.evict(key.as_str()).await.map_err(failed)?, row)))
     })?;
-    match taken {
-        Some(row) => row::print_taken(&row, *format, &store.shown()),
-        None => Err(Fault::new(ExitCode::Busy, format!("nobody held {name:?} in {}", store.shown()))),
+    let (freed, row) = taken.unwrap_or_else(|| (false, Row::free(&key)));
+    if !freed && format.json {
+        row::print_not_taken(&row, &store.shown())?;
+    }
+    match freed {
+        true => row::print_taken(&row, *format, &store.shown()),
+        false => Err(Fault::new(ExitCode::Busy, format!("nobody held {name:?} in {}", store.shown()))),
     }
 }
 

@@ -25,12 +25,13 @@ struct Object<'a> {
     owner: Option<&'a str>,
     fence: Option<u64>,
     ttl_ms: Option<u64>,
+    held_since: Option<String>,
     holder: Option<Person<'a>>,
     waiters: Vec<Person<'a>>,
     store: &'a str,
 }
 
-/// A lock that was taken from its holder.
+/// A lock that was, or was not, taken from its holder.
 #[derive(Debug, Serialize)]
 struct Taken<'a> {
     freed: bool,
@@ -46,6 +47,7 @@ impl<'a> Object<'a> {
             owner: row.owner.as_deref(),
             fence: row.fence.map(|fence| fence.get()),
             ttl_ms: row.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+            held_since: person::held_since(row),
             holder: row.holder.as_ref().map(Person::from),
             waiters: row.waiters.iter().map(Person::from).collect(),
             store,
@@ -72,6 +74,11 @@ pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<Exit
     };
     let object = || print::json(&Taken { freed: true, before: Object::of(row, store) });
     print::done(if format.json { object() } else { say() })
+}
+
+/// Prints, for scripts, that nobody held a lock that was to be taken away.
+pub(crate) fn print_not_taken(row: &Row, store: &str) -> Result<ExitCode, Fault> {
+    print::done(print::json(&Taken { freed: false, before: Object::of(row, store) }))
 }
 
 /// Prints what there is to say of a store that nobody has used yet: of these locks, that they are free.

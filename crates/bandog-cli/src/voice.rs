@@ -69,7 +69,9 @@ fn fitting(text: &str, columns: usize) -> String {
     text.chars().take_while(fits).collect()
 }
 
-/// A text as a terminal may see it: others may have put control characters there.
+/// A text as a terminal may see it: others may have put characters there that steer it or turn its direction.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() }).collect()
+    text.chars()
+        .map(|c| if matches!(c, '"' | '\'' | '\\') { c.to_string() } else { c.escape_debug().to_string() })
+        .collect()
 }

@@ -20,6 +20,9 @@ use crate::{
 /// A clock that is off by more than this is told.
 const OFF: Duration = Duration::from_secs(1);
 
+/// A script that no server knows.
+const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
+
 impl Redis {
     /// Looks at the server's settings, its clock, and what this user may do there.
     pub(crate) async fn findings(&self) -> Result<Vec<Finding>> {
@@ -59,8 +62,21 @@ impl Redis {
     }
 
     async fn scripts(&self) -> Result<Finding> {
-        let pipe = script::load();
-        let replies = self.link.call(|_| pipe).await?;
+        let mut pipe = script::load();
+        pipe.cmd("EVALSHA").arg(NO_SCRIPT).arg(0);
+        pipe.cmd("EVAL").arg("return 1").arg(0);
+        let mut replies = self.link.call(|_| pipe).await?;
+        let runs = replies.split_off(replies.len().saturating_sub(2));
+        if let [Value::ServerError(by_name), by_text] = &runs[..]
+            && !refusal::is_no_script(&runs[0])
+            && !(refusal::is_denied(by_name) && matches!(by_text, Value::Int(1)))
+        {
+            return Ok(Finding::danger(
+                "scripts",
+                format!("no script can be run, so no lock can be taken: {}", told(by_name)),
+                "let this user run EVALSHA, on a server that has not renamed it",
+            ));
+        }
         let refused = replies.iter().find_map(|reply| match reply {
             Value::ServerError(error) => Some(error),
             _ => None,

@@ -221,6 +221,11 @@ fn redis(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
 #[cfg(feature = "sqlite")]
 fn sqlite(client: ClientOptions, place: &str, timeout: Option<Duration>, must_exist: bool) -> Result<Client> {
     let path = place.strip_prefix("//").unwrap_or(place);
+    if path.starts_with(":memory:") || path.starts_with("file:") {
+        return Err(Error::misused(format!(
+            "the URL sqlite:{path} is SQLite's own way of writing; write sqlite:PATH, or memory: for locks of one process"
+        )));
+    }
     if path.is_empty() {
         return Err(Error::misused("the URL sqlite: names no file; write sqlite:PATH"));
     }

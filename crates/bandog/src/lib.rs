@@ -57,6 +57,9 @@ pub use self::connect::{ConnectOptions, connect};
 pub use self::url::{redact, without_secrets};
 
 /// What a backend is made of, for those who write one.
+///
+/// The laws that it must pass are the crate `bandog-conformance` of the same repository, whose docs show a whole
+/// backend in some sixty lines and how it is tested.
 pub mod backend {
     pub use bandog_core::{
         Answer, Backend, Bell, Claim, ClaimId, Fences, Inspect, Kind, Leases, MAX_WAITS, Memory, Moment, Profile,

@@ -1,6 +1,6 @@
 //! `scheme:place?watchdog=30s&timeout=3s`, and how to print it without its secrets.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use bandog_core::{Error, MAX_TTL, Result, check_ttl};
 
@@ -59,8 +59,13 @@ impl Parts {
             rest: format!("{word}:{place}"),
         };
         let own = own_options(word);
+        let mut seen = BTreeSet::new();
         for option in query.split('&').filter(|option| !option.is_empty()) {
-            if own.contains(&name_of(option)) {
+            let name = name_of(option);
+            if !seen.insert(name) {
+                return Err(Error::misused(format!("the URL {shown:?} has the option {name:?} twice")));
+            }
+            if own.contains(&name) {
                 let sign = if parts.rest.contains('?') { '&' } else { '?' };
                 parts.rest.extend([sign.to_string().as_str(), option]);
             } else {

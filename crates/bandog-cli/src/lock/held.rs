@@ -14,6 +14,8 @@ pub(crate) const VARIABLE: &str = "BANDOG_HELD";
 pub(super) struct Held {
     name: String,
     store: String,
+    /// Who holds it: the first half of the owner's name in the store.
+    client: String,
     pid: i32,
     started: u64,
 }
@@ -21,16 +23,30 @@ pub(super) struct Held {
 /// The process that runs under this lock, if one of our ancestors does. A process that was only left in the
 /// background by such a command is no descendant of it: it may wait.
 pub(super) fn by_ancestor(name: &str, store: &str) -> Option<i32> {
+    above().iter().find(|held| held.name == name && held.store == store).map(|held| held.pid)
+}
+
+/// The process that runs under the hold of this owner, if one of our ancestors does: however differently its store and
+/// its name were written.
+pub(super) fn by_owner(owner: &str) -> Option<i32> {
+    let client = owner.split(':').next()?;
+    above().iter().find(|held| held.client == client).map(|held| held.pid)
+}
+
+/// Whether we run under any lock.
+pub(super) fn is_under_any() -> bool {
+    !above().is_empty()
+}
+
+fn above() -> Vec<Held> {
     let ancestors = tree::ancestors();
-    let is_same = |held: &&Held| held.name == name && held.store == store;
-    all().iter().filter(is_same).find(|held| held.is_among(&ancestors)).map(|held| held.pid)
+    all().into_iter().filter(|held| held.is_among(&ancestors)).collect()
 }
 
 /// The variable for a command under this lock. It does not know its number yet; [`with_own_number`] fills it in.
-pub(super) fn with(name: &str, store: &str) -> String {
-    let ancestors = tree::ancestors();
-    let mut held: Vec<Held> = all().into_iter().filter(|held| held.is_among(&ancestors)).collect();
-    held.push(Held { name: name.into(), store: store.into(), pid: 0, started: 0 });
+pub(super) fn with(name: &str, store: &str, client: &str) -> String {
+    let mut held = above();
+    held.push(Held { name: name.into(), store: store.into(), client: client.into(), pid: 0, started: 0 });
     text(&held)
 }
 

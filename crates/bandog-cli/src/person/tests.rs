@@ -1,8 +1,11 @@
 use std::time::{Duration, SystemTime};
 
-use bandog::Key;
+use bandog::{Fence, Key};
 
 use super::*;
+
+/// The fence of a grant on 21 September 2026.
+const GRANTED: Fence = Fence::new(1_790_000_800_000_000);
 
 fn ann() -> Member {
     Member {
@@ -20,28 +23,28 @@ fn ann() -> Member {
 fn a_registered_holder_is_named() {
     let key = Key::new("x").unwrap();
     let ann = ann();
-    let mut row = Row::held(&key, format!("{}:7", ann.id));
+    let mut row = Row { fence: Some(GRANTED), ..Row::held(&key, format!("{}:7", ann.id)) };
     row.tell(&[ann]);
-    assert_eq!(
-        holder(&row).unwrap(),
-        "deploy\\u{1b}[31m.sh (process 4711 on ci-7, running since 2025-11-20T12:30:01Z)"
-    );
+    assert_eq!(holder(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7), since 2026-09-21T14:26:40Z");
+    row.fence = Some(Fence::new(7));
+    assert_eq!(holder(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7)");
 }
 
 #[test]
 fn a_line_with_little_room_names_the_command_and_the_time_of_day() {
     let key = Key::new("x").unwrap();
-    let brief = |member: Member| {
-        let mut row = Row::held(&key, format!("{}:7", member.id));
+    let brief = |fence: Fence| {
+        let member = Member { program: "bandog lock -- ./deploy".into(), ..ann() };
+        let mut row = Row { fence: Some(fence), ..Row::held(&key, format!("{}:7", member.id)) };
         row.tell(&[member]);
         brief_holder(&row).unwrap()
     };
-    let old = Member { program: "bandog lock -- ./deploy".into(), ..ann() };
-    assert_eq!(brief(old.clone()), "./deploy (4711 on ci-7) since 2025-11-20T12:30:01Z");
+    assert_eq!(brief(GRANTED), "./deploy (4711 on ci-7) since 2026-09-21T14:26:40Z");
     let now = SystemTime::now();
     let rfc = humantime::format_rfc3339_seconds(now).to_string();
+    let micros = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
     // The day may end between the two looks at the clock.
-    assert!(rfc.ends_with(brief(Member { since: now, ..old }).rsplit_once(' ').unwrap().1));
+    assert!(rfc.ends_with(brief(Fence::new(micros.try_into().unwrap())).rsplit_once(' ').unwrap().1));
     assert_eq!(brief_holder(&Row::held(&key, "somebody")).unwrap(), "somebody");
 }
 

@@ -39,6 +39,17 @@ fn another_way_to_the_same_file_is_the_same_store() {
     place.run(&Place::lock("a", &["--url", "sqlite:x.db"], &script)).told(64, &["wait for itself"]);
 }
 
+/// What the command line says differs; who holds it does not.
+#[test]
+fn another_way_to_write_name_and_prefix_is_the_same_lock() {
+    let place = Place::new();
+    for (outer, inner) in [("x.db?prefix=a:", "a:b --url sqlite:x.db"), ("x.db", "b --url sqlite:x.db?prefix=a%3A")] {
+        let name = if outer.ends_with(':') { "b" } else { "a:b" };
+        let script = format!("{BANDOG} lock {inner} -- true; exit $?");
+        place.run(&Place::lock(name, &["--url", &format!("sqlite:{outer}")], &script)).told(64, &["wait for itself"]);
+    }
+}
+
 #[test]
 fn another_name_store_or_prefix_is_another_lock() {
     let place = Place::new();

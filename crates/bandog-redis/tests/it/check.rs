@@ -146,6 +146,18 @@ async fn scripts_that_cannot_be_loaded_are_told() {
 }
 
 #[tokio::test]
+async fn a_server_that_runs_no_script_is_a_danger() {
+    let server = RedisServer::start_with(&["--rename-command", "EVALSHA", ""]);
+    let finding = found(&server, "scripts").await;
+    assert_eq!(finding.level, Level::Danger, "{finding:?}");
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-evalsha"]);
+    assert_eq!(found_by_u(&server, "scripts").await.level, Level::Fine, "EVAL is enough");
+    server.cmd(&["ACL", "SETUSER", "u", "-eval"]);
+    assert_eq!(found_by_u(&server, "scripts").await.level, Level::Danger);
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_an_error() {
     let server = RedisServer::start();
     server.kill();
