@@ -18,7 +18,8 @@ pub(crate) const VARIABLE: &str = "BANDOG_URL";
 #[group(skip)]
 pub(crate) struct Args {
     /// The store: `redis://user:password@host:port/db` (`rediss://` over TLS, `redis+unix://` over a socket) or
-    /// `sqlite:PATH`, with `?watchdog=DUR`, `?timeout=DUR` and `?prefix=TEXT`.
+    /// `sqlite:PATH`, with `?watchdog=DUR`, `?timeout=DUR` and `?prefix=TEXT:` (what every name
+    /// begins with in the store; it ends in a colon).
     ///
     /// Without it the variable BANDOG_URL names the store, and without both it is a SQLite file in the user's state
     /// directory. Everybody on the machine can see a password on a command line; the variable keeps it to the user.

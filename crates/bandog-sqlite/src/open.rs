@@ -80,6 +80,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !may_create => return Err(Fault::NeverUsed),
             found => found.map_err(Fault::Files)?,
         };
+        check_names(path)?;
         #[allow(unused_mut, reason = "rusqlite before 0.41 sets the handler without it")]
         let mut conn = Connection::open_with_flags(path, flags(may_create))?;
         conn.busy_handler(Some(patience::busy as fn(i32) -> bool))?;
@@ -244,6 +245,45 @@ fn create_file(path: &Path) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn create_file(_: &Path) -> io::Result<()> {
     Ok(()) // SQLite makes it, with the rights that the process gives to new files.
+}
+
+/// SQLite keeps its log and its locks beside the *name*, so two names of one file would be two stores that overwrite
+/// each other: both a lock that is held twice and a damaged file.
+#[cfg(unix)]
+fn check_names(path: &Path) -> Result<(), Fault> {
+    use std::os::unix::fs::MetadataExt;
+    let names = fs::metadata(path).map_err(Fault::Files)?.nlink();
+    let what = if names > 1 {
+        format!("{path:?} has {names} names (hard links)")
+    } else if is_mounted_by_itself(path) {
+        format!("{path:?} is mounted by itself, so it has another name elsewhere")
+    } else {
+        return Ok(());
+    };
+    let message = format!(
+        "{what}, and SQLite would not see who locks it under another one: give it one name, and share its directory \
+         instead of the file"
+    );
+    Err(Fault::Told(Error::new(ErrorKind::Unsupported, message)))
+}
+
+#[cfg(not(unix))]
+fn check_names(_: &Path) -> Result<(), Fault> {
+    Ok(())
+}
+
+/// As `docker -v FILE:FILE` does.
+#[cfg(target_os = "linux")]
+fn is_mounted_by_itself(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    // A kernel before 5.8 does not tell.
+    statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn is_mounted_by_itself(_: &Path) -> bool {
+    false
 }
 
 /// Which file it is, whatever its name.

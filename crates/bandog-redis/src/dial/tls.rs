@@ -128,7 +128,16 @@ fn config(files: &Files) -> Result<ClientConfig> {
     let unreadable = unreadable("key", key);
     let secret = PrivateKeyDer::from_pem_file(key).map_err(unreadable)?;
     trusting.with_client_auth_cert(certificates("cert", cert)?, secret).map_err(|error| {
-        let message = format!("the key {} does not fit the certificate {}", key.display(), cert.display());
+        let message = match &error {
+            rustls::Error::InconsistentKeys(_) => {
+                format!("the key {} does not fit the certificate {}", key.display(), cert.display())
+            }
+            _ => format!(
+                "the certificate {} with the key {} cannot be used; it takes X.509 version 3",
+                cert.display(),
+                key.display()
+            ),
+        };
         Error::misused(message).caused_by(error)
     })
 }

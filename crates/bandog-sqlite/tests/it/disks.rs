@@ -152,6 +152,30 @@ pub(crate) async fn read_only(path: &Path) {
     println!("{}", findings.into_iter().find(|finding| finding.subject == "space").unwrap().says);
 }
 
+#[tokio::test]
+async fn a_file_with_two_names_is_refused_under_both() {
+    let place = Place::new();
+    let (path, other) = (place.path(), place.path().with_file_name("other.db"));
+    Sqlite::new(SqliteOptions::at(&path)).unwrap().ping().await.unwrap();
+    fs::hard_link(&path, &other).unwrap();
+    for name in [&path, &other] {
+        let error = Sqlite::new(SqliteOptions::at(name)).unwrap().ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("2 names"), "{error}");
+    }
+    fs::remove_file(&other).unwrap();
+    Sqlite::new(SqliteOptions::at(&path)).unwrap().ping().await.unwrap();
+}
+
+#[test]
+fn a_file_that_is_mounted_by_itself_is_refused() {
+    let place = Place::new();
+    let (path, script) = mount(&place, "-t tmpfs");
+    let there = quoted(&path);
+    let said = mounted("ping", &path, mounting(), &format!("{script}\n: > {there}\nmount --bind {there} {there}"));
+    assert!(said.contains("mounted by itself") && said.contains("Unsupported"), "{said}");
+}
+
 #[test]
 fn a_container_s_own_layer_is_warned_of_once_and_a_tmpfs_is_not() {
     let place = Place::new();

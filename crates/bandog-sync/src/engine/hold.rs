@@ -89,6 +89,10 @@ impl Held {
         self.cell.lose();
     }
 
+    pub(super) fn turn_since(&self) -> Moment {
+        self.turn_since
+    }
+
     fn next_wake(&self, now: Moment) -> Moment {
         let deadline = self.deadline();
         let warnings = self.graces.iter().map(|grace| deadline - *grace).filter(|moment| *moment > now);
@@ -317,9 +321,6 @@ impl Engine {
         let Some(held) = self.holds.get_mut(&id) else { return };
         held.timer = None;
         if now >= held.deadline() {
-            if held.ends.is_some_and(|ends| now >= ends) {
-                tracing::warn!(key = %held.claim.key, "a lock was held for as long as its max_hold allows");
-            }
             return self.lose(id);
         }
         if !held.graces.is_empty() {
@@ -416,7 +417,13 @@ impl Engine {
         self.timers.set(Timer::Hold(id), &mut held.timer, None);
         self.meters.lost();
         let key = &held.claim.key;
-        tracing::warn!(%key, fence = held.fences.last().get(), "a lock was lost");
+        let fence = held.fences.last().get();
+        match held.ends {
+            Some(ends) if self.now >= ends => {
+                tracing::warn!(%key, fence, "a lock was lost: it was held for as long as its max_hold allows");
+            }
+            Some(_) | None => tracing::warn!(%key, fence, "a lock was lost"),
+        }
         let slot = self.slots.get(key);
         slot.is_some_and(|slot| matches!(slot.stage, Stage::Held(present) if present == id))
     }

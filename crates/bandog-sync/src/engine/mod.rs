@@ -362,9 +362,10 @@ impl Engine {
         self.answered |= silent.is_none();
         // One line for each change, none for each retry, and few for a store that cannot make up its mind.
         match silent {
-            Some(error) if self.answered && !self.away => {
-                self.away = true;
-                if self.away_told.is_none_or(|told| self.now.since(told) >= TELL_AGAIN) {
+            Some(error) if self.answered => {
+                let began = !std::mem::replace(&mut self.away, true);
+                let is_news = self.away_told.is_none_or(|told| self.now.since(told) >= TELL_AGAIN);
+                if is_news && (began || !self.away_is_news) {
                     (self.away_told, self.away_is_news) = (Some(self.now), true);
                     tracing::warn!(%error, "the store does not answer; holds last until their deadlines");
                 }
@@ -416,7 +417,9 @@ impl Engine {
         }
         let ids: Vec<_> = self.holds.keys().copied().collect();
         for id in ids {
-            self.holds[&id].close();
+            let held = &self.holds[&id];
+            self.meters.held(self.now.since(held.turn_since()));
+            held.close();
             self.give_back(id, None);
         }
         self.withdraw();
