@@ -6,9 +6,7 @@ use std::{fmt::Display, time::Duration};
 
 use async_trait::async_trait;
 use bandog_conformance::{Can, Unkept, World, conformance};
-use bandog_core::Clock;
 use bandog_redis::{Redis, RedisOptions};
-use bandog_sync::{Client, ClientOptions};
 use bandog_testkit::{RedisServer, Wire};
 
 conformance!(OnRedis);
@@ -32,26 +30,6 @@ impl World for OnRedis {
 
     fn backend(&self) -> Redis {
         at(&operator(self.wire.addr()))
-    }
-
-    fn options(&self) -> ClientOptions {
-        Client::options()
-    }
-
-    fn clock(&self) -> Clock {
-        Clock::system()
-    }
-
-    fn ttl(&self) -> Duration {
-        Duration::from_millis(500)
-    }
-
-    fn slack(&self) -> Duration {
-        Duration::from_secs(3)
-    }
-
-    fn prompt(&self) -> Duration {
-        Duration::from_millis(250)
     }
 
     async fn left(&self) -> Vec<String> {

@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use bandog_conformance::{Can, Unkept, World, conformance};
 use bandog_core::Clock;
 use bandog_sqlite::{Sqlite, SqliteOptions};
-use bandog_sync::{Client, ClientOptions};
 use bandog_testkit::eventually;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -54,26 +53,6 @@ impl World for OnSqlite {
 
     fn backend(&self) -> Sqlite {
         at(self.path())
-    }
-
-    fn options(&self) -> ClientOptions {
-        Client::options()
-    }
-
-    fn clock(&self) -> Clock {
-        Clock::system()
-    }
-
-    fn ttl(&self) -> Duration {
-        Duration::from_millis(500)
-    }
-
-    fn slack(&self) -> Duration {
-        Duration::from_secs(3)
-    }
-
-    fn prompt(&self) -> Duration {
-        Duration::from_millis(250)
     }
 
     async fn left(&self) -> Vec<String> {
