@@ -10,7 +10,7 @@
 //! # A backend of your own
 //!
 //! This is a whole one: a text file that the processes of a machine share. It tries, renews and frees, by the rules
-//! of [`bandog_core::Record`], and never waits, renews on its own or counts: the engine does. It has no bell, so its
+//! of [`bandog_core::LockState`], and never waits, renews on its own or counts: the engine does. It has no bell, so its
 //! waiters look again within a second. Its tests are a [`World`] of some thirty lines, `tests/seventh/main.rs`.
 //!
 #![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]

@@ -84,6 +84,21 @@ pub struct ClaimId {
     pub number: u64,
 }
 
+/// Reads what `Display` writes. `Misused` for anything else.
+impl FromStr for ClaimId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let read = || {
+            let (client, number) = text.split_once(':')?;
+            Some(Self { client: client.parse().ok()?, number: number.parse().ok()? })
+        };
+        read().ok_or_else(|| {
+            Error::misused(format!("{text:?} is no claim; it takes a client's id, a colon and a number"))
+        })
+    }
+}
+
 impl fmt::Display for ClaimId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.client, self.number)

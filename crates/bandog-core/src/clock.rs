@@ -2,8 +2,11 @@
 
 use std::{
     ops::{Add, Sub},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant, SystemTime},
 };
 
 /// An instant of a [`Clock`]: nanoseconds since an origin that means nothing. Never zero.
@@ -43,9 +46,13 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// Where time comes from. It only ever goes forward, and no wall clock can move it.
+/// Where time comes from. What [`Clock::now`] tells only ever goes forward, and no wall clock can move it.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock(Source);
+pub struct Clock {
+    source: Source,
+    /// How much later than the machine's the wall clock is, in nanoseconds.
+    ahead: i64,
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Source {
@@ -59,23 +66,65 @@ impl Clock {
     /// `CLOCK_MONOTONIC` on Apple's systems, where two processes of one boot read the same value, unless they live in
     /// different time namespaces. Elsewhere it is that of [`std::time::Instant`], counted from the first look.
     pub const fn system() -> Self {
-        Self(Source::System)
+        Self::of(Source::System)
     }
 
     /// Tokio's clock, which `tokio::time::pause` stops: for tests.
     pub const fn tokio() -> Self {
-        Self(Source::Tokio)
+        Self::of(Source::Tokio)
     }
 
     /// The machine's clock and so many nanoseconds more, for tests: to add to them is what the clock shows of a machine
     /// that was suspended, whose timers stood still meanwhile.
     pub const fn system_and(slept: &'static AtomicU64) -> Self {
-        Self(Source::SystemAnd(slept))
+        Self::of(Source::SystemAnd(slept))
+    }
+
+    const fn of(source: Source) -> Self {
+        Self { source, ahead: 0 }
+    }
+
+    /// The same clock with a wall clock that is set ahead by so much, for tests of clocks that differ.
+    #[must_use]
+    pub fn set_ahead(mut self, by: Duration) -> Self {
+        self.ahead = self.ahead.saturating_add_unsigned(nanos(by));
+        self
+    }
+
+    /// The same clock with a wall clock that is set back by so much.
+    #[must_use]
+    pub fn set_back(mut self, by: Duration) -> Self {
+        self.ahead = self.ahead.saturating_sub_unsigned(nanos(by));
+        self
+    }
+
+    /// The same clock with a wall clock that is set to this time now. [`Clock::tokio`]'s goes on from there as tokio's
+    /// clock does, so a test that pauses it pauses both.
+    #[must_use]
+    pub fn set_to(self, wall: SystemTime) -> Self {
+        let shown = self.wall();
+        match wall.duration_since(shown) {
+            Ok(ahead) => self.set_ahead(ahead),
+            Err(behind) => self.set_back(behind.duration()),
+        }
+    }
+
+    /// What the wall clock shows. It may be wrong, and jump: leases never ask it. The store's clock decides where
+    /// several machines must agree.
+    pub fn wall(&self) -> SystemTime {
+        let shown = match self.source {
+            Source::System => SystemTime::now(),
+            Source::SystemAnd(slept) => SystemTime::now() + Duration::from_nanos(slept.load(Relaxed)),
+            Source::Tokio => tokio_wall(),
+        };
+        let by = Duration::from_nanos(self.ahead.unsigned_abs());
+        let moved = if self.ahead < 0 { shown.checked_sub(by) } else { shown.checked_add(by) };
+        moved.unwrap_or(shown)
     }
 
     /// The present instant.
     pub fn now(&self) -> Moment {
-        match self.0 {
+        match self.source {
             Source::System => system_now(),
             Source::SystemAnd(slept) => system_now() + Duration::from_nanos(slept.load(Relaxed)),
             Source::Tokio => tokio_now(),
@@ -96,20 +145,26 @@ fn system_now() -> Moment {
 
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
 fn system_now() -> Moment {
-    use std::{sync::LazyLock, time::Instant};
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     Moment::from_nanos(nanos(ORIGIN.elapsed()))
 }
 
+/// The first look at tokio's clock is this much after its origin, since a paused clock may stand a little before it.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+static FIRST_LOOK: LazyLock<(Instant, SystemTime)> = LazyLock::new(|| (Instant::now(), SystemTime::now()));
+
 fn tokio_now() -> Moment {
-    use std::sync::LazyLock;
-    // A day before the first look, since a paused clock may stand a little before it.
-    const DAY: Duration = Duration::from_secs(24 * 3600);
-    static FIRST_LOOK: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    let (first_look, _) = *FIRST_LOOK;
     let now = tokio::time::Instant::now().into_std();
-    let ahead = now.saturating_duration_since(*FIRST_LOOK);
-    let behind = FIRST_LOOK.saturating_duration_since(now);
+    let ahead = now.saturating_duration_since(first_look);
+    let behind = first_look.saturating_duration_since(now);
     Moment::from_nanos(nanos((DAY + ahead).saturating_sub(behind)))
+}
+
+fn tokio_wall() -> SystemTime {
+    let (_, wall) = *FIRST_LOOK;
+    wall + Duration::from_nanos(tokio_now().as_nanos()) - DAY
 }
 
 /// A duration in nanoseconds; those of more than 584 years become 584 years.

@@ -5,7 +5,7 @@ use std::{fmt::Debug, time::Duration};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::{Bell, Claim, ClientId, Fences, Inspect, Key, Member, Result, Ringer};
+use crate::{Bell, Claim, ClientId, Fences, Inspect, Key, Member, Records, Result, Ringer};
 
 /// One thing that [`Leases::apply`] is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,7 +182,7 @@ pub trait Leases: Debug + Send + Sync + 'static {
     fn profile(&self) -> Profile;
 }
 
-/// A whole backend: leases, and a look at them.
-pub trait Backend: Leases + Inspect {}
+/// A whole backend: leases, a look at them, and records.
+pub trait Backend: Leases + Inspect + Records {}
 
-impl<B: Leases + Inspect> Backend for B {}
+impl<B: Leases + Inspect + Records> Backend for B {}

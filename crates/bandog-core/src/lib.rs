@@ -1,7 +1,7 @@
 //! What a claim is, and what a backend must promise.
 //!
 //! This crate holds the nouns of [bandog](https://docs.rs/bandog) and the traits that a backend
-//! implements: [`Leases`] (try, renew, release, ring) and [`Inspect`] (who holds what). Everything else,
+//! implements: [`Leases`] (try, renew, release, ring), [`Inspect`] (who holds what) and [`Records`] (states with a version). Everything else,
 //! such as waiting, queues, the watchdog and re-entry, is written once above it, in `bandog-sync`.
 //! [`Memory`] is the reference backend. Nothing here opens a socket.
 //!
@@ -16,9 +16,10 @@ mod finding;
 mod inspect;
 mod key;
 mod leases;
+mod lock_state;
 mod member;
 mod memory;
-mod record;
+mod records;
 
 pub use bell::{Bell, Ringer};
 pub use claim::{Claim, ClaimId, ClientId, Kind, MAX_TTL, MIN_TTL, check_ttl};
@@ -29,6 +30,7 @@ pub use finding::{Finding, Level};
 pub use inspect::{Inspect, Pattern, Row};
 pub use key::{Key, MAX_KEY_LEN};
 pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
+pub use lock_state::LockState;
 pub use member::{MAX_WAITS, Member};
 pub use memory::Memory;
-pub use record::Record;
+pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version};

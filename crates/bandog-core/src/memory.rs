@@ -3,15 +3,16 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::{
-    Answer, Bell, Claim, ClientId, Clock, Finding, Inspect, Key, Leases, Member, Moment, Pattern, Profile, Record,
-    Released, Renewal, Result, Ringer, Row, Step,
+    Answer, Bell, Claim, ClientId, Clock, Finding, Holding, Inspect, Key, Leases, Line, LockState, Member, Moment,
+    Pattern, Profile, Reading, Record, Records, Released, Renewal, Result, Ringer, Row, Step, Swap, Swapped, Swaps,
+    Version,
 };
 
 /// Leases in this process's memory, for tests and for programs of one process. Clones share the same locks.
@@ -33,10 +34,18 @@ pub struct Memory {
 
 #[derive(Debug, Default)]
 struct State {
-    rows: BTreeMap<Key, Record>,
+    rows: BTreeMap<Key, LockState>,
+    records: BTreeMap<Key, Kept>,
     listeners: HashMap<Key, BTreeMap<u64, Ringer>>,
     listener: u64,
     members: HashMap<ClientId, (Member, Moment)>,
+}
+
+/// A record and its history by slot.
+#[derive(Debug)]
+struct Kept {
+    record: Record,
+    lines: BTreeMap<String, String>,
 }
 
 impl Memory {
@@ -65,7 +74,7 @@ impl Leases for Memory {
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let now = self.clock.now();
         let mut state = self.state();
-        claims.iter().map(|claim| Ok(state.record(&claim.key).renew(claim, now))).collect()
+        claims.iter().map(|claim| Ok(state.lock(&claim.key).renew(claim, now))).collect()
     }
 
     async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
@@ -105,13 +114,13 @@ impl Inspect for Memory {
         let now = self.clock.now();
         let state = self.state();
         let rows = state.rows.iter().filter(|(key, _)| pattern.matches(key.as_str()));
-        Ok(rows.filter_map(|(key, record)| record.row(key, now)).collect())
+        Ok(rows.filter_map(|(key, lock)| lock.row(key, now)).collect())
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
         let now = self.clock.now();
         let state = self.state();
-        let held = state.rows.get(key).and_then(|record| record.row(key, now));
+        let held = state.rows.get(key).and_then(|lock| lock.row(key, now));
         Ok(held.unwrap_or_else(|| Row::free(key)))
     }
 
@@ -125,7 +134,7 @@ impl Inspect for Memory {
     async fn evict(&self, key: &Key) -> Result<Released> {
         let now = self.clock.now();
         let mut state = self.state();
-        let evicted = state.record(key).evict(now);
+        let evicted = state.lock(key).evict(now);
         Ok(state.ring(key, evicted))
     }
 
@@ -137,15 +146,74 @@ impl Inspect for Memory {
     }
 }
 
+#[async_trait]
+impl Records for Memory {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let mut state = self.state();
+        let each = swaps.iter().map(|swap| Ok(state.swap(swap, now, wall))).collect();
+        Ok(Swaps { now: wall, each })
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let state = self.state();
+        let records = keys.iter().map(|key| Ok(state.records.get(key).map(|kept| kept.record.clone()))).collect();
+        let held = holdings.iter().map(|holding| Ok(state.is_held(holding, now))).collect();
+        Ok(Reading { now: wall, records, held })
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        let state = self.state();
+        Ok(state.records.keys().filter(|key| pattern.matches(key.as_str())).cloned().collect())
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        let state = self.state();
+        let lines = state.records.get(key).into_iter().flat_map(|kept| &kept.lines);
+        Ok(lines.map(|(slot, value)| Line { slot: slot.clone(), value: value.clone() }).collect())
+    }
+}
+
 impl State {
+    fn swap(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
+        let kept = self.records.get(&swap.key);
+        let last = kept.map(|kept| kept.record.version);
+        if last != swap.from {
+            return Swapped::Differs(kept.map(|kept| kept.record.clone()));
+        }
+        if let Some(missing) =
+            swap.not_before.and_then(|time| time.duration_since(wall).ok()).filter(|by| !by.is_zero())
+        {
+            return Swapped::Early(missing);
+        }
+        if swap.held.as_ref().is_some_and(|holding| !self.is_held(holding, now)) {
+            return Swapped::NotHeld;
+        }
+        let Some(value) = &swap.to else {
+            self.records.remove(&swap.key);
+            return Swapped::Done(None);
+        };
+        let version = Version::after(last, wall);
+        let record = Record { version, value: value.clone() };
+        let mut lines = self.records.remove(&swap.key).map(|kept| kept.lines).unwrap_or_default();
+        lines.extend(swap.lines.iter().map(|line| (line.slot.clone(), line.value.clone())));
+        self.records.insert(swap.key.clone(), Kept { record, lines });
+        Swapped::Done(Some(version))
+    }
+
+    fn is_held(&self, holding: &Holding, now: Moment) -> bool {
+        self.rows.get(&holding.key).is_some_and(|state| state.is_held_by(holding.id, now))
+    }
+
     fn apply(&mut self, step: &Step, now: Moment) -> Answer {
-        match self.record(step.key()).apply(step, now) {
+        match self.lock(step.key()).apply(step, now) {
             Answer::Released(released) => Answer::Released(self.ring(step.key(), released)),
             claimed @ Answer::Claimed(_) => claimed,
         }
     }
 
-    fn record(&mut self, key: &Key) -> &mut Record {
+    fn lock(&mut self, key: &Key) -> &mut LockState {
         self.rows.entry(key.clone()).or_default()
     }
 

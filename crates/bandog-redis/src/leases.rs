@@ -289,3 +289,6 @@ fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
 fn not_renewed(claim: &Claim, error: Error) -> Result<Renewal> {
     Err(error.during("renew").at(&claim.key))
 }
+
+#[async_trait]
+impl bandog_core::Records for Redis {}

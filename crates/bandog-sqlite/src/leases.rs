@@ -68,3 +68,6 @@ impl Leases for Sqlite {
         }
     }
 }
+
+#[async_trait]
+impl bandog_core::Records for Sqlite {}

@@ -326,11 +326,21 @@ impl Client {
         let _ = self.request(Msg::Idle).await;
     }
 
+    /// The clock that this client reads.
+    pub fn clock(&self) -> Clock {
+        self.handle.clock
+    }
+
+    /// The ttl of locks without a lease: [`ClientOptions::watchdog`].
+    pub fn ttl(&self) -> Duration {
+        self.handle.terms.ttl
+    }
+
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    async fn look<T: Send + 'static>(
+    pub(crate) async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(Arc<dyn Backend>) -> Look<T> + Send + 'static,
     ) -> Result<T> {
@@ -353,7 +363,7 @@ impl Client {
     }
 }
 
-type Look<T> = futures_util::future::BoxFuture<'static, Result<T>>;
+pub(crate) type Look<T> = futures_util::future::BoxFuture<'static, Result<T>>;
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -393,8 +403,13 @@ impl Handle {
         if self.prefix.is_empty() { Ok(key) } else { Key::new(format!("{}{name}", self.prefix)) }
     }
 
+    /// What every name begins with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// The name of a key's text.
-    fn without_prefix(&self, key: String) -> String {
+    pub(crate) fn without_prefix(&self, key: String) -> String {
         key.strip_prefix(&self.prefix).map(ToOwned::to_owned).unwrap_or(key)
     }
 

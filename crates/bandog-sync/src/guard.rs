@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, Error, Fence, Key, Result};
+use bandog_core::{ClaimId, Clock, Error, Fence, Holding, Key, Result};
 use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
@@ -43,6 +43,13 @@ impl Guard {
     /// The lock's name.
     pub fn key(&self) -> &Key {
         &self.turn.key
+    }
+
+    /// The lock and the claim that holds it in the store, for conditions of [`bandog_core::Swap`]s. Guards that take
+    /// turns at one hold share it.
+    pub fn holding(&self) -> Holding {
+        let id = ClaimId { client: self.turn.handle.id, number: self.turn.hold };
+        Holding { key: self.turn.key.clone(), id }
     }
 
     /// Whether somebody else may hold the lock now. Once true it stays true. It reads the clock, and costs no I/O.

@@ -23,6 +23,7 @@ mod guard;
 mod mutex;
 mod owner;
 mod prefix;
+mod records;
 
 pub use client::{Client, ClientOptions};
 pub use guard::{Expiring, Guard, Lost};

@@ -43,6 +43,16 @@ impl Mutex {
         self
     }
 
+    /// The same lock with a ttl of its own instead of the client's, renewed at a third of it (100 ms to 365 days).
+    ///
+    /// A ttl out of bounds is told by the first call that locks.
+    #[must_use]
+    pub fn watchdog(mut self, ttl: Duration) -> Self {
+        let ttl = check_ttl("the watchdog's ttl", ttl);
+        self.terms = self.terms.and_then(|terms| Ok(Terms { ttl: ttl?, watchdog: true, ..terms }));
+        self
+    }
+
     /// The same lock, lost when it has been held for this long (100 ms to 365 days), however well it is renewed: so
     /// that a task that hangs does not keep it for ever. The loss is logged. Default: no limit.
     ///

@@ -86,10 +86,12 @@ fn no_public_signature_names_a_client_crates_type() {
 #[test]
 fn time_comes_from_the_clock_that_is_handed_in() {
     let deciding = sources(&["bandog-core", "bandog-sync", "bandog"]);
-    let reads = ["Instant::now", "SystemTime", "clock_gettime", ".elapsed()"];
-    // `inspect` and `member` say since when a lock is held and a client lives, which is for people only.
-    let for_people = ["crates/bandog-core/src/inspect.rs", "crates/bandog-core/src/member.rs"];
-    assert_eq!(that_say(&deciding, &reads), [&["crates/bandog-core/src/clock.rs"][..], &for_people].concat());
+    let reads = ["Instant::now", "SystemTime::now", "clock_gettime", ".elapsed()"];
+    // `member` says since when a client lives, which is for people only.
+    assert_eq!(that_say(&deciding, &reads), ["crates/bandog-core/src/clock.rs", "crates/bandog-core/src/member.rs"]);
+    let walls = [".wall()"];
+    let decided_by_walls = that_say(&sources(&["bandog-sync", "bandog"]), &walls);
+    assert_eq!(decided_by_walls, [""; 0], "no lease asks a wall clock");
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub struct OneFile(pub PathBuf);
 
 impl OneFile {
     /// Reads the file, lets `change` decide, and replaces the file: one at a time.
-    fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Key, Record>, Moment) -> T) -> io::Result<T> {
+    fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Key, LockState>, Moment) -> T) -> io::Result<T> {
         let one_at_a_time = File::create(self.0.with_extension("lock"))?;
         one_at_a_time.lock()?;
         File::options().append(true).create(true).open(&self.0)?; // Only makes it.
@@ -25,7 +25,7 @@ impl OneFile {
     }
 
     /// The same for one name.
-    fn of<T>(&self, key: &Key, change: impl FnOnce(&mut Record, Moment) -> T) -> Result<T> {
+    fn of<T>(&self, key: &Key, change: impl FnOnce(&mut LockState, Moment) -> T) -> Result<T> {
         self.with(|records, now| change(records.entry(key.clone()).or_default(), now)).map_err(told)
     }
 }
@@ -69,3 +69,5 @@ impl Inspect for OneFile {
         self.of(key, |record, now| record.evict(now))
     }
 }
+
+impl bandog_core::Records for OneFile {}

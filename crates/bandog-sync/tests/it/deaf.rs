@@ -72,3 +72,5 @@ async fn who_cannot_hear_looks_again() {
         assert!(start.elapsed() <= ms(1001), "{:?}", start.elapsed());
     }
 }
+
+impl bandog_core::Records for Deaf {}

@@ -287,3 +287,5 @@ async fn a_prefix_keeps_systems_apart() {
     assert_eq!(kind(shop.mutex(long).lock().await), Some(ErrorKind::Misused), "too long with its prefix");
     assert_eq!(kind(shop.mutex("").lock().await), Some(ErrorKind::Misused), "a name of its own is needed");
 }
+
+impl bandog_core::Records for Odd {}

@@ -110,3 +110,5 @@ async fn on_its_own_thread() {
     let (ours, theirs) = (Client::over(backend.clone()).unwrap(), Client::over(backend.store.clone()).unwrap());
     time::timeout(Duration::from_secs(20), breaks(ours, backend, theirs)).await.expect("nothing hangs");
 }
+
+impl bandog_core::Records for Broken {}

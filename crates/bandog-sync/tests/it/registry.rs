@@ -156,3 +156,5 @@ async fn a_prefix_that_begins_another_is_told() {
     }
     drop(guard);
 }
+
+impl bandog_core::Records for Shut {}

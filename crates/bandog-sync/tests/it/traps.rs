@@ -255,3 +255,5 @@ async fn trap_9_a_finished_tasks_handle_keeps_its_guard() {
     client.idle().await;
     assert_eq!(held(&store).await, [""; 0]);
 }
+
+impl bandog_core::Records for Keeper {}

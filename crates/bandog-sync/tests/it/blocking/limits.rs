@@ -131,3 +131,5 @@ fn a_loss_is_told_though_the_engine_is_stuck() {
     drop(gate);
     assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
 }
+
+impl bandog_core::Records for Clumsy {}

@@ -12,13 +12,13 @@ use crate::{
 /// It decides, and leaves atomicity and bells to the backend. As text it is one line without a tab.
 ///
 /// ```
-/// use bandog_core::{Clock, Record};
-/// let record = Record::default();
-/// assert_eq!(record.to_string().parse::<Record>()?, record);
+/// use bandog_core::{Clock, LockState};
+/// let state = LockState::default();
+/// assert_eq!(state.to_string().parse::<LockState>()?, state);
 /// # Ok::<(), bandog_core::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct LockState {
     holder: Option<Holder>,
     fence: u64,
 }
@@ -29,7 +29,7 @@ struct Holder {
     until: Moment,
 }
 
-impl Record {
+impl LockState {
     /// Applies a step that is about this name.
     pub fn apply(&mut self, step: &Step, now: Moment) -> Answer {
         match step {
@@ -53,6 +53,11 @@ impl Record {
     /// Frees the name whoever holds it.
     pub fn evict(&mut self, now: Moment) -> Released {
         self.free(now, |_| true)
+    }
+
+    /// Whether this claim holds the name.
+    pub fn is_held_by(&self, id: ClaimId, now: Moment) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.id == id && now < holder.until)
     }
 
     /// The row of this name, if it is held.
@@ -88,7 +93,7 @@ impl Record {
     }
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for LockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.holder {
             Some(Holder { id, until }) => write!(f, "{} {id} {}", self.fence, until.as_nanos()),
@@ -97,7 +102,7 @@ impl fmt::Display for Record {
     }
 }
 
-impl FromStr for Record {
+impl FromStr for LockState {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -105,11 +110,10 @@ impl FromStr for Record {
             let mut words = text.split(' ');
             let fence = words.next()?.parse().ok()?;
             let Some(owner) = words.next() else { return Some(Self { holder: None, fence }) };
-            let (client, number) = owner.split_once(':')?;
-            let id = ClaimId { client: client.parse().ok()?, number: number.parse().ok()? };
+            let id = owner.parse().ok()?;
             let until = Moment::from_nanos(words.next()?.parse().ok()?);
             Some(Self { holder: Some(Holder { id, until }), fence })
         };
-        read().ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is no record of a lock")))
+        read().ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is no state of a lock")))
     }
 }
