@@ -164,7 +164,38 @@ impl Cron {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn after(&self, after: impl Into<Time>) -> Fires<'_> {
-        Fires { cron: self, after: Some(after.into()) }
+        Fires { cron: self, after: Some(after.into()), until: Time::END }
+    }
+
+    /// All fires after `from` and not after `to`, in order: `from` itself does not count, `to` does. So the fires of
+    /// (a, b] and of (b, c] are those of (a, c], each of them once.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Time};
+    /// let cron = Cron::parse("@hourly")?;
+    /// let (from, to) = ("2026-01-01T00:00:00Z".parse::<Time>()?, "2026-01-01T02:00:00Z".parse::<Time>()?);
+    /// let fires: Vec<_> = cron.between(from, to).map(|fire| fire.to_string()).collect();
+    /// assert_eq!(fires, ["2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z"]);
+    /// assert_eq!(cron.between(to, from).count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn between(&self, from: impl Into<Time>, to: impl Into<Time>) -> Fires<'_> {
+        Fires { cron: self, after: Some(from.into()), until: to.into() }
+    }
+
+    /// How many fires there are after `from` and not after `to`. It stops counting at `at_most`, which it returns for
+    /// all that are more: a schedule of every second has 31 million fires a year.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, Time};
+    /// let cron = Cron::parse("* * * * * ?")?;
+    /// let (from, to) = ("2026-01-01T00:00:00Z".parse::<Time>()?, "2026-01-01T00:01:00Z".parse::<Time>()?);
+    /// assert_eq!(cron.count_between(from, to, 1_000), 60);
+    /// assert_eq!(cron.count_between(from, to, 10), 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn count_between(&self, from: impl Into<Time>, to: impl Into<Time>, at_most: usize) -> usize {
+        self.between(from, to).take(at_most).count()
     }
 
     /// Whether it fires in the second that this instant lies in.
@@ -231,7 +262,7 @@ impl fmt::Display for Cron {
     }
 }
 
-/// The fires of an expression, from [`Cron::after`].
+/// The fires of an expression, from [`Cron::after`] and [`Cron::between`].
 ///
 /// ```
 /// # use bandog_cron::{Cron, Time};
@@ -245,13 +276,15 @@ impl fmt::Display for Cron {
 pub struct Fires<'a> {
     cron: &'a Cron,
     after: Option<Time>,
+    /// The last instant that counts.
+    until: Time,
 }
 
 impl Iterator for Fires<'_> {
     type Item = Time;
 
     fn next(&mut self) -> Option<Time> {
-        self.after = self.cron.next(self.after?);
+        self.after = self.cron.next(self.after?).filter(|fire| *fire <= self.until);
         self.after
     }
 }

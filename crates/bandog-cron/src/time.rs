@@ -23,6 +23,9 @@ use crate::Zone;
 pub struct Time(Timestamp);
 
 impl Time {
+    /// Not before any instant.
+    pub(crate) const END: Self = Self(Timestamp::MAX);
+
     /// The instant so many seconds after 1970-01-01T00:00:00Z. Beyond the years -9999 to 9999 it is their end.
     ///
     /// ```
@@ -49,6 +52,29 @@ impl Time {
     /// The same, rounded up.
     pub(crate) fn second_up(self) -> i64 {
         self.0.as_second() + i64::from(self.0.subsec_nanosecond() > 0)
+    }
+
+    /// The instant so many milliseconds after 1970-01-01T00:00:00Z. Beyond the years -9999 to 9999 it is their end.
+    ///
+    /// ```
+    /// # use bandog_cron::Time;
+    /// assert_eq!(Time::from_millisecond(1_500).to_string(), "1970-01-01T00:00:01.5Z");
+    /// ```
+    pub fn from_millisecond(millisecond: i64) -> Self {
+        let end = if millisecond < 0 { Timestamp::MIN } else { Timestamp::MAX };
+        Self(Timestamp::from_millisecond(millisecond).unwrap_or(end))
+    }
+
+    /// The milliseconds since 1970-01-01T00:00:00Z, rounded down.
+    ///
+    /// ```
+    /// # use bandog_cron::Time;
+    /// let time: Time = "1969-12-31T23:59:59.9995Z".parse()?;
+    /// assert_eq!(time.millisecond(), -1);
+    /// # Ok::<(), bandog_cron::TimeError>(())
+    /// ```
+    pub fn millisecond(self) -> i64 {
+        self.0.as_millisecond() - i64::from(self.0.subsec_nanosecond() % 1_000_000 < 0)
     }
 
     /// The instant as the clocks of a zone show it: RFC 3339 with the zone's offset, `Z` in UTC.
