@@ -5,7 +5,7 @@ use std::{
     time::SystemTime,
 };
 
-use bandog_cron::{Cron, Dialect, Language, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Dialect, Language, Time, Zone};
 use clap::{Subcommand, ValueEnum};
 
 use crate::{exit_code::ExitCode, fault::Fault, print};
@@ -26,7 +26,8 @@ Exit codes: 0 printed, `none` too; 64 a wrong expression, or one that can never 
 Examples:
   bandog cron next '0 15 10 ? * MON-FRI' --count 5
   bandog cron next '0 30 2 * * ?' --zone America/New_York --from 2026-03-07T12:00:00-05:00
-  bandog cron next '*/5 9-17 * * 1-5' --dialect unix")]
+  bandog cron next '*/5 9-17 * * 1-5' --dialect unix
+  bandog cron next '0 0 9 13 * FRI' --days and")]
     Next {
         #[command(flatten)]
         expression: Expression,
@@ -55,11 +56,14 @@ Examples:
 #[derive(Debug, clap::Args)]
 struct Expression {
     /// The expression, as one argument.
-    #[arg(value_name = "EXPR")]
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     text: String,
     /// Whose rules it follows.
     #[arg(long, value_enum, default_value_t = Rules::Quartz)]
     dialect: Rules,
+    /// Which day is meant if both day fields are restricted. Without it Quartz refuses that; Spring takes `and`, Unix `or`.
+    #[arg(long, value_enum, value_name = "WHICH")]
+    days: Option<Days>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -70,6 +74,14 @@ enum Rules {
     Spring,
     /// Five fields, without seconds; Sunday is 0 or 7.
     Unix,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Days {
+    /// A day that both fields name.
+    And,
+    /// A day that one of them names.
+    Or,
 }
 
 /// Reads no store and no clock but the machine's.
@@ -90,7 +102,12 @@ impl Expression {
             Rules::Spring => Dialect::Spring,
             Rules::Unix => Dialect::Unix,
         };
-        Cron::parse_with(&self.text, dialect).map_err(|error| below("this is no cron expression", &error.picture()))
+        let rules = match self.days {
+            None => dialect.into(),
+            Some(Days::And) => dialect.days(DayMatch::And),
+            Some(Days::Or) => dialect.days(DayMatch::Or),
+        };
+        Cron::parse_with(&self.text, rules).map_err(|error| below("this is no cron expression", &error.picture()))
     }
 }
 

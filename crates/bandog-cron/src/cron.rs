@@ -2,7 +2,7 @@
 
 use std::{fmt, iter::FusedIterator, str::FromStr};
 
-use crate::{Daylight, Dialect, Language, ParseError, Time, Zone, describe, fields::Fields, parse, zone};
+use crate::{Daylight, Dialect, Language, ParseError, Rules, Time, Zone, describe, fields::Fields, parse, zone};
 
 /// A compiled expression, its zone and its text: 96 bytes and the text.
 ///
@@ -39,17 +39,18 @@ impl Cron {
         Self::parse_with(text, Dialect::Quartz)
     }
 
-    /// Compiles an expression of the given dialect, in UTC.
+    /// Compiles an expression of the given dialect, in UTC. [`Dialect::days`] says more than the dialect alone.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
     ///
     /// ```
-    /// # use bandog_cron::{Cron, Dialect};
+    /// # use bandog_cron::{Cron, DayMatch, Dialect};
+    /// assert!(Cron::parse_with("0 0 13 * 5", Dialect::Unix.days(DayMatch::And)).is_ok());
     /// assert!(Cron::parse_with("*/5 * * * *", Dialect::Unix).is_ok());
     /// ```
-    pub fn parse_with(text: &str, dialect: Dialect) -> Result<Self, ParseError> {
-        match parse::parse(text, dialect) {
+    pub fn parse_with(text: &str, rules: impl Into<Rules>) -> Result<Self, ParseError> {
+        match parse::parse(text, rules.into()) {
             Ok(fields) => Ok(Self { text: text.into(), zone: Zone::UTC, fields }),
             Err(fault) => Err(ParseError::new(text, fault)),
         }

@@ -1,5 +1,7 @@
 //! Whose rules an expression follows.
 
+use std::{fmt, str::FromStr};
+
 /// Whose rules an expression follows.
 ///
 /// ```
@@ -19,6 +21,109 @@ pub enum Dialect {
     Spring,
     /// Five fields as in a crontab; Sunday is 0 or 7, and if both day fields are restricted one of them must match.
     Unix,
+}
+
+impl Dialect {
+    /// This dialect, with a word on what two restricted day fields mean together.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, DayMatch, Dialect};
+    /// assert!(Cron::parse("0 0 0 13 * FRI").is_err());
+    /// let cron = Cron::parse_with("0 0 0 13 * FRI", Dialect::Quartz.days(DayMatch::And))?;
+    /// assert_eq!(cron.describe(), "At 00:00, on day 13 of the month, if it is also on Friday");
+    /// # Ok::<(), bandog_cron::ParseError>(())
+    /// ```
+    pub fn days(self, days: DayMatch) -> Rules {
+        Rules { dialect: self, days: Some(days) }
+    }
+}
+
+/// As `quartz`, `spring` or `unix`.
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Quartz => "quartz",
+            Self::Spring => "spring",
+            Self::Unix => "unix",
+        })
+    }
+}
+
+impl FromStr for Dialect {
+    type Err = DialectError;
+
+    fn from_str(text: &str) -> Result<Self, DialectError> {
+        let all = [Self::Quartz, Self::Spring, Self::Unix];
+        let found = all.into_iter().find(|dialect| text.eq_ignore_ascii_case(&dialect.to_string()));
+        found.ok_or_else(|| DialectError { text: text.chars().take(64).collect() })
+    }
+}
+
+/// A text that names no dialect.
+///
+/// ```
+/// use bandog_cron::Dialect;
+///
+/// assert_eq!("spring".parse(), Ok(Dialect::Spring));
+/// let error = "systemd".parse::<Dialect>().unwrap_err();
+/// assert_eq!(error.to_string(), "\"systemd\" is no dialect; allowed are quartz, spring and unix");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DialectError {
+    text: String,
+}
+
+impl fmt::Display for DialectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no dialect; allowed are quartz, spring and unix", self.text)
+    }
+}
+
+impl std::error::Error for DialectError {}
+
+/// When a day matches, if day of month and day of week are both restricted.
+///
+/// Without a word of yours, [`Dialect::Quartz`] refuses such an expression, [`Dialect::Spring`] takes [`And`](Self::And)
+/// and [`Dialect::Unix`] takes [`Or`](Self::Or). A field that is `*` or `?` restricts nothing and has no say; in
+/// Unix that is every field that begins with `*`.
+///
+/// ```
+/// use bandog_cron::{Cron, DayMatch, Dialect, Time};
+///
+/// let start: Time = "2026-01-01T00:00:00Z".parse()?;
+/// let first = |days| Cron::parse_with("0 0 0 13 * FRI", Dialect::Quartz.days(days)).map(|cron| cron.next(start));
+/// assert_eq!(first(DayMatch::And)?, Some("2026-02-13T00:00:00Z".parse()?), "the first Friday that is a 13th");
+/// assert_eq!(first(DayMatch::Or)?, Some("2026-01-02T00:00:00Z".parse()?), "the first Friday");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DayMatch {
+    /// Both fields must match: Friday the 13th.
+    And,
+    /// One field must match: every Friday and every 13th.
+    Or,
+}
+
+/// A dialect and what was said beside it, from [`Dialect::days`]; a bare [`Dialect`] says nothing more.
+///
+/// ```
+/// use bandog_cron::{Cron, DayMatch, Dialect, Rules};
+///
+/// let rules: Rules = Dialect::Unix.into();
+/// assert_eq!(Cron::parse_with("0 0 13 * 5", rules), Cron::parse_with("0 0 13 * 5", Dialect::Unix));
+/// assert_ne!(rules, Dialect::Unix.days(DayMatch::And));
+/// # Ok::<(), bandog_cron::ParseError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Rules {
+    pub(crate) dialect: Dialect,
+    pub(crate) days: Option<DayMatch>,
+}
+
+impl From<Dialect> for Rules {
+    fn from(dialect: Dialect) -> Self {
+        Self { dialect, days: None }
+    }
 }
 
 /// What happens where a zone's clocks are set forward or back.

@@ -21,7 +21,7 @@
 //! | Sunday | `1` or `SUN` | `0`, `7` or `SUN` | `0`, `7` or `SUN` |
 //! | Monday to Friday | `2-6` or `MON-FRI` | `1-5` or `MON-FRI` | `1-5` or `MON-FRI` |
 //! | `?` | "any", in one of the two day fields | same as `*`, in both | no |
-//! | both day fields restricted | refused | both must match | one must match |
+//! | both day fields restricted ([`DayMatch`] overrides it) | refused | both must match | one must match |
 //! | `L W #` | yes | yes, but no `L-3W`; `L` alone is a day of the month only | no |
 //! | ranges such as `22-2` | go round | refused | refused |
 //! | `@daily` and others | yes | yes | yes |
@@ -91,7 +91,7 @@ mod zone;
 
 pub use cron::{Cron, Fires};
 pub use describe::Language;
-pub use dialect::{Daylight, Dialect};
+pub use dialect::{DayMatch, Daylight, Dialect, DialectError, Rules};
 pub use error::ParseError;
 pub use field::Field;
 pub use time::{Time, TimeError, Zoned};

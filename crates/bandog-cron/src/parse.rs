@@ -1,7 +1,7 @@
 //! From text to fields: macros, the words of an expression, and what the two day fields say to each other.
 
 use crate::{
-    Daylight, Dialect, Field,
+    DayMatch, Daylight, Dialect, Field, Rules,
     error::Fault,
     fields::Fields,
     item::{self, Scale},
@@ -49,12 +49,17 @@ impl<'a> Word<'a> {
         })
     }
 
-    fn is_restricted(self) -> bool {
-        self.text != "*" && self.text != "?"
+    /// A crontab's rule: a field that begins with a star restricts nothing that the other one asks for.
+    fn is_restricted(self, dialect: Dialect) -> bool {
+        match dialect {
+            Dialect::Quartz | Dialect::Spring => self.text != "*" && self.text != "?",
+            Dialect::Unix => !self.text.starts_with('*'),
+        }
     }
 }
 
-pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Fields, Fault> {
+pub(crate) fn parse(text: &str, rules: Rules) -> Result<Fields, Fault> {
+    let dialect = rules.dialect;
     check_characters(text)?;
     let mut words = [Word { text: "", at: text.len() }; 7];
     let mut count = 0;
@@ -64,30 +69,35 @@ pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Fields, Fault> {
         count += 1;
     }
     if words[0].text.starts_with('@') {
-        return named(words[0], count, words[1], dialect);
+        return named(text, words[0], words[1], dialect);
     }
     let (least, most) = match dialect {
         Dialect::Quartz => (6, 7),
         Dialect::Spring => (6, 6),
         Dialect::Unix => (5, 5),
     };
+    if count == 1 && words[0].text == "-" {
+        let hint = "disable the job itself: bandog's scheduler has enabled = false and Job::disabled for it";
+        return Err(words[0].fault(None, "- is no time; it is how Spring disables a job", hint));
+    }
     if count > most {
         return Err(too_many(words[most], dialect));
     }
     if count < least {
-        return Err(too_few(text, &words[..count], dialect));
+        return Err(too_few(&words[..count], dialect));
     }
     match dialect {
-        Dialect::Quartz | Dialect::Spring => fields_of(&words, dialect),
+        Dialect::Quartz | Dialect::Spring => fields_of(&words, rules),
         Dialect::Unix => {
             let start = Word { text: "0", at: 0 };
             let [minute, hour, day, month, weekday, none, _] = words;
-            fields_of(&[start, minute, hour, day, month, weekday, none], dialect)
+            fields_of(&[start, minute, hour, day, month, weekday, none], rules)
         }
     }
 }
 
-fn fields_of(words: &[Word<'_>; 7], dialect: Dialect) -> Result<Fields, Fault> {
+fn fields_of(words: &[Word<'_>; 7], rules: Rules) -> Result<Fields, Fault> {
+    let dialect = rules.dialect;
     let [second, minute, hour, day, month, weekday, year] = *words;
     let mut fields = Fields::empty(dialect);
     let scale = |field| Scale::of(field, dialect);
@@ -97,13 +107,11 @@ fn fields_of(words: &[Word<'_>; 7], dialect: Dialect) -> Result<Fields, Fault> {
     item::days_of_month(day, &scale(Field::DayOfMonth), &mut fields)?;
     item::list(month, &scale(Field::Month), |bit| fields.months |= 1 << bit)?;
     item::days_of_week(weekday, &scale(Field::DayOfWeek), &mut fields)?;
-    check_days(day, weekday, dialect)?;
+    fields.either = one_is_enough(day, weekday, rules)?;
     fields.every_year = matches!(year.text, "" | "*");
     if !fields.every_year {
         item::list(year, &scale(Field::Year), |year| fields.add_year(year))?;
     }
-    // A crontab's rule: a field that begins with a star restricts nothing that the other one asks for.
-    fields.either = dialect == Dialect::Unix && ![day, weekday].iter().any(|word| word.text.starts_with('*'));
     if hour.text.contains(['*', '/']) {
         fields.daylight = Daylight::Elapsed;
     }
@@ -111,19 +119,24 @@ fn fields_of(words: &[Word<'_>; 7], dialect: Dialect) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-fn check_days(day: Word<'_>, weekday: Word<'_>, dialect: Dialect) -> Result<(), Fault> {
-    if dialect != Dialect::Quartz {
-        return Ok(());
-    }
-    if day.text == "?" && weekday.text == "?" {
+/// What the two day fields say to each other.
+fn one_is_enough(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<bool, Fault> {
+    if rules.dialect == Dialect::Quartz && day.text == "?" && weekday.text == "?" {
         let hint = "write * in one of them";
         return Err(weekday.fault(Field::DayOfWeek, "? stands in both day fields", hint));
     }
-    if day.is_restricted() && weekday.is_restricted() {
-        let hint = "write ? in one of them, or use the Spring dialect (both must match) or Unix (one must match)";
-        return Err(weekday.fault(Field::DayOfWeek, "both day fields are restricted", hint));
+    if !day.is_restricted(rules.dialect) || !weekday.is_restricted(rules.dialect) {
+        return Ok(false);
     }
-    Ok(())
+    match (rules.days, rules.dialect) {
+        (Some(DayMatch::And), _) | (None, Dialect::Spring) => Ok(false),
+        (Some(DayMatch::Or), _) | (None, Dialect::Unix) => Ok(true),
+        (None, Dialect::Quartz) => {
+            let hint = "write ? in one of them, or say what is meant: DayMatch::And (both must match) or DayMatch::Or \
+                        (one must match); the command has --days and|or";
+            Err(weekday.fault(Field::DayOfWeek, "both day fields are restricted", hint))
+        }
+    }
 }
 
 const MACROS: [(&str, &str); 7] = [
@@ -136,20 +149,31 @@ const MACROS: [(&str, &str); 7] = [
     ("@hourly", "0 0 * * * ?"),
 ];
 
-fn named(word: Word<'_>, count: usize, second: Word<'_>, dialect: Dialect) -> Result<Fields, Fault> {
-    let known = "known are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
+fn named(text: &str, word: Word<'_>, second: Word<'_>, dialect: Dialect) -> Result<Fields, Fault> {
     let Some((_, meaning)) = MACROS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word.text)) else {
-        let hint = match word.text {
-            "@every" => "a fixed period is no cron expression",
-            "@reboot" => "a start of the program is no time",
-            _ => known,
-        };
-        return Err(word.fault(None, format!("{} is not known", word.text), hint));
+        return Err(unknown(text, word));
     };
-    if count > 1 {
+    if !second.text.is_empty() {
         return Err(second.fault(None, format!("{} stands alone", word.text), "leave out what follows"));
     }
-    Ok(Fields { dialect, ..parse(meaning, Dialect::Quartz)? })
+    Ok(Fields { dialect, ..parse(meaning, Dialect::Quartz.into())? })
+}
+
+fn unknown(text: &str, word: Word<'_>) -> Fault {
+    if word.text.eq_ignore_ascii_case("@every") {
+        let text = text.trim_ascii_end();
+        let period = text[word.at + word.text.len()..].trim_ascii_start();
+        let what = "@every is a fixed rate, which no cron expression can say";
+        let period = if period.is_empty() { "5m" } else { period };
+        let hint = format!("bandog's scheduler has fixed_rate = {period:?} and Job::fixed_rate for it");
+        return Word { text: &text[word.at..], at: word.at }.fault(None, what, hint);
+    }
+    if word.text.eq_ignore_ascii_case("@reboot") {
+        let hint = "bandog's scheduler has Job::once for what is done once";
+        return word.fault(None, "@reboot is the start of a program, which no cron expression can say", hint);
+    }
+    let known = "known are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
+    word.fault(None, format!("{} is not known", word.text), known)
 }
 
 fn words_of(text: &str) -> impl Iterator<Item = Word<'_>> {
@@ -201,7 +225,7 @@ fn too_many(word: Word<'_>, dialect: Dialect) -> Fault {
     word.fault(None, "too many fields", hint)
 }
 
-fn too_few(text: &str, words: &[Word<'_>], dialect: Dialect) -> Fault {
+fn too_few(words: &[Word<'_>], dialect: Dialect) -> Fault {
     let end = words.last().map_or(0, |last| last.at + last.text.len());
     let count = words.len();
     let what = match count {
@@ -210,7 +234,6 @@ fn too_few(text: &str, words: &[Word<'_>], dialect: Dialect) -> Fault {
         _ => format!("there are only {count} fields"),
     };
     let hint = match dialect {
-        _ if text.trim_ascii() == "-" => "Spring's - disables a job; leave its schedule out instead".into(),
         Dialect::Quartz | Dialect::Spring if count == 5 => {
             "seconds come first: put 0 in front, or use the Unix dialect".to_owned()
         }

@@ -17,6 +17,9 @@ fn next_prints_one_instant_a_line_and_none_at_the_end() {
     assert_eq!(next(&["0 0 0 1 1 ? 2020", "--from", from]), "none\n");
     assert_eq!(next(&["0 9 * * 1-5", "--dialect", "unix", "--from", from]), "2026-02-02T09:00:00Z\n");
     assert_eq!(next(&["0 0 9 * * 1-5", "--dialect", "spring", "--from", from]), "2026-02-02T09:00:00Z\n");
+    let friday = |days| next(&["--days", days, "--from", from, "0 0 0 13 * FRI"]);
+    assert_eq!(friday("and"), "2026-02-13T00:00:00Z\n");
+    assert_eq!(friday("or"), "2026-02-06T00:00:00Z\n");
     let zone = ["0 30 2 * * ?", "--zone", "America/New_York", "--from", "2026-03-07T12:00:00-05:00", "--count", "2"];
     assert_eq!(next(&zone), "2026-03-08T03:00:00-04:00\n2026-03-09T02:30:00-04:00\n");
     assert!(next(&["* * * * * ?"]).ends_with("Z\n"), "from now on");
@@ -32,6 +35,12 @@ fn what_cannot_be_is_refused_with_a_caret() {
         "{}",
         ran.stderr
     );
+    let ran = place.run(&["cron", "next", "-5 * * * * ?", "--count", "2"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
+    assert!(ran.stderr.contains("\n  -5 * * * * ?\n  ^ seconds: a number is missing"), "{}", ran.stderr);
+    place.run(&["cron", "next", "-"]).told(64, &["\n  -\n  ^ - is no time", "enabled = false"]);
+    place.run(&["cron", "next", "@every 5m"]).told(64, &["\n  @every 5m\n  ^^^^^^^^^ @every", "fixed_rate = \"5m\""]);
+    place.run(&["cron", "next", "0 0 0 13 * FRI"]).told(64, &["--days and|or"]);
     let ran = place.run(&["cron", "next", "0 0 0 31 6 ?"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
     assert!(ran.stderr.contains("\n  0 0 0 31 6 ?\n  ^ no year has such a date"), "{}", ran.stderr);

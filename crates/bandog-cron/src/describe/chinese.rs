@@ -68,6 +68,7 @@ fn within(outline: &Outline) -> Option<String> {
 fn days(fields: &Fields, outline: &Outline) -> String {
     match (dates(fields, outline), weekdays(fields, outline)) {
         (None, None) => "每天".into(),
+        (None, _) | (_, None) if fields.either => "每天".into(),
         (Some(days), None) | (None, Some(days)) => days,
         (Some(date), Some(weekday)) if fields.either => format!("{date}或{weekday}"),
         (Some(date), Some(weekday)) => format!("{date}且为{weekday}"),

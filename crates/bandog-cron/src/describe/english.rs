@@ -67,6 +67,7 @@ fn days(fields: &Fields, outline: &Outline) -> String {
     let (date, weekday) = (dates(fields, outline), weekdays(fields, outline));
     match (date, weekday) {
         (None, None) => "every day".into(),
+        (None, _) | (_, None) if fields.either => "every day".into(),
         (Some(days), None) | (None, Some(days)) => days,
         (Some(date), Some(weekday)) if fields.either => format!("{date}, or {weekday}"),
         (Some(date), Some(weekday)) => format!("{date}, if it is also {weekday}"),

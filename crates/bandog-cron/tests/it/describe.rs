@@ -25,6 +25,8 @@ const ROWS: &[(Dialect, &str, &str, &str)] = &[
     (Dialect::Quartz, "0 0 0 31 6 ?", "At 00:00, on day 31 of the month, in June", "6 月，每月 31 日，00:00"),
     (Dialect::Quartz, "0 0 0 ? * FRI-MON", "At 00:00, on Monday, Friday, Saturday and Sunday", "每周一、周五、周六、周日，00:00"),
     (Dialect::Spring, "0 0 0 13 * FRI", "At 00:00, on day 13 of the month, if it is also on Friday", "每月 13 日且为每周五，00:00"),
+    (Dialect::Unix, "0 0 1-31 * 5", "At 00:00, every day", "每天，00:00"),
+    (Dialect::Unix, "0 0 13 * 0-6", "At 00:00, every day", "每天，00:00"),
     (Dialect::Unix, "0 0 13 * 5", "At 00:00, on day 13 of the month, or on Friday", "每月 13 日或每周五，00:00"),
 ];
 

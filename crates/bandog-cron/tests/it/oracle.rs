@@ -5,7 +5,7 @@ mod walk;
 
 use std::collections::HashSet;
 
-use bandog_cron::{Cron, Daylight, Dialect, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Daylight, Dialect, Time, Zone};
 use jiff::{Timestamp, tz::TimeZoneDatabase};
 
 use self::{plan::Plan, walk::Walk};
@@ -48,6 +48,38 @@ fn marked_days_as_a_walk_through_four_years_finds_them() {
         let found = found.take_while(|day| *day < start + 1461);
         assert_eq!(found.collect::<Vec<_>>(), days.collect::<Vec<_>>(), "{text} from day {start}");
     }
+}
+
+#[test]
+fn two_restricted_day_fields_as_a_walk_through_twelve_years_finds_them() {
+    let mut random = fastrand::Rng::with_seed(13);
+    let walk = Walk::all();
+    let mut rare = 0;
+    for (dialect, days) in [
+        (Dialect::Quartz, Some(DayMatch::And)),
+        (Dialect::Quartz, Some(DayMatch::Or)),
+        (Dialect::Spring, None),
+        (Dialect::Spring, Some(DayMatch::Or)),
+        (Dialect::Unix, None),
+        (Dialect::Unix, Some(DayMatch::And)),
+    ] {
+        for _ in 0..50 {
+            let plan = Plan::random_pair(&mut random, dialect, days);
+            let text = plan.text();
+            let cron = Cron::parse_with(&text, plan.rules()).unwrap_or_else(|error| panic!("{}", error.picture()));
+            let start = random.i64(0..75_000);
+            let end = start + 4383;
+            let expected: Vec<_> = (start..end).filter(|day| plan.has_day(walk.day(*day))).collect();
+            let (from, to) = (Time::from_second(start * 86_400 - 1), Time::from_second(end * 86_400 - 1));
+            let found: Vec<_> = cron.between(from, to).map(|fire| fire.second() / 86_400).collect();
+            assert_eq!(found, expected, "{text} in {dialect} {days:?} from day {start}");
+            let back = std::iter::successors(cron.prev(to), |time| cron.prev(*time)).take_while(|time| *time > from);
+            assert!(back.map(|fire| fire.second() / 86_400).eq(expected.iter().rev().copied()), "{text}, backwards");
+            assert_eq!(cron.never_fires(), !walk.days().any(|day| plan.has_day(walk.day(day))), "{text}");
+            rare += u32::from(expected.len() < 5);
+        }
+    }
+    assert!(rare > 20, "only {rare} expressions were rare");
 }
 
 /// A zone and a day near which its clocks are changed.

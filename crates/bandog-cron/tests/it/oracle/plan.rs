@@ -1,5 +1,6 @@
-//! Random expressions of Quartz, and what their items mean, word for word.
+//! Random expressions, and what their items mean, word for word. Days of the week count from Sunday, which is 1.
 
+use bandog_cron::{DayMatch, Dialect, Rules};
 use fastrand::Rng;
 
 use super::walk::Day;
@@ -35,6 +36,8 @@ pub(super) struct Plan {
     months: Vec<Item>,
     weekdays: Option<Vec<Item>>,
     years: Vec<Item>,
+    dialect: Dialect,
+    days: Option<DayMatch>,
 }
 
 impl Plan {
@@ -47,6 +50,8 @@ impl Plan {
             months: list(random, 1, 12),
             weekdays: None,
             years: vec![Any],
+            dialect: Dialect::Quartz,
+            days: None,
         };
         match random.u32(..5) {
             0 => plan.weekdays = Some(list(random, 1, 7)),
@@ -77,12 +82,13 @@ impl Plan {
             months: vec![Any],
             weekdays,
             years: vec![Any],
+            dialect: Dialect::Quartz,
+            days: None,
         }
     }
 
     /// One that fires at midnight of days with marks.
     pub(super) fn random_marks(random: &mut Rng) -> Self {
-        let midnight = || vec![One(0)];
         let (mut dates, mut weekdays) = (None, None);
         if random.bool() {
             dates = Some(several(random, marked_date));
@@ -90,21 +96,57 @@ impl Plan {
             weekdays = Some(several(random, marked_weekday));
         }
         let months = list(random, 1, 12);
-        Self { seconds: midnight(), minutes: midnight(), hours: midnight(), dates, months, weekdays, years: vec![Any] }
+        Self { dates, weekdays, ..Self::midnights(months) }
+    }
+
+    /// One that restricts both day fields, and fires at midnight.
+    pub(super) fn random_pair(random: &mut Rng, dialect: Dialect, days: Option<DayMatch>) -> Self {
+        let dates = Some(several(random, |random| date_of(random, dialect)));
+        let weekdays = Some(several(random, |random| weekday_of(random, dialect)));
+        let months = if random.bool() { vec![Any] } else { several(random, |random| One(random.u32(1..=12))) };
+        Self { dates, weekdays, dialect, days, ..Self::midnights(months) }
+    }
+
+    fn midnights(months: Vec<Item>) -> Self {
+        let midnight = || vec![One(0)];
+        Self {
+            seconds: midnight(),
+            minutes: midnight(),
+            hours: midnight(),
+            dates: None,
+            months,
+            weekdays: None,
+            years: vec![Any],
+            dialect: Dialect::Quartz,
+            days: None,
+        }
+    }
+
+    pub(super) fn rules(&self) -> Rules {
+        self.days.map_or(self.dialect.into(), |days| self.dialect.days(days))
     }
 
     pub(super) fn text(&self) -> String {
         let day = |items: &Option<Vec<Item>>, other: &str| items.as_deref().map_or(other.to_owned(), text);
         let date = if self.weekdays.is_some() { "?" } else { "*" };
+        let weekdays = self.weekdays.as_ref().map(|items| match self.dialect {
+            Dialect::Quartz => items.clone(),
+            Dialect::Spring | Dialect::Unix => items.iter().map(|item| item.from_0()).collect(),
+        });
         let fields = [
             text(&self.seconds),
             text(&self.minutes),
             text(&self.hours),
             day(&self.dates, date),
             text(&self.months),
-            day(&self.weekdays, "?"),
+            day(&weekdays, "?"),
             text(&self.years),
         ];
+        let fields = match self.dialect {
+            Dialect::Quartz => &fields[..],
+            Dialect::Spring => &fields[..6],
+            Dialect::Unix => &fields[1..6],
+        };
         fields.join(" ")
     }
 
@@ -128,9 +170,20 @@ impl Plan {
         let month = self.months.iter().any(|item| item.has(day.month, 1, 12));
         let year =
             self.years.iter().any(|item| matches!(item, Any) || day.year <= 2099 && item.has(day.year, 1970, 2099));
-        let date = self.dates.as_ref().is_none_or(|items| items.iter().any(|item| item.has_date(day)));
-        let weekday = self.weekdays.as_ref().is_none_or(|items| items.iter().any(|item| item.has_weekday(day)));
-        month && year && date && weekday
+        let date = |items: &[Item]| items.iter().any(|item| item.has_date(day, self.dialect));
+        let weekday = |items: &[Item]| items.iter().any(|item| item.has_weekday(day));
+        let matches = match (&self.dates, &self.weekdays) {
+            (None, None) => true,
+            (Some(dates), None) => date(dates),
+            (None, Some(weekdays)) => weekday(weekdays),
+            (Some(dates), Some(weekdays)) if self.is_one_enough() => date(dates) || weekday(weekdays),
+            (Some(dates), Some(weekdays)) => date(dates) && weekday(weekdays),
+        };
+        month && year && matches
+    }
+
+    fn is_one_enough(&self) -> bool {
+        self.days.map_or(self.dialect == Dialect::Unix, |days| days == DayMatch::Or)
     }
 }
 
@@ -149,9 +202,11 @@ impl Item {
         }
     }
 
-    fn has_date(self, day: Day) -> bool {
+    fn has_date(self, day: Day, dialect: Dialect) -> bool {
         match self {
             Last(back) => day.day + back == day.of,
+            // Spring looks for the Monday after a last Sunday in the next month, and does not find it there.
+            Near(target) if dialect == Dialect::Spring && target == day.of && weekday(day, target) == 0 => false,
             Near(target) => is_nearest(day, target),
             NearLast(back) => back < day.of && is_nearest(day, day.of - back),
             plain => plain.has(day.day, 1, 31),
@@ -164,6 +219,17 @@ impl Item {
             LastOf(wanted) => number == wanted && day.day + 7 > day.of,
             Nth(wanted, week) => number == wanted && day.day.div_ceil(7) == week,
             plain => plain.has(number, 1, 7),
+        }
+    }
+
+    /// The same day of the week where Sunday is 0.
+    fn from_0(self) -> Self {
+        match self {
+            One(day) => One(day - 1),
+            Range(from, to) => Range(from - 1, to - 1),
+            LastOf(day) => LastOf(day - 1),
+            Nth(day, week) => Nth(day - 1, week),
+            other => other,
         }
     }
 
@@ -191,9 +257,13 @@ fn is_nearest(day: Day, target: u32) -> bool {
     if target > day.of {
         return false;
     }
-    let weekday = |other: u32| (day.weekday + 35 + other - day.day) % 7;
-    let working = (1..=day.of).filter(|other| (1..=5).contains(&weekday(*other)));
+    let working = (1..=day.of).filter(|other| (1..=5).contains(&weekday(day, *other)));
     working.min_by_key(|other| other.abs_diff(target)) == Some(day.day)
+}
+
+/// The day of the week of another day in this month, Sunday being 0.
+fn weekday(day: Day, other: u32) -> u32 {
+    (day.weekday + 35 + other - day.day) % 7
 }
 
 fn text(items: &[Item]) -> String {
@@ -226,4 +296,27 @@ fn marked_date(random: &mut Rng) -> Item {
 fn marked_weekday(random: &mut Rng) -> Item {
     let (day, week) = (random.u32(1..=7), random.u32(1..=5));
     [LastOf(day), Nth(day, week), One(day)][random.usize(..3)]
+}
+
+/// A day of the month that restricts something, in words that this dialect knows.
+fn date_of(random: &mut Rng, dialect: Dialect) -> Item {
+    let (a, b) = (random.u32(1..=31), random.u32(1..=31));
+    let plain = [One(a), Range(a.min(b), a.max(b)), Step(a, 1 + b / 2)];
+    let marks = [Last(0), Last(a - 1), Near(a), Near(31), NearLast(0), NearLast(a - 1)];
+    match dialect {
+        Dialect::Unix => plain[random.usize(..plain.len())],
+        _ if random.bool() => plain[random.usize(..plain.len())],
+        Dialect::Spring => marks[random.usize(..marks.len() - 1)],
+        Dialect::Quartz => marks[random.usize(..marks.len())],
+    }
+}
+
+fn weekday_of(random: &mut Rng, dialect: Dialect) -> Item {
+    let (a, b) = (random.u32(1..=7), random.u32(1..=7));
+    match dialect {
+        Dialect::Unix => [One(a), Range(a.min(b), a.max(b))][random.usize(..2)],
+        Dialect::Quartz | Dialect::Spring => {
+            [One(a), Range(a.min(b), a.max(b)), LastOf(a), Nth(a, b.min(5))][random.usize(..4)]
+        }
+    }
 }
