@@ -131,7 +131,7 @@ impl Plan {
         let date = if self.weekdays.is_some() { "?" } else { "*" };
         let weekdays = self.weekdays.as_ref().map(|items| match self.dialect {
             Dialect::Quartz => items.clone(),
-            Dialect::Spring | Dialect::Unix => items.iter().map(|item| item.from_0()).collect(),
+            Dialect::Spring | Dialect::Unix => items.iter().map(|item| item.sunday_first()).collect(),
         });
         let fields = [
             text(&self.seconds),
@@ -223,7 +223,7 @@ impl Item {
     }
 
     /// The same day of the week where Sunday is 0.
-    fn from_0(self) -> Self {
+    fn sunday_first(self) -> Self {
         match self {
             One(day) => One(day - 1),
             Range(from, to) => Range(from - 1, to - 1),
