@@ -1,0 +1,18 @@
+//! Jobs that run once per tick in a whole cluster.
+//!
+//! Users add the `bandog` crate, which re-exports all of this as `bandog::schedule`.
+
+mod job;
+mod jobs;
+mod policy;
+mod rows;
+mod run;
+mod scheduler;
+mod trigger;
+
+pub use job::{Job, MAX_NAME};
+pub use jobs::Jobs;
+pub use policy::{CatchUp, OnCrash, Overlap, Retry, Scope, StoreDown};
+pub use rows::{JobRow, Paused, RunRow, State};
+pub use run::{Kind, MAX_NOTE, Outcome, Run};
+pub use scheduler::{Running, Scheduler};

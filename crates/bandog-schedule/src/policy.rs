@@ -1,0 +1,273 @@
+//! What a job does beside firing: when it overlaps, misses ticks, crashes or fails. Read and written as one word.
+
+use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
+
+use bandog_core::{Error, Result};
+
+/// What happens to a tick while the job still runs, anywhere in the cluster.
+///
+/// Written `skip`, `queue` (for one), `queue(10)`, `allow(3)`, `replace`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overlap {
+    /// The tick is skipped, and recorded. Default of cron, fixed delays and single runs.
+    Skip,
+    /// So many ticks wait, and run one after the other; further ones are skipped. Default of fixed rates, with 1000.
+    Queue(NonZeroU32),
+    /// So many runs at a time; further ones are skipped.
+    Allow(NonZeroU32),
+    /// The run is cancelled, and the tick runs when it has ended.
+    Replace,
+}
+
+/// What happens to ticks that nobody claimed in time: no node lived, or the store was away.
+///
+/// Ticks younger than the misfire grace run as if nothing had been; this is about older ones. Written `skip`, `once`,
+/// `all(10)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CatchUp {
+    /// None of them runs.
+    Skip,
+    /// The latest one runs. Default.
+    Once,
+    /// The latest so many of them run, the oldest first.
+    All(NonZeroU32),
+}
+
+/// What happens to a run whose node died. Written `retry`, `abandon`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnCrash {
+    /// Another node runs the same tick again, with the next attempt's number and a greater fence: at least once.
+    Retry,
+    /// It is recorded as lost: at most once. Default, as it is with Spring.
+    Abandon,
+}
+
+/// Who runs a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// One node of the cluster. Default; without a store there is only this process.
+    Cluster,
+    /// Every node on its own, without the store: for caches.
+    EachNode,
+}
+
+/// What happens at a tick while the store does not answer. Written `fail_closed`, `fail_open`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreDown {
+    /// Nothing runs until the store answers again; the tick is claimed late, or missed. Default.
+    FailClosed,
+    /// It runs on every node that cannot reach the store, marked as unclaimed: so more than once.
+    FailOpen,
+}
+
+/// How a failed run is tried again, within the same run and under the same fence.
+///
+/// Written `3`, `3 from 1s`, `3 from 1s to 1m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    pub(crate) times: u32,
+    pub(crate) base: Duration,
+    pub(crate) cap: Duration,
+}
+
+impl Retry {
+    /// So many more tries; the first pause is 1 s, each further one twice as long, up to 1 minute, and up to a tenth is
+    /// added at random.
+    pub const fn times(times: u32) -> Self {
+        Self { times, base: Duration::from_secs(1), cap: Duration::from_secs(60) }
+    }
+
+    /// The first pause.
+    #[must_use]
+    pub const fn from(mut self, base: Duration) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// The longest pause.
+    #[must_use]
+    pub const fn to(mut self, cap: Duration) -> Self {
+        self.cap = cap;
+        self
+    }
+
+    /// The pause before try number `again` (1 is the first one again), or none if there is none.
+    pub(crate) fn pause(&self, again: u32) -> Option<Duration> {
+        if again > self.times {
+            return None;
+        }
+        let doubled = self.base.saturating_mul(1_u32.checked_shl(again - 1).unwrap_or(u32::MAX));
+        Some(doubled.min(self.cap).mul_f64(1.0 + fastrand::f64() / 10.0))
+    }
+}
+
+/// Everything of a job but its name, its trigger and its body.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Policy {
+    pub(crate) overlap: Overlap,
+    pub(crate) catch_up: CatchUp,
+    pub(crate) window: Duration,
+    pub(crate) misfire_grace: Duration,
+    pub(crate) on_crash: OnCrash,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) grace: Duration,
+    pub(crate) retry: Retry,
+    pub(crate) jitter: Duration,
+    pub(crate) initial_delay: Duration,
+    pub(crate) enabled: bool,
+    pub(crate) revision: u64,
+    pub(crate) scope: Scope,
+    pub(crate) store_down: StoreDown,
+    pub(crate) pause_after: Option<NonZeroU32>,
+}
+
+impl Policy {
+    pub(crate) const fn new(overlap: Overlap) -> Self {
+        Self {
+            overlap,
+            catch_up: CatchUp::Once,
+            window: Duration::from_secs(3600),
+            misfire_grace: Duration::from_secs(60),
+            on_crash: OnCrash::Abandon,
+            lease: None,
+            timeout: None,
+            grace: Duration::from_secs(5),
+            retry: Retry::times(0),
+            jitter: Duration::ZERO,
+            initial_delay: Duration::ZERO,
+            enabled: true,
+            revision: 0,
+            scope: Scope::Cluster,
+            store_down: StoreDown::FailClosed,
+            pause_after: None,
+        }
+    }
+}
+
+/// `word`, or `word(number)`.
+fn word(text: &str) -> (&str, Option<&str>) {
+    let text = text.trim();
+    match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+        Some((word, number)) => (word.trim(), Some(number.trim())),
+        None => (text, None),
+    }
+}
+
+fn count(text: &str) -> Option<NonZeroU32> {
+    text.parse().ok()
+}
+
+fn unknown<T>(what: &str, text: &str, known: &str) -> Result<T> {
+    Err(Error::misused(format!("{what} = {text:?} is unknown; write {known}")))
+}
+
+impl FromStr for Overlap {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match word(text) {
+            ("skip", None) => Ok(Self::Skip),
+            ("queue", None) => Ok(Self::Queue(NonZeroU32::MIN)),
+            ("replace", None) => Ok(Self::Replace),
+            ("queue", Some(n)) if count(n).is_some() => Ok(Self::Queue(count(n).unwrap_or(NonZeroU32::MIN))),
+            ("allow", Some(n)) if count(n).is_some() => Ok(Self::Allow(count(n).unwrap_or(NonZeroU32::MIN))),
+            _ => unknown("overlap", text, "skip, queue, queue(10), allow(3) or replace"),
+        }
+    }
+}
+
+impl fmt::Display for Overlap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skip => f.write_str("skip"),
+            Self::Queue(n) => write!(f, "queue({n})"),
+            Self::Allow(n) => write!(f, "allow({n})"),
+            Self::Replace => f.write_str("replace"),
+        }
+    }
+}
+
+impl FromStr for CatchUp {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match word(text) {
+            ("skip", None) => Ok(Self::Skip),
+            ("once", None) => Ok(Self::Once),
+            ("all", Some(n)) if count(n).is_some() => Ok(Self::All(count(n).unwrap_or(NonZeroU32::MIN))),
+            _ => unknown("catch_up", text, "skip, once or all(10)"),
+        }
+    }
+}
+
+impl fmt::Display for CatchUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skip => f.write_str("skip"),
+            Self::Once => f.write_str("once"),
+            Self::All(n) => write!(f, "all({n})"),
+        }
+    }
+}
+
+impl FromStr for OnCrash {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.trim() {
+            "retry" => Ok(Self::Retry),
+            "abandon" => Ok(Self::Abandon),
+            _ => unknown("on_crash", text, "retry or abandon"),
+        }
+    }
+}
+
+impl fmt::Display for OnCrash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Retry => "retry",
+            Self::Abandon => "abandon",
+        })
+    }
+}
+
+impl FromStr for StoreDown {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.trim() {
+            "fail_closed" => Ok(Self::FailClosed),
+            "fail_open" => Ok(Self::FailOpen),
+            _ => unknown("store_down", text, "fail_closed or fail_open"),
+        }
+    }
+}
+
+impl FromStr for Retry {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let read = || {
+            let duration = |text: &str| humantime::parse_duration(text).ok();
+            match words[..] {
+                [times] => Some(Self::times(times.parse().ok()?)),
+                [times, "from", base] => Some(Self::times(times.parse().ok()?).from(duration(base)?)),
+                [times, "from", base, "to", cap] => {
+                    Some(Self::times(times.parse().ok()?).from(duration(base)?).to(duration(cap)?))
+                }
+                _ => None,
+            }
+        };
+        let retry: Option<Self> = read();
+        retry.map_or_else(|| unknown("retry", text, "3, \"3 from 1s\" or \"3 from 1s to 1m\""), Ok)
+    }
+}
+
+impl fmt::Display for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [base, cap] = [self.base, self.cap].map(humantime::format_duration);
+        write!(f, "{} from {base} to {cap}", self.times)
+    }
+}
