@@ -2,6 +2,8 @@
 //!
 //! Users add the `bandog` crate, which re-exports all of this as `bandog::schedule`.
 
+#![expect(dead_code, reason = "the inside follows")]
+
 mod job;
 mod jobs;
 mod policy;

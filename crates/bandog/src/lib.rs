@@ -56,6 +56,9 @@ pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Lost, Mutex, Owner
 pub use self::connect::{ConnectOptions, connect};
 pub use self::url::{redact, without_secrets};
 
+/// Jobs that run once per tick in a whole cluster.
+pub use bandog_schedule as schedule;
+
 /// What a backend is made of, for those who write one.
 ///
 /// The laws that it must pass are the crate `bandog-conformance` of the same repository, whose docs show a whole

@@ -1,12 +1,13 @@
 use crate::house::{root, sources, table, that_say};
 
-const FLOORS: [(&str, &[&str]); 9] = [
+const FLOORS: [(&str, &[&str]); 10] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-redis", &["bandog-core"]),
     ("bandog-sqlite", &["bandog-core"]),
-    ("bandog", &["bandog-core", "bandog-redis", "bandog-sqlite", "bandog-sync"]),
+    ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
+    ("bandog", &["bandog-core", "bandog-redis", "bandog-schedule", "bandog-sqlite", "bandog-sync"]),
     ("bandog-cli", &["bandog", "bandog-cron"]),
     ("bandog-conformance", &["bandog-core", "bandog-sync", "bandog-testkit"]),
     ("bandog-storm", &["bandog", "bandog-conformance", "bandog-testkit"]),
