@@ -9,7 +9,8 @@ use std::{
 };
 
 use bandog_core::{
-    Answer, Backend, Claim, ClaimId, ClientId, Error, ErrorKind, Fences, Key, Kind, Released, Renewal, Step, Verdict,
+    Answer, Backend, Claim, ClaimId, ClientId, Error, ErrorKind, Fences, Key, Kind, MAX_KEY_LEN, Released, Renewal,
+    Step, Verdict,
 };
 use bandog_sync::{Client, Guard};
 use bandog_testkit::eventually_async;
@@ -63,6 +64,18 @@ pub(crate) fn kind<T>(result: Result<T, Error>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
+/// Names that differ only a little, that a store might take for something else, or that are as long as can be.
+pub(crate) fn odd_names() -> Vec<String> {
+    let odd = [
+        "a", "b", " a", "a ", "a  b", "a b", "/", "//", "/a", "a/", "a/b", ".", "..", "a.b", "\\", "a\\", "\\a", "{}",
+        "{a}", "a{b}", "{a", "%", "a%", "_", "*", "a*", "?", "a?", "[a]", "[^a]", "'", "a'b", "\"", "`", "--", ";",
+        "null", "NULL", "0", "-1", "a:b", "uuid:1", "ß", "ss", "é", "e\u{301}", "ﬁ", "fi", "ı", "i", "İ", "🐕", "犬",
+        "\u{200b}", "\u{feff}", "a\u{a0}b",
+    ];
+    let long = ["x".repeat(MAX_KEY_LEN), "🐕".repeat(MAX_KEY_LEN / 4), "y".repeat(1000)];
+    odd.into_iter().map(String::from).chain(long).collect()
+}
+
 /// A claim of a client that has no engine.
 pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -97,7 +110,8 @@ pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool,
     }
 }
 
-fn one<T>(answers: Vec<T>) -> T {
+/// The answer to one question.
+pub(crate) fn one<T>(answers: Vec<T>) -> T {
     let [answer] = <[T; 1]>::try_from(answers).unwrap_or_else(|all| panic!("{} answers to one question", all.len()));
     answer
 }

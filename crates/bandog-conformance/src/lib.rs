@@ -24,6 +24,7 @@ mod census;
 mod child;
 mod kit;
 pub mod laws;
+mod record_kit;
 mod run;
 mod world;
 pub mod wrap;

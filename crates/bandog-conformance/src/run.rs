@@ -131,5 +131,30 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 96, admin, evict_rings }
         $crate::one_law! { $test $world, 96, admin, evict_spares_others }
         $crate::one_law! { $test $world, 99, admin, golden_layout }
+        $crate::one_law! { $test $world, 101, records, record_support }
+        $crate::one_law! { $test $world, 102, records, record_absent }
+        $crate::one_law! { $test $world, 103, records, record_created_once }
+        $crate::one_law! { $test $world, 104, records, record_swapped }
+        $crate::one_law! { $test $world, 105, records, record_deleted }
+        $crate::one_law! { $test $world, 106, records, record_versions_rise }
+        $crate::one_law! { $test $world, 107, records, record_batch_order }
+        $crate::one_law! { $test $world, 108, records, record_many }
+        $crate::one_law! { $test $world, 111, record_conditions, record_too_early }
+        $crate::one_law! { $test $world, 112, record_conditions, record_late_enough }
+        $crate::one_law! { $test $world, 113, record_conditions, record_held }
+        $crate::one_law! { $test $world, 114, record_conditions, record_held_no_more }
+        $crate::one_law! { $test $world, 115, record_conditions, record_held_passed_on }
+        $crate::one_law! { $test $world, 116, record_conditions, record_conditions_in_order }
+        $crate::one_law! { $test $world, 121, record_history, record_lines }
+        $crate::one_law! { $test $world, 122, record_history, record_slots_go_round }
+        $crate::one_law! { $test $world, 123, record_history, record_odd_slots }
+        $crate::one_law! { $test $world, 124, record_history, record_histories_apart }
+        $crate::one_law! { $test $world, 131, record_reading, record_time }
+        $crate::one_law! { $test $world, 132, record_reading, record_reading_order }
+        $crate::one_law! { $test $world, 133, record_reading, record_names }
+        $crate::one_law! { $test $world, 134, record_reading, record_and_lock_apart }
+        $crate::one_law! { $test $world, 135, record_reading, record_prefix }
+        $crate::one_law! { $test $world, 136, record_reading, record_texts }
+        $crate::one_law! { $test $world, 137, record_reading, record_name_roundtrip }
     };
 }

@@ -90,6 +90,11 @@ pub trait World: Send + Sync + Sized + 'static {
         Ok(())
     }
 
+    /// Whether the backend keeps records.
+    fn records(&self) -> Can {
+        Ok(())
+    }
+
     /// Takes a hold out of the store behind everybody's back. Waiters need not hear of it.
     async fn forget(&self, key: &str) -> Can {
         let _ = key;

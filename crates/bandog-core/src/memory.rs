@@ -36,6 +36,8 @@ pub struct Memory {
 struct State {
     rows: BTreeMap<Key, LockState>,
     records: BTreeMap<Key, Kept>,
+    /// The last of all records, so that a record that is made again has a greater one, even if no time has passed.
+    version: Option<Version>,
     listeners: HashMap<Key, BTreeMap<u64, Ringer>>,
     listener: u64,
     members: HashMap<ClientId, (Member, Moment)>,
@@ -194,7 +196,8 @@ impl State {
             self.records.remove(&swap.key);
             return Swapped::Done(None);
         };
-        let version = Version::after(last, wall);
+        let version = Version::after(self.version, wall);
+        self.version = Some(version);
         let record = Record { version, value: value.clone() };
         let mut lines = self.records.remove(&swap.key).map(|kept| kept.lines).unwrap_or_default();
         lines.extend(swap.lines.iter().map(|line| (line.slot.clone(), line.value.clone())));

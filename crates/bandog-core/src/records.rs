@@ -10,6 +10,9 @@ use async_trait::async_trait;
 
 use crate::{ClaimId, Error, ErrorKind, Key, Pattern, Result};
 
+/// The longest name of a slot, in bytes of UTF-8.
+const MAX_SLOT_LEN: usize = 64;
+
 /// Which writing of a record this is. The store makes it: it grows with every swap, and no version comes twice, not
 /// even after a failover or when a record was deleted and made again, unless the store's clock is set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,6 +102,28 @@ impl Swap {
     /// A swap without conditions beside the version.
     pub fn new(key: Key, from: Option<Version>, to: impl Into<String>) -> Self {
         Self { key, from, to: Some(to.into()), lines: Vec::new(), not_before: None, held: None }
+    }
+
+    /// Checks what its types do not: the slots of its lines. A client does so before it asks the store.
+    ///
+    /// # Errors
+    /// `Misused` with the slot and what is allowed.
+    ///
+    /// ```
+    /// use bandog_core::{Key, Line, Swap};
+    /// let line = Line { slot: "tab\t".into(), value: "fine".into() };
+    /// let swap = Swap { lines: vec![line], ..Swap::new(Key::new("orders")?, None, "first") };
+    /// assert!(swap.check().is_err());
+    /// # Ok::<(), bandog_core::Error>(())
+    /// ```
+    pub fn check(&self) -> Result<()> {
+        let wrong =
+            |line: &&Line| !(1..=MAX_SLOT_LEN).contains(&line.slot.len()) || line.slot.contains(char::is_control);
+        let Some(Line { slot, .. }) = self.lines.iter().find(wrong) else { return Ok(()) };
+        Err(Error::misused(format!(
+            "the slot {slot:?} of a line is not allowed: it has 1 to {MAX_SLOT_LEN} bytes without control characters"
+        ))
+        .at(&self.key))
     }
 }
 

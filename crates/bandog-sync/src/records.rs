@@ -13,6 +13,7 @@ use crate::Client;
 #[async_trait]
 impl Records for Client {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        swaps.iter().try_for_each(Swap::check)?;
         let with_prefix = |swap: &Swap| Ok(Swap { key: self.handle().key(swap.key.as_str())?, ..swap.clone() });
         let swaps: Vec<Swap> = swaps.iter().map(with_prefix).collect::<Result<_>>()?;
         self.look(|backend| Box::pin(async move { backend.swap(&swaps).await })).await

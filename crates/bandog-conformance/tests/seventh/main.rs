@@ -43,6 +43,10 @@ impl World for InOneFile {
         Err(Unkept::Cannot("it keeps none"))
     }
 
+    fn records(&self) -> Can {
+        Err(Unkept::Cannot("it keeps none"))
+    }
+
     fn address(&self) -> Can<String> {
         Ok(self.0.path().join("locks").to_str().unwrap().into())
     }

@@ -55,6 +55,10 @@ impl World for OnSqlite {
         at(self.path())
     }
 
+    fn records(&self) -> Can {
+        Err(Unkept::Cannot("not yet"))
+    }
+
     async fn left(&self) -> Vec<String> {
         if !self.path().exists() {
             return Vec::new();

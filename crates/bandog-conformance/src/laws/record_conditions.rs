@@ -1,0 +1,166 @@
+//! What a swap may ask for beside its version: that it is late enough, and that a claim holds its lock.
+
+use std::time::{Duration, SystemTime};
+
+use bandog_core::{Answer, Claim, ClaimId, Error, Holding, Leases, Records, Step, Swap, Swapped, Verdict, Version};
+use bandog_testkit::eventually_async;
+use tokio::time;
+
+use crate::{
+    Law, World,
+    kit::{NAME, PATIENCE, bare_claim, claim, one, take},
+    record_kit::{RECORD, delete, done, get, key, line, stands, swap, whole, write},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// What `not_before` is counted in.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Law 111: before its time a swap changes nothing, and is told how much is missing by the store's clock.
+pub async fn record_too_early<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let first = done(&client, Swap { lines: vec![line("ok:0", "fine")], ..write(RECORD, None, "one") }).await?;
+    let before = whole(&client, RECORD).await?;
+    for ahead in [Duration::from_secs(20), HOUR, HOUR * 24 * 365 * 1000] {
+        let not_before = Some(client.read(&[], &[]).await?.now + ahead);
+        let lines = vec![line("ok:0", "early"), line("ok:1", "early")];
+        for early in [write(RECORD, Some(first), "two"), delete(RECORD, Some(first)), write("other", None, "one")] {
+            let answer = swap(&client, Swap { not_before, lines: lines.clone(), ..early }).await?;
+            let Swapped::Early(missing) = answer else { panic!("{answer:?} {ahead:?} too early") };
+            assert!(missing <= ahead + TICK && ahead <= missing + world.slack(), "{missing:?} of {ahead:?}");
+        }
+        assert_eq!(whole(&client, RECORD).await?, before);
+        assert_eq!(whole(&client, "other").await?, (None, Vec::new()));
+    }
+    Ok(())
+}
+
+/// Law 112: a swap is done when its time has come: after as long as was missing, at once, and however long ago it was.
+pub async fn record_late_enough<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let now = client.read(&[], &[]).await?.now;
+    let mut version = None;
+    for time in [now - TICK, now - HOUR, SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH - HOUR] {
+        version = Some(done(&client, Swap { not_before: Some(time), ..write(RECORD, version, "late") }).await?);
+    }
+    let soon = client.read(&[], &[]).await?.now + Duration::from_millis(700);
+    let timed = Swap { not_before: Some(soon), ..write(RECORD, version, "in time") };
+    if let Swapped::Early(missing) = swap(&client, timed.clone()).await? {
+        assert!(!missing.is_zero());
+        time::sleep(missing + TICK).await;
+        done(&client, timed).await?;
+    }
+    assert_eq!(get(&client, RECORD).await?.map(|record| record.value), Some("in time".into()));
+    assert!(client.read(&[], &[]).await?.now >= soon - TICK, "it was done before its time");
+    Ok(())
+}
+
+/// Law 113: a swap in the name of a claim is done while the claim holds its lock, and is no matter of who asks; in the
+/// name of one that has given it back, of a stranger or of none that ever was it changes nothing.
+pub async fn record_held<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let (guard, foreign) = (take(&a, NAME).await?, take(&b, "foreign").await?);
+    let holding = guard.holding();
+    let mut version = None;
+    for client in [&a, &b] {
+        assert!(stands(client, &holding).await?);
+        version = Some(done(client, Swap { held: Some(holding.clone()), ..write(RECORD, version, "held") }).await?);
+    }
+    let ClaimId { client, number } = holding.id;
+    let strangers = [
+        Holding { key: key("foreign"), ..holding.clone() },
+        Holding { key: key("never locked"), ..holding.clone() },
+        Holding { key: key(NAME), ..foreign.holding() },
+        Holding { id: ClaimId { client, number: number + 1 }, ..holding.clone() },
+        Holding { id: bare_claim(NAME, PATIENCE).id, ..holding.clone() },
+    ];
+    for stranger in &strangers {
+        assert_not_held(&b, stranger, version).await?;
+    }
+    guard.release().await?;
+    assert_not_held(&a, &holding, version).await?;
+
+    let next = take(&a, NAME).await?;
+    assert_not_held(&a, &holding, version).await?;
+    done(&a, Swap { held: Some(next.holding()), ..write(RECORD, version, "next") }).await?;
+    Ok(())
+}
+
+/// Law 114: a holding that is renewed stands for many ttls; one that ended by expiry, or was taken by force, never
+/// stands again.
+pub async fn record_held_no_more<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.brisk(), world.client());
+    let renewed = take(&a, "renewed").await?;
+    let leased = a.mutex(NAME).lease(world.ttl()).lock().await?;
+    let version = Some(done(&b, Swap { held: Some(leased.holding()), ..write(RECORD, None, "held") }).await?);
+    eventually_async(PATIENCE, async || matches!(stands(&b, &leased.holding()).await, Ok(false))).await;
+    assert_not_held(&b, &leased.holding(), version).await?;
+    let next = take(&b, NAME).await?;
+    assert_not_held(&a, &leased.holding(), version).await?;
+
+    time::sleep(world.ttl() * 2).await;
+    assert!(stands(&b, &renewed.holding()).await?);
+    let version = done(&b, Swap { held: Some(renewed.holding()), ..write(RECORD, version, "renewed") }).await?;
+    let version = Some(done(&a, Swap { held: Some(next.holding()), ..write(RECORD, Some(version), "next") }).await?);
+
+    a.evict(NAME).await?;
+    assert_not_held(&a, &next.holding(), version).await?;
+    assert_not_held(&b, &leased.holding(), version).await?;
+    Ok(())
+}
+
+/// Law 115: a hold that was passed on stands for whoever has it now.
+pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (backend, client) = (world.backend(), world.client());
+    let (from, to) = (bare_claim(NAME, PATIENCE), bare_claim(NAME, PATIENCE));
+    let holding = |claim: &Claim| Holding { key: claim.key.clone(), id: claim.id };
+    assert!(claim(&backend, &from).await?.is_some());
+    let version = Some(done(&client, Swap { held: Some(holding(&from)), ..write(RECORD, None, "from") }).await?);
+    let passed = one(backend.apply(&[Step::Pass { from: from.clone(), to: to.clone() }]).await)?;
+    assert!(matches!(passed, Answer::Claimed(Verdict::Granted { .. })), "{passed:?}");
+    assert_not_held(&client, &holding(&from), version).await?;
+    done(&client, Swap { held: Some(holding(&to)), ..write(RECORD, version, "to") }).await?;
+    Ok(())
+}
+
+/// Law 116: whoever has read an old record is told so first, then whoever is too early, then whoever does not hold.
+pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let first = done(&client, write(RECORD, None, "one")).await?;
+    let second = done(&client, write(RECORD, Some(first), "two")).await?;
+    let never = bare_claim(NAME, PATIENCE);
+    let held = Some(Holding { key: never.key, id: never.id });
+    let now = client.read(&[], &[]).await?.now;
+    let (early, late) = (Some(now + HOUR), Some(now - HOUR));
+    let asking = async |from, not_before| {
+        let refused = Swap { not_before, held: held.clone(), ..write(RECORD, Some(from), "three") };
+        swap(&client, refused).await
+    };
+    assert!(matches!(asking(first, early).await?, Swapped::Differs(Some(_))));
+    assert!(matches!(asking(first, late).await?, Swapped::Differs(Some(_))));
+    assert!(matches!(asking(second, early).await?, Swapped::Early(_)));
+    assert_eq!(asking(second, late).await?, Swapped::NotHeld);
+    assert_eq!(get(&client, RECORD).await?.map(|record| record.version), Some(second));
+    Ok(())
+}
+
+/// Nothing can be done in the name of this holding, and it does not stand.
+async fn assert_not_held(records: &impl Records, holding: &Holding, from: Option<Version>) -> Result<(), Error> {
+    let before = whole(records, RECORD).await?;
+    let held = Some(holding.clone());
+    let lines = vec![line("ok:0", "not held")];
+    for refused in [write(RECORD, from, "not held"), delete(RECORD, from), write("other", None, "not held")] {
+        let answer = swap(records, Swap { held: held.clone(), lines: lines.clone(), ..refused }).await?;
+        assert_eq!(answer, Swapped::NotHeld, "{holding:?}");
+    }
+    assert!(!stands(records, holding).await?);
+    assert_eq!(whole(records, RECORD).await?, before);
+    assert_eq!(whole(records, "other").await?, (None, Vec::new()));
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! The lines beside a record.
+
+use bandog_core::{ErrorKind, Line, Records, Swap, Swapped, Version};
+
+use crate::{
+    Law, World,
+    kit::{kind, odd_names},
+    record_kit::{RECORD, done, get, key, line, swap, whole, write},
+};
+
+/// Law 121: lines are written with their swap, and not without it; a line stays until its slot is written again.
+pub async fn record_lines<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let with = |from, lines: &[Line]| Swap { lines: lines.to_vec(), ..write(RECORD, from, "value") };
+    let [one, two, three] = [line("ok:0", "one"), line("ok:1", "two"), line("ok:1", "three")];
+    let first = done(&a, with(None, &[one.clone(), two.clone()])).await?;
+    assert_eq!(b.history(&key(RECORD)).await?, [one.clone(), two.clone()]);
+    let second = done(&b, write(RECORD, Some(first), "without lines")).await?;
+    assert_eq!(a.history(&key(RECORD)).await?, [one.clone(), two]);
+    for wrong in [Some(first), None, Version::new(1)] {
+        assert!(matches!(swap(&a, with(wrong, &[line("ok:0", "wrong")])).await?, Swapped::Differs(Some(_))));
+    }
+    let third = done(&b, with(Some(second), std::slice::from_ref(&three))).await?;
+    assert_eq!(b.history(&key(RECORD)).await?, [one.clone(), three]);
+
+    // Of two lines for one slot in one swap the later one counts.
+    done(&a, with(Some(third), &[line("ok:1", "four"), line("ok:0", "five"), line("ok:1", "six")])).await?;
+    assert_eq!(b.history(&key(RECORD)).await?, [line("ok:0", "five"), line("ok:1", "six")]);
+    Ok(())
+}
+
+/// Law 122: whoever goes round through a fixed number of slots keeps as many lines, sorted by slot byte for byte.
+pub async fn record_slots_go_round<W: World>(world: &W) -> Law {
+    const SLOTS: u32 = 12;
+    world.records()?;
+    let client = world.client();
+    let mut from = None;
+    for round in 0..2 * SLOTS + 5 {
+        let lines = vec![line(&format!("ok:{}", round % SLOTS), &round.to_string())];
+        from = Some(done(&client, Swap { lines, ..write(RECORD, from, &round.to_string()) }).await?);
+    }
+    let mut expected: Vec<Line> =
+        (SLOTS + 5..2 * SLOTS + 5).map(|round| line(&format!("ok:{}", round % SLOTS), &round.to_string())).collect();
+    expected.sort_by(|a, b| a.slot.cmp(&b.slot));
+    assert_eq!(client.history(&key(RECORD)).await?, expected);
+    Ok(())
+}
+
+/// Law 123: a slot is usable and comes back as it was; one that cannot be is `Misused`, and nothing of that call is
+/// done.
+pub async fn record_odd_slots<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let mut slots: Vec<String> = odd_names().into_iter().filter(|slot| slot.len() <= 64).collect();
+    slots.extend(["x".repeat(64), "🐕".repeat(16), "Ok:0".into(), "ok:0".into()]);
+    let lines: Vec<Line> = slots.iter().map(|slot| line(slot, slot)).collect();
+    let version = done(&client, Swap { lines, ..write(RECORD, None, "one") }).await?;
+    slots.sort();
+    let kept: Vec<Line> = slots.iter().map(|slot| line(slot, slot)).collect();
+    assert_eq!(client.history(&key(RECORD)).await?, kept);
+
+    for wrong in ["", "tab\t", "line\n", "nul\0", "delete\u{7f}", &"x".repeat(65), &format!("{}x", "🐕".repeat(16))] {
+        let bad = Swap { lines: vec![line("good", ""), line(wrong, "")], ..write(RECORD, Some(version), "two") };
+        let error = client.swap(&[write("other", None, "one"), bad]).await.expect_err("no such slot");
+        assert_eq!(error.kind(), ErrorKind::Misused, "{wrong:?}");
+        assert!(error.to_string().contains(&format!("{wrong:?}")), "{error}");
+    }
+    assert_eq!(get(&client, "other").await?, None);
+    let (record, history) = whole(&client, RECORD).await?;
+    assert_eq!((record.map(|record| record.version), history), (Some(version), kept));
+    assert_eq!(kind(client.history(&key("other")).await), None);
+    Ok(())
+}
+
+/// Law 124: each record has its own history, however alike the names are.
+pub async fn record_histories_apart<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let names = ["a", "a:ok", "a:ok:0", "a/ok", "A", "a ", "a{ok:0}", "{a}"];
+    for name in names {
+        done(&client, Swap { lines: vec![line("ok:0", name), line(name, "ok:0")], ..write(name, None, name) }).await?;
+    }
+    for name in names {
+        let mut expected = [line("ok:0", name), line(name, "ok:0")];
+        expected.sort_by(|a, b| a.slot.cmp(&b.slot));
+        assert_eq!(client.history(&key(name)).await?, expected, "{name:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Reading records: the store's time, names, prefixes, texts of every kind.
+
+use bandog_core::{Error, Holding, MAX_KEY_LEN, Pattern, Records, Swap, Swapped};
+
+use crate::{
+    Law, World,
+    kit::{NAME, PATIENCE, bare_claim, odd_names, take},
+    record_kit::{RECORD, delete, done, get, key, line, swap, whole, write},
+};
+
+/// Law 131: every reading and every swap tells the store's time, which does not go back from one call to the next.
+pub async fn record_time<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let mut last = a.read(&[], &[]).await?.now;
+    let shown = world.clock().wall();
+    let off = shown.duration_since(last).unwrap_or_else(|behind| behind.duration());
+    assert!(off <= world.slack(), "the store's clock is {off:?} off");
+    let mut rises = |now| {
+        assert!(now >= last, "{now:?} after {last:?}");
+        last = now;
+    };
+    for client in [&a, &b, &a, &a, &b] {
+        rises(client.swap(&[]).await?.now);
+        rises(client.swap(&[write(RECORD, None, "one")]).await?.now);
+        rises(client.read(&[], &[]).await?.now);
+        rises(client.read(&[key(RECORD)], &[]).await?.now);
+    }
+    Ok(())
+}
+
+/// Law 132: what is read comes in the order in which it was asked for, whether it is there or not, and as often.
+pub async fn record_reading_order<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let (guard, never) = (take(&client, NAME).await?, bare_claim(NAME, PATIENCE));
+    done(&client, write("a", None, "1")).await?;
+    done(&client, write("b", None, "2")).await?;
+    let (stands, falls) = (guard.holding(), Holding { key: never.key, id: never.id });
+    let keys = ["b", "absent", "a", "b", NAME].map(key);
+    let reading = client.read(&keys, &[falls.clone(), stands.clone(), falls, stands]).await?;
+    let values = reading.records.into_iter().map(|record| Ok(record?.map(|record| record.value)));
+    let values: Vec<_> = values.collect::<Result<_, Error>>()?;
+    assert_eq!(values.iter().map(Option::as_deref).collect::<Vec<_>>(), [Some("2"), None, Some("1"), Some("2"), None]);
+    let held: Vec<_> = reading.held.into_iter().collect::<Result<_, _>>()?;
+    assert_eq!(held, [false, true, false, true]);
+    Ok(())
+}
+
+/// Law 133: names are found by a pattern and sorted, those of records only.
+pub async fn record_names<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let names = ["job/a", "job/b", "job/B", "jobs", "job/a*", "job/aa", "other", "jöb/ä"];
+    for name in names {
+        done(&client, write(name, None, "")).await?;
+    }
+    let _lock = take(&client, "job/lock").await?;
+    let found = async |pattern: &str| -> Result<Vec<String>, Error> {
+        Ok(client.names(&Pattern::new(pattern)).await?.iter().map(ToString::to_string).collect())
+    };
+    let mut all = names;
+    all.sort_unstable();
+    assert_eq!(found("*").await?, all);
+    assert_eq!(found("job/*").await?, ["job/B", "job/a", "job/a*", "job/aa", "job/b"]);
+    assert_eq!(found("job/?").await?, ["job/B", "job/a", "job/b"]);
+    assert_eq!(found("j?b/?").await?, ["job/B", "job/a", "job/b", "jöb/ä"]);
+    assert_eq!(found("job/a\\*").await?, ["job/a*"]);
+    assert_eq!(found("job/a").await?, ["job/a"]);
+    assert!(found("job").await?.is_empty() && found("[jo]*").await?.is_empty() && found("").await?.is_empty());
+    Ok(())
+}
+
+/// Law 134: a record and a lock of one name have nothing to do with each other.
+pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let lines = vec![line("ok:0", "fine")];
+    let version = done(&a, Swap { lines: lines.clone(), ..write(NAME, None, "one") }).await?;
+    assert_eq!(b.list(Pattern::all()).await?, []);
+    let guard = take(&a, NAME).await?;
+    let held: Vec<_> = b.list(Pattern::all()).await?.into_iter().map(|row| row.name).collect();
+    assert_eq!(held, [NAME]);
+    let version = done(&b, write(NAME, Some(version), "two")).await?;
+    assert!(b.show(NAME).await?.held && !guard.is_lost());
+    guard.release().await?;
+    let _forced = take(&a, NAME).await?;
+    a.evict(NAME).await?;
+    let (record, history) = whole(&b, NAME).await?;
+    assert_eq!((record.map(|record| record.version), history), (Some(version), lines));
+
+    let guard = take(&b, NAME).await?;
+    swap(&a, delete(NAME, Some(version))).await?;
+    assert!(a.show(NAME).await?.held);
+    guard.release().await?;
+    assert_eq!(a.names(&Pattern::all()).await?, []);
+    Ok(())
+}
+
+/// Law 135: a client sees the records of its prefix, without it, and none of another's.
+pub async fn record_prefix<W: World>(world: &W) -> Law {
+    world.records()?;
+    let with = |prefix: &str| world.options().prefix(prefix).over(world.backend());
+    let (a, b, odd, plain) = (with("a:")?, with("b:")?, with("a*?[]\\:")?, world.client());
+    for (client, value) in [(&a, "of a"), (&b, "of b"), (&odd, "odd"), (&plain, "plain")] {
+        done(client, Swap { lines: vec![line("ok:0", value)], ..write(RECORD, None, value) }).await?;
+    }
+    done(&b, write("b's own", None, "")).await?;
+    for (client, value) in [(&a, "of a"), (&b, "of b"), (&odd, "odd"), (&plain, "plain")] {
+        let (record, history) = whole(client, RECORD).await?;
+        assert_eq!(record.map(|record| record.value).as_deref(), Some(value));
+        assert_eq!(history, [line("ok:0", value)]);
+    }
+    assert_eq!(a.names(&Pattern::all()).await?, [key(RECORD)]);
+    assert_eq!(b.names(&Pattern::new("*r*")).await?, [key(RECORD)]);
+    assert_eq!(odd.names(&Pattern::all()).await?, [key(RECORD)]);
+    let all = ["a*?[]\\:record", "a:record", "b:b's own", "b:record", RECORD];
+    assert_eq!(plain.names(&Pattern::all()).await?, all.map(key));
+
+    // A guard names its lock as the store has it, so a swap can be made in its name under any prefix.
+    let guard = take(&a, NAME).await?;
+    for client in [&a, &b, &plain] {
+        done(client, Swap { held: Some(guard.holding()), ..write("held", None, "") }).await?;
+    }
+    Ok(())
+}
+
+/// Law 136: a text comes back as it was, whatever is in it, and so does a line.
+pub async fn record_texts<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let every: String = ('\0'..='\u{2ff}').chain("🐕犬\u{200b}\u{feff}\u{fffd}\u{ffff}\u{10ffff}".chars()).collect();
+    let odd =
+        ["", " ", "\n", "\0", "a\0b", "\t\r\n", "null", "true", "1", "-0", "007", "1e3", "9007199254740993", "{}"];
+    let texts = odd.map(String::from).into_iter().chain([every, "\"犬 🐕\\\n".repeat(10_000), "x".repeat(100_000)]);
+    let mut from = None;
+    for text in texts {
+        from = Some(done(&a, Swap { lines: vec![line("ok:0", &text)], ..write(RECORD, from, &text) }).await?);
+        let (record, history) = whole(&b, RECORD).await?;
+        let start: String = text.chars().take(20).collect();
+        assert!(record.is_some_and(|record| record.value == text), "{start:?} has changed");
+        assert!(history == [line("ok:0", &text)], "the line {start:?} has changed");
+    }
+    Ok(())
+}
+
+/// Law 137: a record's name is usable and comes back as it was, up to 1024 bytes; no two names are one record.
+pub async fn record_name_roundtrip<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let mut names = odd_names();
+    names.extend([
+        "A".into(),
+        format!("{}1", "n".repeat(MAX_KEY_LEN - 1)),
+        format!("{}2", "n".repeat(MAX_KEY_LEN - 1)),
+    ]);
+    let creations: Vec<Swap> =
+        names.iter().map(|name| Swap { lines: vec![line("ok:0", name)], ..write(name, None, name) }).collect();
+    for created in client.swap(&creations).await?.each {
+        assert!(matches!(created?, Swapped::Done(Some(_))), "two names are one record");
+    }
+    for name in &names {
+        let (record, history) = whole(&client, name).await?;
+        assert_eq!(record.map(|record| record.value).as_ref(), Some(name));
+        assert_eq!(history, [line("ok:0", name)]);
+    }
+    names.sort();
+    let listed: Vec<String> = client.names(&Pattern::all()).await?.iter().map(ToString::to_string).collect();
+    assert_eq!(listed, names);
+    for name in &names {
+        let record = get(&client, name).await?.expect("it is there");
+        swap(&client, delete(name, Some(record.version))).await?;
+    }
+    assert_eq!(client.names(&Pattern::all()).await?, []);
+    Ok(())
+}

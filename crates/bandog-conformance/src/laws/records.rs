@@ -1,0 +1,173 @@
+//! Records: created, swapped, deleted, one by one and in batches.
+
+use bandog_core::{ErrorKind, Key, Line, Pattern, Records, Swap, Swapped, Version};
+
+use crate::{
+    Law, World,
+    kit::kind,
+    record_kit::{RECORD, delete, done, get, key, swap, whole, write},
+};
+
+/// Law 101: a store keeps records, or says to every question about them that it does not.
+pub async fn record_support<W: World>(world: &W) -> Law {
+    let client = world.client();
+    let kinds = [
+        kind(client.swap(&[write(RECORD, None, "one")]).await),
+        kind(client.read(&[key(RECORD)], &[]).await),
+        kind(client.names(&Pattern::all()).await),
+        kind(client.history(&key(RECORD)).await),
+    ];
+    let has = world.records();
+    let expected = if has.is_ok() { None } else { Some(ErrorKind::Unsupported) };
+    assert_eq!(kinds, [expected; 4]);
+    has
+}
+
+/// Law 102: what is not there reads as none, has no history and no name, and is swapped by nobody who believes to have
+/// read it.
+pub async fn record_absent<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let absent = (None, Vec::new());
+    assert_eq!(whole(&client, RECORD).await?, absent);
+    let never = Version::new(7);
+    assert_eq!(swap(&client, write(RECORD, never, "one")).await?, Swapped::Differs(None));
+    assert_eq!(swap(&client, delete(RECORD, never)).await?, Swapped::Differs(None));
+    assert_eq!(swap(&client, delete(RECORD, None)).await?, Swapped::Done(None));
+    assert_eq!(whole(&client, RECORD).await?, absent);
+    assert_eq!(client.names(&Pattern::all()).await?, []);
+    Ok(())
+}
+
+/// Law 103: who creates a record that is there already changes nothing and is given it.
+pub async fn record_created_once<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let version = done(&a, write(RECORD, None, "one")).await?;
+    let first = get(&b, RECORD).await?.expect("it was created");
+    assert_eq!((first.version, first.value.as_str()), (version, "one"));
+    for client in [&a, &b] {
+        assert_eq!(swap(client, write(RECORD, None, "two")).await?, Swapped::Differs(Some(first.clone())));
+        assert_eq!(swap(client, delete(RECORD, None)).await?, Swapped::Differs(Some(first.clone())));
+    }
+    assert_eq!(get(&a, RECORD).await?, Some(first));
+    Ok(())
+}
+
+/// Law 104: a swap from the present version replaces the whole value and makes a greater version; one from any other
+/// changes nothing and is given the present record.
+pub async fn record_swapped<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let first = done(&a, write(RECORD, None, "a long first value")).await?;
+    let second = done(&b, write(RECORD, Some(first), "two")).await?;
+    assert!(second > first, "{second} after {first}");
+    let present = get(&a, RECORD).await?.expect("it is there");
+    assert_eq!((present.version, present.value.as_str()), (second, "two"));
+    let near = [second.get() - 1, second.get() + 1, u64::MAX, 1].map(Version::new);
+    for wrong in [Some(first), None].into_iter().chain(near) {
+        assert_eq!(swap(&a, write(RECORD, wrong, "three")).await?, Swapped::Differs(Some(present.clone())));
+        assert_eq!(swap(&b, delete(RECORD, wrong)).await?, Swapped::Differs(Some(present.clone())));
+    }
+    assert_eq!(get(&b, RECORD).await?, Some(present));
+    Ok(())
+}
+
+/// Law 105: a deletion takes the record, its name and its history, and whoever creates it again finds nothing of them.
+pub async fn record_deleted<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let line = Line { slot: "ok:0".into(), value: "fine".into() };
+    let version = done(&a, Swap { lines: vec![line.clone()], ..write(RECORD, None, "one") }).await?;
+    let neighbour = done(&a, Swap { lines: vec![line.clone()], ..write("neighbour", None, "one") }).await?;
+    let late = Line { slot: "late".into(), ..line.clone() };
+    let deletion = Swap { lines: vec![late], ..delete(RECORD, Some(version)) };
+    assert_eq!(swap(&b, deletion.clone()).await?, Swapped::Done(None));
+    assert_eq!(whole(&a, RECORD).await?, (None, Vec::new()));
+    assert_eq!(a.names(&Pattern::all()).await?, [key("neighbour")]);
+    assert_eq!(swap(&b, deletion).await?, Swapped::Differs(None));
+
+    let again = done(&a, write(RECORD, None, "again")).await?;
+    assert!(again > version, "{again} after {version}");
+    assert_eq!(a.history(&key(RECORD)).await?, []);
+    let (other, lines) = whole(&a, "neighbour").await?;
+    assert_eq!((other.map(|record| record.version), lines), (Some(neighbour), vec![line]));
+    Ok(())
+}
+
+/// Law 106: versions rise with every swap, whoever makes it and whatever was deleted between; a version says when it
+/// was written, in microseconds of the store's time, or is greater.
+pub async fn record_versions_rise<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let mut last = None;
+    for round in 0..5 {
+        let mut from = None;
+        for client in [&a, &b, &b, &a, &a] {
+            let time = Version::after(None, client.read(&[], &[]).await?.now);
+            let version = done(client, write(RECORD, from, &round.to_string())).await?;
+            assert!(Some(version) > last, "{version} after {last:?}");
+            assert!(version >= time, "{version} was written after {time}");
+            (last, from) = (Some(version), Some(version));
+        }
+        assert_eq!(swap(&b, delete(RECORD, from)).await?, Swapped::Done(None));
+    }
+    Ok(())
+}
+
+/// Law 107: the swaps of a batch are done in their order, each by itself: of two from one version the first is done,
+/// and a record may be deleted and created again.
+pub async fn record_batch_order<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    assert!(client.swap(&[]).await?.each.is_empty());
+    let create =
+        client.swap(&[write(RECORD, None, "one"), write("other", None, "1"), write(RECORD, None, "two")]).await?;
+    let [Ok(Swapped::Done(Some(one))), Ok(Swapped::Done(Some(other))), Ok(Swapped::Differs(Some(present)))] =
+        &*create.each
+    else {
+        panic!("{create:?}");
+    };
+    assert_eq!((present.version, present.value.as_str()), (*one, "one"));
+
+    let batch = [
+        write(RECORD, Some(*one), "three"),
+        write(RECORD, Some(*one), "four"),
+        delete("other", Some(*other)),
+        write("other", Some(*other), "2"),
+        write("other", None, "3"),
+    ];
+    let swapped = client.swap(&batch).await?;
+    let [
+        Ok(Swapped::Done(Some(three))),
+        Ok(Swapped::Differs(Some(present))),
+        Ok(Swapped::Done(None)),
+        Ok(Swapped::Differs(None)),
+        Ok(Swapped::Done(Some(again))),
+    ] = &*swapped.each
+    else {
+        panic!("{swapped:?}");
+    };
+    assert_eq!((present.version, present.value.as_str()), (*three, "three"));
+    assert!(three > one && again > other);
+    assert_eq!(get(&client, "other").await?.map(|record| record.value), Some("3".into()));
+    Ok(())
+}
+
+/// Law 108: a call takes many swaps, and many names to read; the answers come in their order.
+pub async fn record_many<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (client, many) = (world.client(), world.many());
+    let keys: Vec<Key> = (0..many).map(|number| key(&format!("record {number}"))).collect();
+    let creations: Vec<Swap> = keys.iter().map(|key| Swap::new(key.clone(), None, key.as_str())).collect();
+    let created = client.swap(&creations).await?.each;
+    assert_eq!(created.len(), many);
+    let records = client.read(&keys, &[]).await?.records;
+    assert_eq!(records.len(), many);
+    for ((key, swapped), record) in keys.iter().zip(created).zip(records) {
+        let record = record?.expect("it was created");
+        assert_eq!((swapped?, record.value.as_str()), (Swapped::Done(Some(record.version)), key.as_str()));
+    }
+    assert_eq!(client.names(&Pattern::all()).await?.len(), many);
+    Ok(())
+}
