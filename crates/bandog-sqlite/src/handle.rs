@@ -8,12 +8,22 @@ use std::{
 
 use bandog_core::{Clock, Error, Result};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Semaphore, mpsc, watch},
     task::coop::unconstrained,
     time::timeout,
 };
 
-use crate::{SqliteOptions, bell::BellFile, ears::Ears, host::Host, queue::Order, work::Work, writer};
+use crate::{
+    SqliteOptions,
+    bell::BellFile,
+    ears::Ears,
+    host::Host,
+    lanes::DURABLE,
+    open::Purpose,
+    queue::Order,
+    work::{Way, Work},
+    writer,
+};
 
 /// Leases in a SQLite file. Clones share one connection and one thread, which ends with the last of them.
 ///
@@ -43,6 +53,8 @@ struct Inner {
     queue: Mutex<Option<mpsc::Sender<Order>>>,
     /// Where those wait for whom the queue has no room: first come, first served.
     line: tokio::sync::Mutex<()>,
+    /// The places of those who wait for the disk, so that they do not take all the room.
+    places: Arc<Semaphore>,
 }
 
 impl Sqlite {
@@ -59,7 +71,12 @@ impl Sqlite {
         let options = options.checked()?;
         let bell = Arc::new(BellFile::new(options.beside("-bell"), options.path.clone()));
         let shared = Shared { options, host, ears: Arc::default(), bell, epoch: watch::Sender::new(0) };
-        Ok(Self(Arc::new(Inner { shared: Arc::new(shared), queue: Mutex::new(None), line: Default::default() })))
+        Ok(Self(Arc::new(Inner {
+            shared: Arc::new(shared),
+            queue: Mutex::new(None),
+            line: Default::default(),
+            places: Arc::new(Semaphore::new(DURABLE)),
+        })))
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -70,12 +87,20 @@ impl Sqlite {
         Arc::clone(&self.0.shared)
     }
 
+    /// What the database is opened for by whoever only reads, but is here to do more than that.
+    pub(crate) fn purpose(&self) -> Purpose {
+        if self.shared().options.may_create { Purpose::Use } else { Purpose::Look }
+    }
+
     /// Lets the writer do this, in the order in which these calls were first polled.
     pub(crate) async fn ask<W: Work>(&self, work: W) -> Result<W::Answer> {
         let patience = self.shared().options.timeout;
-        let (order, answer) = Order::new(work, Clock::system().now() + writers_part(patience));
+        let (mut order, answer) = Order::new(work, Clock::system().now() + writers_part(patience));
         let queue = self.queue()?;
         let asked = async {
+            if order.way() == Way::Durable {
+                order = order.at(unconstrained(Arc::clone(&self.0.places).acquire_owned()).await.map_err(ended)?);
+            }
             // The first poll takes a place in the line, for without a line somebody who came later may get the room
             // that was made for another. Unconstrained, since tokio might put that poll off.
             let turn = unconstrained(self.0.line.lock()).await;

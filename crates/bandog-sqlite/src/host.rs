@@ -40,6 +40,11 @@ impl Host {
         i64::try_from(self.clock.now().as_nanos()).unwrap_or(i64::MAX).saturating_add(self.shift)
     }
 
+    /// The wall clock, for records: what they are about is not over when the machine restarts.
+    pub(crate) fn wall(&self) -> SystemTime {
+        (self.wall)()
+    }
+
     /// Microseconds of the wall clock, for fences only.
     pub(crate) fn wall_micros(&self) -> i64 {
         self.wall_nanos() / 1_000
@@ -47,7 +52,7 @@ impl Host {
 
     /// Nanoseconds of the wall clock, for what decides nothing.
     pub(crate) fn wall_nanos(&self) -> i64 {
-        nanos((self.wall)().duration_since(UNIX_EPOCH).unwrap_or_default())
+        nanos(self.wall().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 }
 

@@ -7,15 +7,13 @@ use bandog_core::{Answer, Bell, Claim, ClientId, Key, Leases, Member, Profile, R
 
 use crate::{
     Sqlite,
-    open::Purpose,
     work::{Announce, Apply, Listen, Ping, Renew, Withdraw},
 };
 
 #[async_trait]
 impl Leases for Sqlite {
     async fn ping(&self) -> Result<()> {
-        let purpose = if self.shared().options.may_create { Purpose::Use } else { Purpose::Look };
-        self.ask(Ping(purpose)).await.map_err(|error| error.during("connect"))
+        self.ask(Ping(self.purpose())).await.map_err(|error| error.during("connect"))
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
@@ -68,6 +66,3 @@ impl Leases for Sqlite {
         }
     }
 }
-
-#[async_trait]
-impl bandog_core::Records for Sqlite {}

@@ -1,6 +1,6 @@
 //! Opens the database, and makes it if it is not there: many processes may do so at once.
 
-use std::{fs, io, path::Path, sync::Once};
+use std::{cell::Cell, fs, io, path::Path, sync::Once};
 
 use bandog_core::{Error, ErrorKind};
 use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
@@ -15,7 +15,7 @@ use crate::{
 /// `bdog`, which `file` and others can see in the header.
 const APPLICATION: i64 = 0x6264_6f67;
 /// The schema that this version writes.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// A database without tables.
 const NONE: i64 = 0;
@@ -23,6 +23,8 @@ const NONE: i64 = 0;
 const FIRST: i64 = 1;
 /// The version that has the registry of clients.
 const REGISTRY: i64 = 2;
+/// The version that has records.
+const RECORDS: i64 = 3;
 
 /// What a database is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,10 +35,21 @@ pub(crate) enum Purpose {
     Use,
 }
 
+/// What a commit outlives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// The process. A power failure may take the last ones: enough for leases, whose holders it takes as well.
+    Process,
+    /// The machine's power: the disk has it before anybody is answered.
+    Power,
+}
+
 /// A connection that is ready for work, and which file it is of.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) conn: Connection,
+    /// What the connection's commits outlive at present.
+    durability: Cell<Durability>,
     file: FileId,
     version: i64,
     is_read_only: bool,
@@ -61,12 +74,36 @@ impl Store {
 
     /// Whether it serves this purpose as it is.
     pub(crate) fn serves(&self, purpose: Purpose) -> bool {
-        purpose == Purpose::Look || (self.version == VERSION && !self.is_read_only)
+        purpose == Purpose::Look || (self.is_current() && !self.is_read_only)
+    }
+
+    /// Whether its tables are this version's.
+    pub(crate) fn is_current(&self) -> bool {
+        self.version == VERSION
     }
 
     /// Whether it has the registry of clients.
     pub(crate) fn has_registry(&self) -> bool {
         self.version >= REGISTRY
+    }
+
+    /// Whether it has records.
+    pub(crate) fn has_records(&self) -> bool {
+        self.version >= RECORDS
+    }
+
+    /// Begins a transaction in which nothing that others write is seen.
+    pub(crate) fn reading(&self) -> Result<Transaction<'_>, Fault> {
+        Ok(Transaction::new_unchecked(&self.conn, TransactionBehavior::Deferred)?)
+    }
+
+    /// Begins a transaction that writes.
+    pub(crate) fn writing(&self, durability: Durability) -> Result<Transaction<'_>, Fault> {
+        if self.durability.get() != durability {
+            set_durability(&self.conn, durability)?;
+            self.durability.set(durability);
+        }
+        Ok(Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?)
     }
 
     fn try_open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
@@ -99,7 +136,7 @@ impl Store {
             make_tables(&conn, path)?;
             version = VERSION;
         }
-        let store = Self { conn, file, version, is_read_only };
+        let store = Self { conn, durability: Cell::new(Durability::Process), file, version, is_read_only };
         if !store.is_at(path) {
             return Err(Fault::Told(Error::unavailable(format!("{path:?} was replaced while it was opened"))));
         }
@@ -164,8 +201,7 @@ fn version(conn: &Connection, path: &Path) -> Result<i64, Fault> {
     }
 }
 
-/// Readers then see the last commit while somebody writes. A lost power supply may cost the last commits, which is
-/// enough for leases.
+/// Readers then see the last commit while somebody writes.
 fn use_wal(conn: &Connection, path: &Path) -> Result<(), Fault> {
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
@@ -173,7 +209,17 @@ fn use_wal(conn: &Connection, path: &Path) -> Result<(), Fault> {
             format!("the file system of {path:?} has no shared memory, so SQLite cannot share the file there");
         return Err(Fault::Told(Error::new(ErrorKind::Unsupported, message)));
     }
-    Ok(conn.pragma_update(None, "synchronous", "normal")?)
+    conn.pragma_update(None, "fullfsync", true)?; // Apple's fsync leaves the data in the disk's own memory.
+    set_durability(conn, Durability::Process)
+}
+
+/// SQLite takes this between transactions only.
+fn set_durability(conn: &Connection, durability: Durability) -> Result<(), Fault> {
+    let level = match durability {
+        Durability::Process => "normal",
+        Durability::Power => "full",
+    };
+    Ok(conn.pragma_update(None, "synchronous", level)?)
 }
 
 /// Makes the tables, or those that an older version has not: all of them or none.
@@ -186,6 +232,9 @@ fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     }
     if version < REGISTRY {
         transaction.execute_batch(sql::REGISTRY)?;
+    }
+    if version < RECORDS {
+        transaction.execute_batch(sql::RECORDS)?;
     }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit().map_err(Fault::Commit)

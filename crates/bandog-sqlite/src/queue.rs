@@ -1,7 +1,7 @@
 //! What stands in the writer's queue: some work, until when it may be done, and who awaits the answer.
 
 use bandog_core::{Moment, Result};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::{
     fault::Fault,
@@ -15,13 +15,20 @@ pub(crate) struct Order {
     /// After this moment nobody awaits it any more, so it is not begun.
     pub(crate) deadline: Moment,
     job: Box<dyn Job>,
+    /// Its place among those that wait for the disk.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Order {
     /// A request, and where its answer will come.
     pub(crate) fn new<W: Work>(work: W, deadline: Moment) -> (Self, oneshot::Receiver<Result<W::Answer>>) {
         let (reply, answer) = oneshot::channel();
-        (Self { deadline, job: Box::new(Asked { work, answer: None, reply }) }, answer)
+        (Self { deadline, job: Box::new(Asked { work, answer: None, reply }), place: None }, answer)
+    }
+
+    /// Keeps this place until it is answered.
+    pub(crate) fn at(self, place: OwnedSemaphorePermit) -> Self {
+        Self { place: Some(place), ..self }
     }
 
     pub(crate) fn way(&self) -> Way {
@@ -48,6 +55,7 @@ impl Order {
     /// Answers: what the last run said, or this error.
     pub(crate) fn answer(self, end: Result<()>) {
         self.job.answer(end);
+        drop(self.place);
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
 pub(crate) const REGISTRY: &str = include_str!("../sql/registry.sql");
+pub(crate) const RECORDS: &str = include_str!("../sql/records.sql");
 pub(crate) const IDENTITY: &str = body(include_str!("../sql/identity.sql"));
 pub(crate) const LEASE: &str = body(include_str!("../sql/lease.sql"));
 pub(crate) const HELD: &str = body(include_str!("../sql/held.sql"));
@@ -18,6 +19,16 @@ pub(crate) const ANNOUNCE: &str = body(include_str!("../sql/announce.sql"));
 pub(crate) const WITHDRAW: &str = body(include_str!("../sql/withdraw.sql"));
 pub(crate) const MEMBERS: &str = body(include_str!("../sql/members.sql"));
 pub(crate) const PRUNE: &str = body(include_str!("../sql/prune.sql"));
+pub(crate) const RECORD: &str = body(include_str!("../sql/record.sql"));
+pub(crate) const PUT: &str = body(include_str!("../sql/put.sql"));
+pub(crate) const NOTE: &str = body(include_str!("../sql/note.sql"));
+pub(crate) const DELETE: &str = body(include_str!("../sql/delete.sql"));
+pub(crate) const CLEAR: &str = body(include_str!("../sql/clear.sql"));
+pub(crate) const NAMES: &str = body(include_str!("../sql/names.sql"));
+pub(crate) const HISTORY: &str = body(include_str!("../sql/history.sql"));
+pub(crate) const PART: &str = body(include_str!("../sql/part.sql"));
+pub(crate) const KEEP: &str = body(include_str!("../sql/keep.sql"));
+pub(crate) const UNDO: &str = body(include_str!("../sql/undo.sql"));
 
 /// The text after the leading lines of comment.
 const fn body(file: &str) -> &str {

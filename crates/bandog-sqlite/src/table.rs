@@ -2,7 +2,7 @@
 
 use std::{ptr, time::Duration};
 
-use bandog_core::{Answer, Claim, Fence, Fences, Key, Pattern, Released, Renewal, Result, Row, Step, Verdict};
+use bandog_core::{Answer, Claim, Fence, Fences, Holding, Key, Pattern, Released, Renewal, Result, Row, Step, Verdict};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use crate::{
@@ -20,6 +20,7 @@ pub(crate) struct Table<'t> {
     shared: &'t Shared,
     heard: bool,
     has_registry: bool,
+    has_records: bool,
     may_write: bool,
     freed: Vec<Key>,
     /// Those in use, so that a batch looks for each of them once.
@@ -30,8 +31,16 @@ impl<'t> Table<'t> {
     /// To look only: whatever must write ends with [`Fault::MustWrite`]. `heard` says whether this process hears the
     /// bell.
     pub(crate) fn new(store: &'t Store, shared: &'t Shared, heard: bool) -> Self {
-        let (conn, has_registry) = (&store.conn, store.has_registry());
-        Self { conn, shared, heard, has_registry, may_write: false, freed: Vec::new(), statements: Vec::new() }
+        Self {
+            conn: &store.conn,
+            shared,
+            heard,
+            has_registry: store.has_registry(),
+            has_records: store.has_records(),
+            may_write: false,
+            freed: Vec::new(),
+            statements: Vec::new(),
+        }
     }
 
     /// To write, in a transaction that the caller has begun.
@@ -47,6 +56,11 @@ impl<'t> Table<'t> {
     /// Whether the database has the registry of clients.
     pub(crate) fn has_registry(&self) -> bool {
         self.has_registry
+    }
+
+    /// Whether the database has records.
+    pub(crate) fn has_records(&self) -> bool {
+        self.has_records
     }
 
     /// The machine.
@@ -93,6 +107,15 @@ impl<'t> Table<'t> {
         let until = now.saturating_add(nanos(claim.ttl));
         self.write(sql::RENEW, params![claim.key.as_str(), until, nanos(claim.ttl), self.boot()])?;
         Ok(Renewal::Extended { valid_for: claim.ttl })
+    }
+
+    /// Whether this claim holds its lock, as far as anybody of this boot can tell.
+    pub(crate) fn is_held(&mut self, holding: &Holding) -> Result<bool, Fault> {
+        let lease = self.lease(&holding.key)?;
+        Ok(match self.state(&holding.key, &lease, self.shared.host.now())? {
+            State::Held { owner, .. } => owner == holding.id.to_string(),
+            State::Free => false,
+        })
     }
 
     /// Leaves our mark, so that whoever frees the key rings; rings ourselves if it is free already.
@@ -251,6 +274,20 @@ impl<'t> Table<'t> {
             return Err(Fault::MustWrite);
         }
         Ok(self.statement(sql)?.execute(params)?)
+    }
+
+    /// Changes rows of several kinds, all of them or none.
+    pub(crate) fn write_together(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Fault>) -> Result<(), Fault> {
+        self.write(sql::PART, [])?;
+        let done = work(self);
+        if done.is_err() {
+            // Some faults have ended the whole transaction already, and are told all the same.
+            let _ = self.write(sql::UNDO, []);
+            let _ = self.write(sql::KEEP, []);
+            return done;
+        }
+        self.write(sql::KEEP, [])?;
+        Ok(())
     }
 
     /// A statement that is ready to run.

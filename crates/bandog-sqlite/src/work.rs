@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use bandog_core::{Answer, Claim, ClientId, Key, Member, Pattern, Released, Renewal, Result, Row, Step};
+use bandog_core::{
+    Answer, Claim, ClientId, Holding, Key, Line, Member, Pattern, Reading, Released, Renewal, Result, Row, Step, Swap,
+    Swaps,
+};
 
 use crate::{fault::Fault, open::Purpose, table::Table};
 
@@ -15,6 +18,9 @@ pub(crate) enum Way {
     Look,
     /// It writes.
     Write,
+    /// It looks first, and writes what must outlive a power failure. It shares its transactions with its like only:
+    /// they wait for the disk.
+    Durable,
 }
 
 /// Something to do in one transaction. It may be run twice: to look, and then to write.
@@ -51,6 +57,14 @@ pub(crate) struct List(pub(crate) Pattern);
 pub(crate) struct Show(pub(crate) Key);
 pub(crate) struct Members;
 pub(crate) struct Evict(pub(crate) Key);
+pub(crate) struct SwapRecords(pub(crate) Vec<Swap>);
+pub(crate) struct ReadRecords {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) holdings: Vec<Holding>,
+    pub(crate) purpose: Purpose,
+}
+pub(crate) struct Names(pub(crate) Pattern, pub(crate) Purpose);
+pub(crate) struct History(pub(crate) Key, pub(crate) Purpose);
 
 impl Work for Apply {
     type Answer = Vec<Result<Answer>>;
@@ -208,5 +222,70 @@ impl Work for Evict {
 
     fn run(&self, table: &mut Table<'_>) -> Result<Result<Released>, Fault> {
         table.one_row(|table| table.evict(&self.0))
+    }
+}
+
+impl Work for SwapRecords {
+    type Answer = Swaps;
+
+    fn way(&self) -> Way {
+        Way::Durable
+    }
+
+    /// A line is a statement of its own.
+    fn steps(&self) -> usize {
+        self.0.iter().map(|swap| 1 + swap.lines.len()).sum()
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Swaps, Fault> {
+        table.swap_all(&self.0)
+    }
+}
+
+impl Work for ReadRecords {
+    type Answer = Reading;
+
+    fn way(&self) -> Way {
+        Way::Read
+    }
+
+    fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Reading, Fault> {
+        table.read(&self.keys, &self.holdings)
+    }
+}
+
+impl Work for Names {
+    type Answer = Vec<Key>;
+
+    fn way(&self) -> Way {
+        Way::Read
+    }
+
+    fn purpose(&self) -> Purpose {
+        self.1
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Vec<Key>, Fault> {
+        table.names(&self.0)
+    }
+}
+
+impl Work for History {
+    type Answer = Vec<Line>;
+
+    fn way(&self) -> Way {
+        Way::Read
+    }
+
+    fn purpose(&self) -> Purpose {
+        self.1
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Vec<Line>, Fault> {
+        table.history(&self.0)
     }
 }

@@ -1,18 +1,19 @@
 //! The one thread of a handle that touches the database.
 //!
 //! It takes whatever stands in its queue into one transaction, answers everybody after the commit, and waits for
-//! nothing in between. So one caller pays nothing for it, and many share one commit.
+//! nothing in between. So one caller pays nothing for it, and many share one commit. What must outlive a power failure
+//! has transactions of its own.
 
-use std::{mem, sync::Arc, thread, time::Duration};
+use std::{mem, sync::Arc, thread};
 
 use bandog_core::{Clock, Error, Key, Moment, Result};
-use rusqlite::{Transaction, TransactionBehavior};
 use tokio::sync::mpsc;
 
 use crate::{
     fault::Fault,
     handle::Shared,
-    open::{Purpose, Store},
+    lanes::{Lanes, QUEUE},
+    open::{Durability, Purpose, Store},
     patience,
     queue::Order,
     table::Table,
@@ -20,24 +21,14 @@ use crate::{
     work::{Listen, Way},
 };
 
-/// How many requests may stand in the queue; more wait for room, in the order in which they came.
-const QUEUE: usize = 1024;
-/// A transaction takes no more requests when it has this many steps, so that it lasts some milliseconds at most and
-/// other processes have their turn.
-const STEPS: usize = 512;
-/// Whoever has just been answered often asks again at once, and to wake a thread that sleeps takes longer than most
-/// requests: one caller had 6,000 turns a second without this and 13,000 with it. More gains nothing.
-const LINGER: Duration = Duration::from_micros(50);
-
 /// Starts the thread, which ends when all senders of its queue are gone and everything in it is answered.
 pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
     let (sender, queue) = mpsc::channel(QUEUE);
     let ourselves = sender.downgrade();
     let writer = Writer {
         shared,
-        queue,
+        lanes: Lanes::new(queue),
         ourselves,
-        next: None,
         store: None,
         used: false,
         in_the_way: None,
@@ -52,11 +43,9 @@ pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
 
 struct Writer {
     shared: Arc<Shared>,
-    queue: mpsc::Receiver<Order>,
+    lanes: Lanes,
     /// For the listener, which must not keep the thread alive.
     ourselves: mpsc::WeakSender<Order>,
-    /// Taken from the queue, and to be done by itself.
-    next: Option<Order>,
     store: Option<Store>,
     /// Whether anything else than looks was asked for.
     used: bool,
@@ -71,42 +60,9 @@ struct Writer {
 
 impl Writer {
     fn run(mut self) {
-        while let Some(orders) = self.gather() {
+        while let Some(orders) = self.lanes.next() {
             self.serve(orders);
         }
-    }
-
-    /// Waits for a request and takes along what stands behind it.
-    fn gather(&mut self) -> Option<Vec<Order>> {
-        let first = self.next.take().or_else(|| self.linger()).or_else(|| self.queue.blocking_recv())?;
-        let (mut steps, alone) = (first.steps(), first.way() == Way::Read);
-        let mut orders = vec![first];
-        while !alone && steps < STEPS {
-            match self.queue.try_recv() {
-                Ok(order) if order.way() == Way::Read => {
-                    self.next = Some(order);
-                    break;
-                }
-                Ok(order) => {
-                    steps += order.steps();
-                    orders.push(order);
-                }
-                Err(_) => break,
-            }
-        }
-        Some(orders)
-    }
-
-    /// Looks for the next request for a moment, before it sleeps.
-    fn linger(&mut self) -> Option<Order> {
-        let until = Clock::system().now() + LINGER;
-        while Clock::system().now() < until {
-            if let Ok(order) = self.queue.try_recv() {
-                return Some(order);
-            }
-            thread::yield_now();
-        }
-        None
     }
 
     /// Does all of it in one transaction, or tells each why not. Tries again while other processes are in the way.
@@ -145,13 +101,17 @@ impl Writer {
 
     fn run_on(&self, store: &Store, orders: &mut [Order]) -> Result<(), Fault> {
         let table = || Table::new(store, &self.shared, self.watch.is_some());
-        if orders.iter().all(|order| order.way() != Way::Write) {
+        let is_any = |way| orders.iter().any(|order| order.way() == way);
+        let is_durable = is_any(Way::Durable);
+        if !is_any(Way::Write) {
+            // Claims look at one row each, so they need no transaction to see one moment.
+            let moment = if is_durable || is_any(Way::Read) { Some(store.reading()?) } else { None };
             match run_all(orders, &mut table()) {
-                Err(Fault::MustWrite) => {}
+                Err(Fault::MustWrite) => drop(moment),
                 done => return done,
             }
         }
-        let transaction = Transaction::new_unchecked(&store.conn, TransactionBehavior::Immediate)?;
+        let transaction = store.writing(if is_durable { Durability::Power } else { Durability::Process })?;
         let mut table = table().writing();
         run_all(orders, &mut table)?;
         let freed = table.into_freed();

@@ -22,7 +22,7 @@ const REPAIRED: [std::ops::Range<i32>; 2] = [3_044_006..3_045_000, 3_050_007..3_
 const STEPS: i32 = 10_000;
 
 pub(super) fn all(store: &mut Store, options: &SqliteOptions, until: Moment) -> Vec<Finding> {
-    let version = version(rusqlite::version_number(), store.has_registry());
+    let version = version(rusqlite::version_number(), store.is_current());
     vec![integrity(store, options, until), writer(store, options), version, wal(options)]
 }
 
@@ -90,15 +90,15 @@ pub(super) fn stopped_writer(database: &Path) -> Finding {
 }
 
 /// Whether SQLite has a known fault, and which tables are there.
-pub(crate) fn version(number: i32, has_registry: bool) -> Finding {
+pub(crate) fn version(number: i32, is_current: bool) -> Finding {
     const SUBJECT: &str = "version";
     let name = rusqlite::version();
     if number <= WAL_RESET && !REPAIRED.iter().any(|repaired| repaired.contains(&number)) {
         let says = format!("SQLite {name} may, very rarely, damage a database that several processes write");
         return Finding::advice(SUBJECT, says, "build with rusqlite 0.39 or later, whose SQLite is 3.51.3 or later");
     }
-    if !has_registry {
-        let says = format!("SQLite {name}; the tables are an older version's, and tell of no clients");
+    if !is_current {
+        let says = format!("SQLite {name}; the tables are an older version's, and lack what is new");
         return Finding::advice(
             SUBJECT,
             says,

@@ -85,10 +85,10 @@ async fn a_database_of_another_program_is_left_alone() {
 async fn a_newer_version_of_the_tables_is_unsupported() {
     let place = Place::new();
     place.open().ping().await.unwrap();
-    Connection::open(place.path()).unwrap().pragma_update(None, "user_version", 3).unwrap();
+    Connection::open(place.path()).unwrap().pragma_update(None, "user_version", 4).unwrap();
     let error = error_at(&place.path()).await;
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(error.to_string().contains("version 3") && error.to_string().contains("update"), "{error}");
+    assert!(error.to_string().contains("version 4") && error.to_string().contains("update"), "{error}");
 }
 
 #[tokio::test]

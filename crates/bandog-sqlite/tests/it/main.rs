@@ -10,5 +10,6 @@ mod files;
 mod laws;
 mod looking;
 mod processes;
+mod records;
 mod registry;
 mod support;

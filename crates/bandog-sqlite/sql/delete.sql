@@ -1,0 +1,4 @@
+-- Deletes a record.
+-- ?1 name
+-- Result: none.
+delete from record where name = ?1;
