@@ -8,7 +8,7 @@ use redis::{Pipeline, ServerError, Value};
 
 use crate::{
     leases::Redis,
-    names::Token,
+    names::{self, Token},
     refusal,
     reply::{list, text},
     script,
@@ -60,7 +60,8 @@ impl Redis {
         let mut cursor = String::from("0");
         loop {
             let (next, names) = self.page(&cursor, &glob).await?;
-            let names: Vec<String> = names.into_iter().filter(|name| pattern.matches(name)).collect();
+            let is_wanted = |name: &String| pattern.matches(name) && !names::is_of_records(name);
+            let names: Vec<String> = names.into_iter().filter(is_wanted).collect();
             rows.extend(self.locks(names).await?);
             if next == "0" {
                 return Ok(rows);
@@ -73,12 +74,21 @@ impl Redis {
     pub(crate) async fn page(&self, cursor: &str, glob: &str) -> Result<(String, Vec<String>)> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(PAGE).arg("TYPE").arg("hash");
+        self.scanned(pipe).await
+    }
+
+    /// Sends a command that scans, and gives the next cursor and the names that are texts.
+    pub(crate) async fn scanned(&self, pipe: Pipeline) -> Result<(String, Vec<String>)> {
         let replies = self.link.call(|_| pipe).await?;
         match replies.first() {
             Some(Value::ServerError(error)) => Err(refusal::refused(error)),
             Some(Value::Array(parts)) if parts.len() == 2 => {
                 let cursor = text(&parts[0]).ok_or_else(|| refusal::nonsense(&parts[0]))?;
-                Ok((cursor, list(&parts[1]).iter().filter_map(text).collect()))
+                let names = match &parts[1] {
+                    Value::Set(names) => names,
+                    names => list(names),
+                };
+                Ok((cursor, names.iter().filter_map(text).collect()))
             }
             Some(_) | None => Err(refusal::nonsense(&Value::Array(replies))),
         }
@@ -162,7 +172,7 @@ fn is_owner(field: &str) -> bool {
 
 /// A glob of Redis that matches at least what the pattern does. Redis counts bytes where we count characters, so `?`
 /// becomes `*`; and it gives more characters a meaning, so all of them are escaped.
-fn redis_glob(pattern: &Pattern) -> String {
+pub(crate) fn redis_glob(pattern: &Pattern) -> String {
     let mut glob = String::new();
     let mut chars = pattern.as_str().chars();
     while let Some(c) = chars.next() {

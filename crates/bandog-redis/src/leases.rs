@@ -41,11 +41,14 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// The lock `N` is the hash `N` with the owner as its field; the token is `redisson_lock_token:{N}`, and a release says
 /// `0` on the channel `redisson_lock__channel:{N}`. A name with a `{` gets no braces. These are Redisson's RLock and
 /// RFencedLock. Who a client is stands in the hash `bandog:client:UUID`, with a ttl.
+/// The record `R` is the hash `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and all their names are
+/// in the set `bandog:records`; they have no ttl.
 ///
 /// # Rights
 /// A user needs the keys and channels above, and the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL` instead of both),
 /// `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and `UNSUBSCRIBE`, and
 /// `SELECT` for another database than 0. Without `PUBLISH` or `SUBSCRIBE` locks work all the same, and waiters poll.
+/// For records it also needs `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`.
 /// To look at locks it also needs `HSCAN`, `SCAN` and `HMGET`, to take one from its holder `HSCAN`, and to look at
 /// the server's health `INFO`, `CONFIG GET` and `ACL DRYRUN`.
 ///
@@ -289,6 +292,3 @@ fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
 fn not_renewed(claim: &Claim, error: Error) -> Result<Renewal> {
     Err(error.during("renew").at(&claim.key))
 }
-
-#[async_trait]
-impl bandog_core::Records for Redis {}

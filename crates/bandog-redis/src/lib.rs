@@ -15,6 +15,7 @@ mod link;
 mod names;
 mod options;
 mod pause;
+mod records;
 mod refusal;
 mod registry;
 mod reply;

@@ -1,5 +1,5 @@
-//! Redisson's names for what belongs to a lock, and ours for the registry. The lock itself is the key of exactly its
-//! name.
+//! Redisson's names for what belongs to a lock, and ours for the registry and for records. The lock itself is the key of
+//! exactly its name.
 
 use std::fmt;
 
@@ -7,6 +7,13 @@ use bandog_core::ClientId;
 
 /// What the keys of the registry begin with.
 pub(crate) const REGISTRY: &str = "bandog:client:";
+
+/// The set of all records' names.
+pub(crate) const INDEX: &str = "bandog:records";
+
+/// What the keys of records and of their histories begin with.
+const RECORD: &str = "bandog:record:{";
+const HISTORY: &str = "bandog:history:{";
 
 /// The key of the fencing token.
 pub(crate) struct Token<'a>(pub(crate) &'a str);
@@ -16,6 +23,29 @@ pub(crate) struct Channel<'a>(pub(crate) &'a str);
 
 /// The key of a client's row in the registry.
 pub(crate) struct Registered(pub(crate) ClientId);
+
+/// The key of a record. It and its history are in one slot of a cluster.
+pub(crate) struct Recorded<'a>(pub(crate) &'a str);
+
+/// The key of a record's history.
+pub(crate) struct History<'a>(pub(crate) &'a str);
+
+/// Whether a key is where a record or a history lies.
+pub(crate) fn is_of_records(key: &str) -> bool {
+    (key.starts_with(RECORD) || key.starts_with(HISTORY)) && key.ends_with('}')
+}
+
+impl fmt::Display for Recorded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{RECORD}{}}}", self.0)
+    }
+}
+
+impl fmt::Display for History<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{HISTORY}{}}}", self.0)
+    }
+}
 
 impl fmt::Display for Registered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -56,7 +56,9 @@ pub(crate) fn nonsense(value: &Value) -> Error {
 /// The kind of a refusal, if it is known, and what it means.
 fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
     let (kind, message) = match code(error) {
-        "WRONGTYPE" => (Denied, "the key holds something that is not a lock; bandog never touches it"),
+        "WRONGTYPE" => {
+            (Denied, "the key holds something that is not a lock or a record of ours; bandog never touches it")
+        }
         "NOPERM" => (Denied, "Redis refuses this user the right"),
         "NOAUTH" => (Denied, "Redis wants a password"),
         "WRONGPASS" => (Denied, "Redis refuses this user or password"),
@@ -64,7 +66,7 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "CORRUPT" => (Corrupt, details(error)),
         "NOSCRIPT" => (Unavailable, "Redis had forgotten our scripts; they are loaded again"),
         "MOVED" | "ASK" | "CROSSSLOT" => (Unsupported, "this server is one node of a cluster"),
-        "OOM" => (Unavailable, "Redis has reached its memory limit and takes no new locks"),
+        "OOM" => (Unavailable, "Redis has reached its memory limit and takes nothing new"),
         "READONLY" => (Unavailable, "this Redis is a read-only replica; locks live on its master"),
         "LOADING" => (Unavailable, "Redis is still loading its data"),
         "BUSY" => (Unavailable, "Redis is busy with somebody's script"),

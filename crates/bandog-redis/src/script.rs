@@ -1,5 +1,7 @@
 //! The scripts, and the commands that call them.
 
+mod records;
+
 use std::{sync::LazyLock, time::Duration};
 
 use bandog_core::{Claim, Key, Kind, Member, Step};
@@ -10,11 +12,15 @@ use crate::{
     registry,
 };
 
+pub(crate) use self::records::{read, swap};
+
 static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/claim.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/release.lua")));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/renew.lua")));
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/announce.lua")));
 static EVICT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/evict.lua")));
+static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
+static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/read.lua")));
 
 /// How a script is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +96,7 @@ pub(crate) fn evict(key: &Key, by: By) -> Pipeline {
 /// Loads every script.
 pub(crate) fn load() -> Pipeline {
     let mut pipe = Pipeline::new();
-    for script in [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &EVICT] {
+    for script in [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &EVICT, &SWAP, &READ] {
         pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipe

@@ -58,13 +58,19 @@ const PAGE: &str = include_str!("../../../docs/redis.md");
 impl RedisServer {
     /// User and password of somebody who may do what `docs/redis.md` says that locks need, and nothing else.
     pub const LEAST: &str = "locks:PASSWORD";
-    /// User and password of somebody who may also look at locks, as the page says.
+    /// User and password of somebody who may also look at locks and keep records, as the page says.
     pub const OPERATOR: &str = "operator:PASSWORD";
 
     /// What `docs/redis.md` gives `ACL SETUSER` for those who take locks.
     #[must_use]
     pub fn least_rights() -> Vec<&'static str> {
         rights(0)
+    }
+
+    /// What the page adds for those who keep records.
+    #[must_use]
+    pub fn record_rights() -> Vec<&'static str> {
+        rights(2)
     }
 
     /// Starts a server and waits until it answers, some 15 ms.
@@ -282,7 +288,7 @@ impl RedisServer {
             .arg("--unixsocket")
             .arg(self.socket())
             .args([&["--user", "locks"], &rights(0)[..]].concat())
-            .args([&["--user", "operator"], &rights(0)[..], &rights(1)].concat())
+            .args([&["--user", "operator"], &rights(0)[..], &rights(1), &rights(2)].concat())
             .args(&self.args)
             .stdin(Stdio::null())
             .stderr(log.try_clone()?)
@@ -334,7 +340,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// The words of the page's first or second rule for a user.
+/// The words of one of the page's rules for a user: to lock, to look, to keep records.
 fn rights(number: usize) -> Vec<&'static str> {
     let mut rules = PAGE.lines().filter_map(|line| line.strip_prefix("ACL SETUSER locks "));
     rules.nth(number).expect("docs/redis.md has the rules").split(' ').collect()

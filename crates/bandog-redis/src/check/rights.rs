@@ -23,6 +23,8 @@ enum For {
     Bells,
     /// `show`, `ls` and `release --force`.
     Looks,
+    /// What schedules are made of.
+    Records,
 }
 
 /// What the server said to one of the commands.
@@ -91,7 +93,7 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
             "rights",
             format!(
                 "the user {user:?} may not use every name: {} is refused, and so are locks whose names, tokens, \
-                 channels or registry are out of its reach",
+                 channels or registry are out of its reach, and schedules whose records are",
                 probe.command.join(" ")
             ),
             "see docs/redis.md for the patterns of keys and channels that a user needs",
@@ -105,7 +107,15 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
         );
         return Finding::advice("rights", says, grant(&looks));
     }
-    Finding::fine("rights", format!("the user {user:?} may run all that locks need"))
+    let records = denied(For::Records);
+    if !records.is_empty() {
+        let says = format!(
+            "the user {user:?} may run all that locks need, but not {}, which schedules need",
+            records.join(", ")
+        );
+        return Finding::advice("rights", says, grant(&records));
+    }
+    Finding::fine("rights", format!("the user {user:?} may run all that locks need, and all that schedules do"))
 }
 
 fn probes() -> Vec<Probe> {
@@ -127,11 +137,24 @@ fn probes() -> Vec<Probe> {
     ];
     let bells: [&[&str]; 3] = [&["PUBLISH", &channel, "0"], &["SUBSCRIBE", &channel], &["UNSUBSCRIBE", &channel]];
     let looks: [&[&str]; 3] = [&["SCAN", "0"], &["HSCAN", NAME, "0"], &["HMGET", &member, "x"]];
+    let (record, history) = (names::Recorded(NAME).to_string(), names::History(NAME).to_string());
+    let records: [&[&str]; 9] = [
+        &["HGET", &record, "v"],
+        &["HMGET", &record, "v", "b"],
+        &["HSET", &record, "v", "1"],
+        &["HSET", &history, "x", "1"],
+        &["DEL", &record, &history],
+        &["HGETALL", &history],
+        &["SADD", names::INDEX, NAME],
+        &["SREM", names::INDEX, NAME],
+        &["SSCAN", names::INDEX, "0"],
+    ];
     let scripts = scripts.into_iter().map(|command| probe(For::Scripts, command));
     let locks = locks.into_iter().map(|command| probe(For::Locks, command));
     let bells = bells.into_iter().map(|command| probe(For::Bells, command));
     let looks = looks.into_iter().map(|command| probe(For::Looks, command));
-    scripts.chain(locks).chain(bells).chain(looks).collect()
+    let records = records.into_iter().map(|command| probe(For::Records, command));
+    scripts.chain(locks).chain(bells).chain(looks).chain(records).collect()
 }
 
 impl Probe {

@@ -12,6 +12,7 @@ mod fences;
 mod help;
 mod layout;
 mod look;
+mod records;
 mod registry;
 mod rights;
 mod sockets;

@@ -1,0 +1,137 @@
+-- Replaces, makes or deletes records, each whole and only if it is as it was read and its conditions hold.
+--
+-- KEYS: index, lock, ... (one for each holding); then for each swap: record, and history if it is not plain
+-- ARGV: holdings, owner, ... (one for each holding); then for each swap: from, not before in µs, holding, lines, value,
+--       and if it is not plain: name, slot, text, ... (one for each line)
+--       (`from` is empty if there must be no record; `holding` counts from 1, 0 is none; `lines` is their number,
+--       -1 to delete the record, or `=` for a plain swap: of a record that is there, and without lines)
+-- Reply: the time in µs, and for each swap
+--        > 0: done, the version that the record has now
+--        0: done, there is no record any more
+--        < 0: the time has not come, minus the µs that are missing
+--        nil: the claim does not hold its lock
+--        {version, value}: the record is another one, or {}: there is none
+--        or the error, which stops none of the others
+--
+-- A command that is refused leaves nothing behind: a plain swap is one command, and see the order of those in `make`,
+-- `replace` and `delete`.
+
+local keys, args, call, try = KEYS, ARGV, redis.call, redis.pcall
+local index = keys[1]
+
+local time = call('time')
+local now = time[1] * 1000000 + time[2]
+local now_text = string.format('%.0f', now)
+
+-- Whether each holding stands: 1, 0 or the error.
+local holdings = tonumber(args[1])
+local stands = { ['0'] = 1 }
+for i = 1, holdings do
+  stands[tostring(i)] = try('hexists', keys[1 + i], args[1 + i])
+end
+
+-- The version that follows this one, as a number and as text. Lua counts in doubles, so beyond 2^53 it could stop
+-- rising.
+local function after(from)
+  local version = from + 1
+  if version <= now then return now, now_text end
+  if version >= 2 ^ 53 then return nil end
+  return version, string.format('%.0f', version)
+end
+
+-- What is there instead of the record that was expected.
+local function instead(record, version)
+  if type(version) == 'table' then return version end
+  if version then return { version, try('hget', record, 'b') } end
+  if try('pttl', record) ~= -2 then
+    return redis.error_reply('WRONGTYPE the key holds a hash that is not a record')
+  end
+  return {}
+end
+
+local function corrupt(record)
+  return redis.error_reply('CORRUPT the version of the record at ' .. record .. ' cannot be counted on')
+end
+
+-- The writing of a swap that is not plain. A history that is no hash is found out before anything has changed, and
+-- what was written for one hash is allowed for the other.
+local function write(record, history, text, value, lines, at)
+  for i = 1, lines do
+    call('hset', history, args[at + 2 * i - 1], args[at + 2 * i])
+  end
+  call('hset', record, 'v', text, 'b', value)
+end
+
+local function make(record, history, name, value, lines, at)
+  call('hexists', history, '')
+  -- Both change nothing, but that lines without a record go: SET XX finds no key, and is refused for want of memory,
+  -- which Redis checks only at the first write of a script. From here on DEL is known to be allowed, so it can undo
+  -- what follows.
+  call('set', record, '', 'XX')
+  call('del', record, history)
+  local done, why = pcall(write, record, history, now_text, value, lines, at)
+  if done then done, why = pcall(call, 'sadd', index, name) end
+  if done then return now end
+  call('del', record, history)
+  error(why, 0)
+end
+
+local function replace(record, history, from, value, lines, at)
+  local version, text = after(from)
+  if not version then return corrupt(record) end
+  write(record, history, text, value, lines, at)
+  return version
+end
+
+local function delete(record, history, name)
+  call('hexists', history, '')
+  call('srem', index, name)
+  local done = try('del', record, history)
+  if type(done) ~= 'table' then return 0 end
+  try('sadd', index, name)
+  return done
+end
+
+-- A swap that is not plain.
+local function change(record, history, from, before, holding, lines, value, name, at)
+  local version = call('hget', record, 'v')
+  if version ~= (from ~= '' and from) then return instead(record, version) end
+  if not version and call('pttl', record) ~= -2 then return instead(record, version) end
+  if before - now > 0 then return now - before end
+  local held = stands[holding]
+  if held ~= 1 then return held ~= 0 and held end
+  if lines < 0 then return version and delete(record, history, name) or 0 end
+  if not version then return make(record, history, name, value, lines, at) end
+  return replace(record, history, from, value, lines, at)
+end
+
+local function plain(record, from, before, holding, value)
+  local found = try('hget', record, 'v')
+  if found ~= from then return instead(record, found) end
+  if before - now > 0 then return now - before end
+  local held = stands[holding]
+  if held ~= 1 then return held ~= 0 and held end
+  local version, text = after(from)
+  if not version then return corrupt(record) end
+  local done = try('hset', record, 'v', text, 'b', value)
+  if done ~= 0 and type(done) == 'table' then return done end
+  return version
+end
+
+local replies = { now }
+local k, a, count = 2 + holdings, 2 + holdings, 1
+while k <= #keys do
+  local record, from, before, holding, lines, value = keys[k], args[a], args[a + 1], args[a + 2], args[a + 3], args[a + 4]
+  k, a, count = k + 1, a + 5, count + 1
+  if lines == '=' then
+    replies[count] = plain(record, from, before, holding, value)
+  else
+    local number = tonumber(lines)
+    local done, reply = pcall(change, record, keys[k], from, before, holding, number, value, args[a], a)
+    -- Before version 7 Redis raised texts.
+    if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
+    replies[count] = reply
+    k, a = k + 1, a + 1 + 2 * math.max(number, 0)
+  end
+end
+return replies

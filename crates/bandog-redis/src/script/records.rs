@@ -1,0 +1,120 @@
+//! The calls that swap and read records.
+
+use std::{
+    collections::HashMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bandog_core::{Holding, Key, Line, Swap};
+use redis::{Cmd, RedisWrite};
+
+use super::{By, READ, SWAP};
+use crate::names::{History, INDEX, Recorded};
+
+/// The latest time that Lua can count to, in microseconds.
+const LATEST: u128 = 9_007_199_254_740_000;
+
+/// These swaps in one call.
+pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
+    let mut places = HashMap::new();
+    let mut holdings = Vec::new();
+    let places: Vec<usize> = swaps
+        .iter()
+        .map(|swap| match &swap.held {
+            None => 0,
+            Some(held) => *places.entry(held).or_insert_with(|| {
+                holdings.push(held);
+                holdings.len()
+            }),
+        })
+        .collect();
+    let (changes, lines) = swaps
+        .iter()
+        .filter(|swap| !is_plain(swap))
+        .fold((0, 0), |(changes, lines), swap| (changes + 1, lines + lines_of(swap).len()));
+    let keys = 1 + holdings.len() + swaps.len() + changes;
+    let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines;
+    let size = holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>() + 32;
+    let mut cmd = SWAP.call(by, keys, keys + args, size + swaps.iter().map(size_of_swap).sum::<usize>());
+    cmd.arg(INDEX);
+    for held in &holdings {
+        cmd.arg(held.key.as_str());
+    }
+    for swap in swaps {
+        cmd.write_arg_fmt(Recorded(swap.key.as_str()));
+        if !is_plain(swap) {
+            cmd.write_arg_fmt(History(swap.key.as_str()));
+        }
+    }
+    cmd.arg(holdings.len());
+    for held in holdings {
+        cmd.write_arg_fmt(held.id);
+    }
+    for (swap, place) in swaps.iter().zip(places) {
+        conditions(&mut cmd, swap, place);
+    }
+    cmd
+}
+
+/// These records and holdings in one call.
+pub(crate) fn read(keys: &[Key], holdings: &[Holding], by: By) -> Cmd {
+    let size = keys.iter().map(|key| key.as_str().len() + 24).sum::<usize>()
+        + holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>();
+    let mut cmd = READ.call(by, keys.len() + holdings.len(), keys.len() + 2 * holdings.len(), size);
+    for key in keys {
+        cmd.write_arg_fmt(Recorded(key.as_str()));
+    }
+    for held in holdings {
+        cmd.arg(held.key.as_str());
+    }
+    for held in holdings {
+        cmd.write_arg_fmt(held.id);
+    }
+    cmd
+}
+
+/// The arguments of one swap.
+fn conditions(cmd: &mut Cmd, swap: &Swap, holding: usize) {
+    match swap.from {
+        Some(version) => cmd.arg(version.get()),
+        None => cmd.arg(""),
+    };
+    cmd.arg(micros(swap.not_before)).arg(holding);
+    if is_plain(swap) {
+        cmd.arg("=").arg(&swap.to);
+        return;
+    }
+    match &swap.to {
+        Some(value) => cmd.arg(swap.lines.len()).arg(value),
+        None => cmd.arg(-1).arg(""),
+    };
+    cmd.arg(swap.key.as_str());
+    for line in lines_of(swap) {
+        cmd.arg(&line.slot).arg(&line.value);
+    }
+}
+
+/// Whether it replaces a record and writes nothing beside it.
+fn is_plain(swap: &Swap) -> bool {
+    swap.from.is_some() && swap.to.is_some() && swap.lines.is_empty()
+}
+
+/// The lines that are written: none with a record that is deleted.
+fn lines_of(swap: &Swap) -> &[Line] {
+    if swap.to.is_some() { &swap.lines } else { &[] }
+}
+
+/// Whole milliseconds, rounded up, as microseconds.
+fn micros(not_before: Option<SystemTime>) -> u64 {
+    let since = not_before.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    u64::try_from((since.as_nanos().div_ceil(1_000_000) * 1000).min(LATEST)).unwrap_or_default()
+}
+
+/// About as many bytes as it takes.
+fn size_of_swap(swap: &Swap) -> usize {
+    let lines = swap.lines.iter().map(|line| line.slot.len() + line.value.len() + 20);
+    4 * swap.key.as_str().len() + swap.to.as_ref().map_or(0, String::len) + lines.sum::<usize>() + 110
+}
+
+#[cfg(test)]
+mod tests;

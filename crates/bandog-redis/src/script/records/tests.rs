@@ -1,0 +1,82 @@
+use std::time::Duration;
+
+use bandog_core::{ClaimId, ClientId, Version};
+use redis::Arg;
+
+use super::*;
+
+#[test]
+fn a_plain_swap_takes_one_key_and_five_arguments() {
+    let texts = texts(&swap(&[from("a")], By::Hash));
+    assert_eq!(texts[2..], ["2", "bandog:records", "bandog:record:{a}", "0", "7", "0", "0", "=", "x"]);
+}
+
+#[test]
+fn other_swaps_name_their_history_and_lines() {
+    let lines = ["1", "2"].map(|slot| Line { slot: slot.into(), value: "text".into() }).to_vec();
+    let swaps = [
+        Swap::new(key("a"), None, "x"),
+        from("b"),
+        Swap { lines: lines.clone(), ..from("c") },
+        Swap { to: None, lines, ..from("d") },
+    ];
+    let texts = texts(&swap(&swaps, By::Hash));
+    let keys = ["record:{a}", "history:{a}", "record:{b}", "record:{c}", "history:{c}", "record:{d}", "history:{d}"];
+    assert_eq!(texts[2..4], ["8", "bandog:records"]);
+    assert_eq!(texts[4..11], keys.map(|key| format!("bandog:{key}")));
+    let (a, b, d) = (["", "0", "0", "0", "x", "a"], ["7", "0", "0", "=", "x"], ["7", "0", "0", "-1", "", "d"]);
+    let c = ["7", "0", "0", "2", "x", "c", "1", "text", "2", "text"];
+    assert_eq!(texts[11..], [&["0"][..], &a, &b, &c, &d].concat());
+}
+
+#[test]
+fn each_holding_is_named_once() {
+    let [one, two] =
+        [1, 2].map(|number| Holding { key: key("lock"), id: ClaimId { client: ClientId::random(), number } });
+    let held = |held: &Holding| Swap { held: Some(held.clone()), ..from("a") };
+    let texts = texts(&swap(&[held(&one), from("a"), held(&two), held(&one)], By::Hash));
+    assert_eq!(texts[2..6], ["7", "bandog:records", "lock", "lock"]);
+    assert_eq!(texts[10..13], ["2", &one.id.to_string(), &two.id.to_string()]);
+    let places: Vec<&str> = texts[13..].chunks(5).map(|args| args[2].as_str()).collect();
+    assert_eq!(places, ["1", "0", "2", "1"]);
+}
+
+#[test]
+fn a_read_takes_one_key_each_and_the_owners() {
+    let held = Holding { key: key("lock"), id: ClaimId { client: ClientId::random(), number: 1 } };
+    let texts = texts(&read(&[key("a"), key("{b}")], std::slice::from_ref(&held), By::Hash));
+    assert_eq!(texts[2..], ["3", "bandog:record:{a}", "bandog:record:{{b}}", "lock", &held.id.to_string()]);
+}
+
+#[test]
+fn times_are_whole_milliseconds_rounded_up_and_can_be_counted() {
+    assert_eq!(micros(None), 0);
+    assert_eq!(micros(Some(UNIX_EPOCH - Duration::from_secs(1))), 0);
+    assert_eq!(micros(Some(UNIX_EPOCH + Duration::from_micros(1_000_001))), 1_001_000);
+    assert_eq!(micros(Some(UNIX_EPOCH + Duration::from_secs(u64::MAX >> 2))), 9_007_199_254_740_000);
+}
+
+#[test]
+fn both_headers_tell_what_a_call_takes_and_brings() {
+    for script in [&SWAP, &READ] {
+        for word in ["KEYS", "ARGV", "Reply"] {
+            assert!(script.text.contains(&format!("\n-- {word}: ")), "{word} of {}", script.text);
+        }
+    }
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+fn from(name: &str) -> Swap {
+    Swap::new(key(name), Version::new(7), "x")
+}
+
+fn texts(cmd: &Cmd) -> Vec<String> {
+    let text = |arg| match arg {
+        Arg::Simple(bytes) => String::from_utf8(Vec::from(bytes)).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    cmd.args_iter().map(text).collect()
+}
