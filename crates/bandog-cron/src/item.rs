@@ -177,7 +177,7 @@ fn range(word: Word<'_>, low: u32, high: u32, scale: &Scale) -> Result<(u32, u32
 
 fn step_of(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     let longest = scale.longest_step();
-    let allowed = match longest {
+    let allowed = || match longest {
         u32::MAX => "a step is a number from 1".to_owned(),
         _ => format!("a step is a number from 1 to {longest}"),
     };
@@ -186,11 +186,11 @@ fn step_of(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
             "" => "the step is missing".to_owned(),
             text => format!("{text} is not a step"),
         };
-        return Err(scale.fault(word, what, allowed));
+        return Err(scale.fault(word, what, allowed()));
     };
     match step {
-        0 => Err(scale.fault(word, "a step of 0 never gets on", allowed)),
-        _ if step > longest => Err(scale.fault(word, format!("a step of {} is too long", word.text), allowed)),
+        0 => Err(scale.fault(word, "a step of 0 never gets on", allowed())),
+        _ if step > longest => Err(scale.fault(word, format!("a step of {} is too long", word.text), allowed())),
         _ => Ok(step),
     }
 }

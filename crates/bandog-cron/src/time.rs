@@ -77,7 +77,8 @@ impl Time {
         self.0.as_millisecond() - i64::from(self.0.subsec_nanosecond() % 1_000_000 < 0)
     }
 
-    /// The instant as the clocks of a zone show it: RFC 3339 with the zone's offset, `Z` in UTC.
+    /// The instant as the clocks of a zone show it: RFC 3339 with the zone's offset, `Z` in UTC. Where the offset is no
+    /// whole minute, which RFC 3339 cannot say (Monrovia until 1972), it is written in UTC too.
     ///
     /// ```
     /// # use bandog_cron::{Time, Zone};
@@ -137,8 +138,8 @@ pub struct Zoned<'a> {
 impl fmt::Display for Zoned<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.zone.offset(self.time.0) {
-            Some(offset) => self.time.0.display_with_offset(offset).fmt(f),
-            None => self.time.fmt(f),
+            Some(offset) if offset.seconds() % 60 == 0 => self.time.0.display_with_offset(offset).fmt(f),
+            _ => self.time.fmt(f),
         }
     }
 }

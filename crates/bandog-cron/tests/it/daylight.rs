@@ -59,3 +59,17 @@ fn a_schedule_may_say_otherwise() {
     assert_eq!(first("0 30 1 * * ?", Daylight::Elapsed, once), "2026-11-01T01:30:00-05:00");
     assert_eq!(first("0 30 1 * * ?", Daylight::Skip, once), "2026-11-02T01:30:00-05:00");
 }
+
+#[test]
+fn an_instant_is_read_back_as_it_was_written() {
+    for (zone, second, text) in [
+        ("Africa/Monrovia", 63_593_069, "1972-01-07T00:44:29Z"),
+        ("Africa/Monrovia", 63_593_070, "1972-01-07T00:44:30+00:00"),
+        ("Asia/Kathmandu", 0, "1970-01-01T05:30:00+05:30"),
+        ("America/St_Johns", 0, "1969-12-31T20:30:00-03:30"),
+    ] {
+        let time = Time::from_second(second);
+        assert_eq!(time.at(&Zone::named(zone).unwrap()).to_string(), text);
+        assert_eq!(text.parse(), Ok(time));
+    }
+}

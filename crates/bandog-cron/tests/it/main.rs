@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+mod cost;
 mod daylight;
 mod describe;
 mod oracle;

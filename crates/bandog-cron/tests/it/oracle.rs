@@ -85,7 +85,7 @@ fn two_restricted_day_fields_as_a_walk_through_twelve_years_finds_them() {
 }
 
 /// A zone and a day near which its clocks are changed.
-const CHANGES: [(&str, &str); 16] = [
+const CHANGES: [(&str, &str); 19] = [
     ("America/New_York", "2026-03-08T07:00:00Z"),
     ("America/New_York", "2026-11-01T06:00:00Z"),
     ("Australia/Lord_Howe", "2026-04-04T15:00:00Z"),
@@ -95,12 +95,15 @@ const CHANGES: [(&str, &str); 16] = [
     ("America/Sao_Paulo", "2018-11-04T03:00:00Z"),
     ("America/Sao_Paulo", "2018-02-18T02:00:00Z"),
     ("Pacific/Apia", "2011-12-30T10:00:00Z"),
+    ("Pacific/Kwajalein", "1993-08-21T12:00:00Z"),
     ("America/Scoresbysund", "2026-03-29T01:00:00Z"),
     ("America/Scoresbysund", "2026-10-25T01:00:00Z"),
     ("Antarctica/Troll", "2026-03-29T01:00:00Z"),
     ("Antarctica/Troll", "2026-10-25T01:00:00Z"),
     ("Europe/London", "2150-03-29T01:00:00Z"),
     ("Asia/Pyongyang", "2015-08-14T15:00:00Z"),
+    ("Asia/Kathmandu", "1985-12-31T18:30:00Z"),
+    ("America/St_Johns", "1988-04-03T03:31:00Z"),
     ("Asia/Shanghai", "2026-01-01T00:00:00Z"),
 ];
 
@@ -111,45 +114,80 @@ fn fires_in_zones_as_a_walk_through_all_minutes_finds_them() {
     let mut counted = 0;
     for (name, change) in CHANGES {
         let change = change.parse::<Time>().unwrap().second();
-        let (start, end) = (change - 2 * 86_400, change + 2 * 86_400);
-        let walls = walls(name, start, end);
-        for _ in 0..16 {
-            let plan = Plan::random_minutes(&mut random);
-            let text = plan.text();
-            let cron = Cron::parse(&text).unwrap().in_zone(Zone::named(name).unwrap());
-            assert_eq!(cron.daylight() == Daylight::Elapsed, plan.is_elapsed(), "{text}");
-            let fires = expected(&plan, &walk, &walls, cron.daylight());
-            let inside = |time: &Time| time.second() < end;
-            let found = cron.after(Time::from_second(start)).take_while(inside).map(Time::second);
-            assert_eq!(found.collect::<Vec<_>>(), fires, "{text} in {name}");
-            let back = std::iter::successors(cron.prev(Time::from_second(end)), |time| cron.prev(*time));
-            let mut back: Vec<_> = back.take_while(|time| time.second() > start).map(Time::second).collect();
-            back.reverse();
-            assert_eq!(back, fires, "{text} in {name}, backwards");
-            assert!(fires.iter().all(|fire| cron.matches(Time::from_second(*fire))), "{text} in {name}");
-            counted += fires.len();
-        }
+        counted += compare_near(name, change, 16, &mut random, &walk);
     }
     assert!(counted > 4_000, "only {counted} fires were compared");
 }
 
-/// All minutes after `start` and before `end`, in UTC and as the clocks show them.
+#[test]
+fn fires_near_some_change_of_some_zones() {
+    let mut random = fastrand::Rng::with_seed(8);
+    let walk = Walk::all();
+    let database = TimeZoneDatabase::bundled();
+    let zones: Vec<_> = database.available().collect();
+    let start = Timestamp::from_second(3 * 86_400).unwrap();
+    for _ in 0..50 {
+        let name = zones[random.usize(..zones.len())].as_str();
+        let rules = TimeZoneDatabase::bundled().get(name).unwrap();
+        let changes = rules.following(start).map(|change| change.timestamp().as_second());
+        let changes: Vec<_> = changes.take_while(|change| *change < 7_258_000_000).collect();
+        if !changes.is_empty() {
+            compare_near(name, changes[random.usize(..changes.len())], 2, &mut random, &walk);
+        }
+    }
+    // Until this instant Monrovia's clocks were 44 minutes and 30 seconds behind.
+    let change = "1972-01-07T00:44:30Z".parse::<Time>().unwrap().second();
+    compare_near("Africa/Monrovia", change, 2, &mut random, &walk);
+}
+
+/// How many fires were compared, two days before a change of the clocks and two days after it.
+fn compare_near(name: &str, change: i64, times: usize, random: &mut fastrand::Rng, walk: &Walk) -> usize {
+    let (start, end) = (change - 2 * 86_400, change + 2 * 86_400);
+    let walls = walls(name, start, end);
+    let mut counted = 0;
+    for _ in 0..times {
+        let plan = Plan::random_minutes(random);
+        let text = plan.text();
+        let mut cron = Cron::parse(&text).unwrap().in_zone(Zone::named(name).unwrap());
+        assert_eq!(cron.daylight() == Daylight::Elapsed, plan.is_elapsed(), "{text}");
+        if random.u32(..4) == 0 {
+            cron = cron.on_daylight([Daylight::Pinned, Daylight::Elapsed, Daylight::Skip][random.usize(..3)]);
+        }
+        let fires = expected(&plan, walk, &walls, cron.daylight());
+        let what = format!("{text} in {name}, {:?}, near {}", cron.daylight(), Time::from_second(change));
+        let found = cron.between(Time::from_second(start), Time::from_second(end - 1)).map(Time::second);
+        assert_eq!(found.collect::<Vec<_>>(), fires, "{what}");
+        let back = std::iter::successors(cron.prev(Time::from_second(end)), |time| cron.prev(*time));
+        let mut back: Vec<_> = back.take_while(|time| time.second() > start).map(Time::second).collect();
+        back.reverse();
+        assert_eq!(back, fires, "{what}, backwards");
+        assert!(fires.iter().all(|fire| cron.matches(Time::from_second(*fire))), "{what}");
+        counted += fires.len();
+    }
+    counted
+}
+
+/// All minutes after `start` and before `end`, in UTC and as the clocks show them; all seconds, if the zone's clocks do
+/// not begin their minutes when UTC does.
 fn walls(name: &str, start: i64, end: i64) -> Vec<(i64, i64)> {
     let rules = TimeZoneDatabase::bundled().get(name).unwrap();
     let wall = |second| second + i64::from(rules.to_offset(Timestamp::from_second(second).unwrap()).seconds());
-    (start..end).step_by(60).map(|second| (second, wall(second))).collect()
+    let whole = [start, wall(start), wall(end)].iter().all(|second| second % 60 == 0);
+    (start..end).step_by(if whole { 60 } else { 1 }).map(|second| (second, wall(second))).collect()
 }
 
-/// The rule of docs/cron.md, minute by minute.
+/// The rule of docs/cron.md, step by step.
 fn expected(plan: &Plan, walk: &Walk, walls: &[(i64, i64)], daylight: Daylight) -> Vec<i64> {
     let matches = |wall: i64| plan.has_day(walk.day(wall.div_euclid(86_400))) && plan.has_time(wall.rem_euclid(86_400));
+    let step = walls[1].0 - walls[0].0;
     let mut seen = HashSet::from([walls[0].1]);
     let mut fires = Vec::new();
     for pair in walls.windows(2) {
         let ((_, before), (second, wall)) = (pair[0], pair[1]);
         let again = !seen.insert(wall);
         let own = matches(wall) && (daylight == Daylight::Elapsed || !again);
-        let mut gap = (before + 60..wall).step_by(60).filter(|skipped| skipped / 86_400 == wall / 86_400);
+        let missing = (before + step..wall).step_by(usize::try_from(step).unwrap());
+        let mut gap = missing.filter(|skipped| skipped / 86_400 == wall / 86_400);
         let skipped = daylight == Daylight::Pinned && gap.any(matches);
         if own || skipped {
             fires.push(second);
