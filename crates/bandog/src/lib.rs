@@ -43,6 +43,9 @@
 //!
 //! What a lock promises on each backend, and what it cannot promise, is in `docs/GUARANTEES.md`.
 
+#[doc(hidden)]
+#[path = "locked.rs"]
+pub mod __locked;
 pub mod blocking;
 mod connect;
 mod url;
@@ -51,6 +54,7 @@ pub use bandog_core::{
     Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Key, Level, MAX_KEY_LEN, MAX_TTL, MIN_TTL, Member,
     Pattern, Result, Row,
 };
+pub use bandog_macros::locked;
 pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Lost, Mutex, Owner};
 
 pub use self::connect::{ConnectOptions, connect};

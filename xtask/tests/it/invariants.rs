@@ -1,13 +1,14 @@
 use crate::house::{root, sources, table, that_say};
 
-const FLOORS: [(&str, &[&str]); 10] = [
+const FLOORS: [(&str, &[&str]); 11] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
+    ("bandog-macros", &["bandog-cron"]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-redis", &["bandog-core"]),
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
-    ("bandog", &["bandog-core", "bandog-redis", "bandog-schedule", "bandog-sqlite", "bandog-sync"]),
+    ("bandog", &["bandog-core", "bandog-macros", "bandog-redis", "bandog-schedule", "bandog-sqlite", "bandog-sync"]),
     ("bandog-cli", &["bandog", "bandog-cron"]),
     ("bandog-conformance", &["bandog-core", "bandog-sync", "bandog-testkit"]),
     ("bandog-storm", &["bandog", "bandog-conformance", "bandog-testkit"]),
@@ -103,7 +104,7 @@ fn feature_flags_are_few_and_written_down() {
     for feature in ["redis", "sqlite", "test-util"] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md says nothing of the feature {feature}");
     }
-    for name in ["bandog-core", "bandog-cron", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
+    for name in ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }

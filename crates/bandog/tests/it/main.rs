@@ -1,5 +1,7 @@
-//! From URLs to clients, and what bad URLs get.
+//! From URLs to clients, what bad URLs get, and the attributes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod connecting;
+mod locked;
+mod locked_shapes;
 mod urls;

@@ -1,0 +1,81 @@
+//! What stands between the parentheses of an attribute: `key = value`, separated by commas.
+
+use proc_macro2::{Span, TokenStream};
+use syn::{
+    Error, Expr, ExprLit, Ident, Lit, LitStr, Result, Token,
+    parse::{Parse, ParseStream, Parser},
+    punctuated::Punctuated,
+};
+
+use crate::words::{listed, nearest};
+
+/// The keys of one attribute. Each is taken by who reads it.
+pub(crate) struct Keys(Vec<(Ident, Expr)>);
+
+impl Keys {
+    /// Reads the keys, all of which must be known and none said twice. Every wrong key is told.
+    pub(crate) fn parse(tokens: TokenStream, known: &[&str]) -> Result<Self> {
+        let keys = Punctuated::<Key, Token![,]>::parse_terminated.parse2(tokens)?;
+        let keys: Vec<_> = keys.into_iter().map(|Key(name, value)| (name, value)).collect();
+        let mut faults = keys.iter().enumerate().filter_map(|(at, (name, _))| {
+            if !known.contains(&name.to_string().as_str()) {
+                return Some(unknown(name, known));
+            }
+            let twice = keys.iter().take(at).any(|(earlier, _)| earlier == name);
+            twice.then(|| Error::new(name.span(), format!("`{name}` is said twice")))
+        });
+        let Some(mut fault) = faults.next() else { return Ok(Self(keys)) };
+        faults.for_each(|other| fault.combine(other));
+        Err(fault)
+    }
+
+    /// The value of this key, if it was said.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Expr> {
+        let at = self.0.iter().position(|(key, _)| key == name)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    /// The text of this key, if it was said.
+    pub(crate) fn text(&mut self, name: &str, example: &str) -> Result<Option<LitStr>> {
+        self.take(name).map(|value| text(name, value, example)).transpose()
+    }
+}
+
+struct Key(Ident, Expr);
+
+impl Parse for Key {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if input.peek(LitStr) {
+            let text: LitStr = input.parse()?;
+            return Err(Error::new(text.span(), format!("a value needs its key: write name = {:?}", text.value())));
+        }
+        let name: Ident = input.parse()?;
+        if !input.peek(Token![=]) {
+            return Err(Error::new(name.span(), format!("`{name}` has no value: write {name} = \"…\"")));
+        }
+        input.parse::<Token![=]>()?;
+        Ok(Self(name, input.parse()?))
+    }
+}
+
+/// A value that is a string literal.
+pub(crate) fn text(name: &str, value: Expr, example: &str) -> Result<LitStr> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
+        other => Err(Error::new(span(&other), format!("`{name}` takes a text: write {name} = {example:?}"))),
+    }
+}
+
+fn unknown(name: &Ident, known: &[&str]) -> Error {
+    let said = name.to_string();
+    let hint = match nearest(&said, known) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("known are {}", listed(known)),
+    };
+    Error::new(name.span(), format!("unknown key `{said}`; {hint}"))
+}
+
+/// Where an expression stands, as far as a stable compiler can tell.
+pub(crate) fn span(expr: &Expr) -> Span {
+    syn::spanned::Spanned::span(expr)
+}

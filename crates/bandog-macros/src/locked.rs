@@ -1,0 +1,176 @@
+//! `#[bandog::locked]`: a function whose body runs under a lock.
+
+use std::time::Duration;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{AttrStyle, Error, Expr, Ident, ItemFn, Result, Type};
+
+use crate::{
+    duration,
+    keys::{self, Keys},
+    signature, template,
+};
+
+const KEYS: [&str; 6] = ["name", "client", "wait", "lease", "max_hold", "guard"];
+
+/// What the attribute says, checked.
+struct Locked {
+    name: TokenStream,
+    client: TokenStream,
+    wait: Option<Duration>,
+    /// Calls of the mutex's own options.
+    options: TokenStream,
+    guard: Option<Ident>,
+    returned: Type,
+}
+
+/// The function again, with its body under the lock.
+pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<TokenStream> {
+    let function: ItemFn = syn::parse2(function).map_err(|error| {
+        Error::new(error.span(), format!("`#[bandog::locked]` stands before a function with a body: {error}"))
+    })?;
+    let locked = Locked::read(attribute, &function)?;
+    let ItemFn { attrs, vis, modifiers: _, sig, block } = &function;
+    let body = if sig.asyncness.is_some() { locked.waiting(block) } else { locked.blocking(block) };
+    let (outer, inner): (Vec<_>, Vec<_>) = attrs.iter().partition(|attr| matches!(attr.style, AttrStyle::Outer));
+    Ok(quote!(#(#outer)* #vis #sig { #(#inner)* #body }))
+}
+
+impl Locked {
+    fn read(attribute: TokenStream, function: &ItemFn) -> Result<Self> {
+        let sig = &function.sig;
+        if let Some(constness) = &sig.constness {
+            return Err(Error::new(constness.span, "a `const fn` cannot lock: it may run in the compiler"));
+        }
+        let mut keys = Keys::parse(attribute, &KEYS)?;
+        let params = signature::params(sig);
+        let Some(name) = keys.take("name") else {
+            return Err(Error::new(Span::call_site(), "the lock has no name: write name = \"orders\""));
+        };
+        let wait = keys.text("wait", "5s")?;
+        let wait = wait.map(|text| duration::read("wait", &text, Duration::ZERO..=duration::LONGEST, "0s to 365d"));
+        Ok(Self {
+            name: template::name(name, &params)?,
+            client: client(keys.take("client"), &params)?,
+            wait: wait.transpose()?,
+            options: options(&mut keys)?,
+            guard: keys.take("guard").map(binding).transpose()?,
+            returned: signature::returned(
+                sig,
+                "a lock can fail, so the function returns `Result<T, E>` with `E: From<bandog::Error>`",
+            )?,
+        })
+    }
+
+    /// The body of an async function.
+    fn waiting(&self, block: &syn::Block) -> TokenStream {
+        let Self { name, client, options, returned, .. } = self;
+        let support = quote!(::bandog::__locked);
+        let [mutex, guard, value, otherwise] = own(["mutex", "guard", "value", "otherwise"]);
+        let (named, lock, made) = (self.named(&guard), self.lock(), self.otherwise());
+        let statements = &block.stmts;
+        quote! {
+            let #otherwise = #support::#made::<#returned>();
+            let #mutex = #support::mutex(#client, #name) #options;
+            let #guard = match #otherwise.guard(#mutex.#lock.await) {
+                ::core::result::Result::Ok(#guard) => #guard,
+                ::core::result::Result::Err(#value) => return #value,
+            };
+            #named
+            let #value = #support::until_lost(&#guard, async move {
+                if false {
+                    return #support::never::<#returned>(); // So that the compiler knows what the body returns.
+                }
+                #(#statements)*
+            });
+            let #value = #value.await;
+            #support::end(#guard, #value, #otherwise).await
+        }
+    }
+
+    /// The body of a function without async.
+    fn blocking(&self, block: &syn::Block) -> TokenStream {
+        let Self { name, client, options, returned, .. } = self;
+        let support = quote!(::bandog::__locked);
+        let [mutex, guard, value, otherwise] = own(["mutex", "guard", "value", "otherwise"]);
+        let (named, lock, made) = (self.named(&guard), self.lock(), self.otherwise());
+        quote! {
+            let #otherwise = #support::#made::<#returned>();
+            let #mutex = {
+                use #support::blocking::Mutexes as _;
+                (#client).mutex_of_bandog_client(#name)
+            };
+            let #guard = #mutex.and_then(|#mutex| #mutex #options.#lock);
+            let #guard = match #otherwise.guard(#guard) {
+                ::core::result::Result::Ok(#guard) => #guard,
+                ::core::result::Result::Err(#value) => return #value,
+            };
+            #named
+            let #value = #support::blocking::call(move || -> #returned #block);
+            #support::blocking::end(#guard, #value, #otherwise)
+        }
+    }
+
+    /// The call that takes the lock.
+    fn lock(&self) -> TokenStream {
+        match self.wait.map(duration::tokens) {
+            None => quote!(lock()),
+            Some(wait) => quote!(try_lock_for(#wait)),
+        }
+    }
+
+    /// What makes the values that are returned instead of the body's. The one place that asks for the right type, so
+    /// that a wrong one is told once.
+    fn otherwise(&self) -> TokenStream {
+        if self.wait.is_some() { quote!(otherwise_tried) } else { quote!(otherwise) }
+    }
+
+    /// The guard under the name that the body knows it by.
+    fn named(&self, guard: &Ident) -> Option<TokenStream> {
+        self.guard.as_ref().map(|name| quote!(let #name = &#guard;))
+    }
+}
+
+/// Names that no body can see.
+fn own<const N: usize>(names: [&str; N]) -> [Ident; N] {
+    names.map(|name| Ident::new(name, Span::mixed_site()))
+}
+
+/// A reference to the client.
+fn client(said: Option<Expr>, params: &[Ident]) -> Result<TokenStream> {
+    if let Some(client) = said {
+        let span = keys::span(&client);
+        return Ok(quote_spanned!(span=> &(#client)));
+    }
+    if let Some(client) = params.iter().find(|param| *param == "client") {
+        let span = client.span();
+        return Ok(quote_spanned!(span=> &#client));
+    }
+    if params.iter().any(|param| param == "self") {
+        return Ok(quote_spanned!(Span::call_site()=> &self.client));
+    }
+    let message = "no client: name a parameter `client`, or say where it is: client = EXPRESSION";
+    Err(Error::new(Span::call_site(), message))
+}
+
+fn options(keys: &mut Keys) -> Result<TokenStream> {
+    let mut calls = TokenStream::new();
+    for name in ["lease", "max_hold"] {
+        let Some(text) = keys.text(name, "10s")? else { continue };
+        let time = duration::tokens(duration::read(name, &text, duration::TTLS, "100ms to 365d")?);
+        let call = Ident::new(name, Span::mixed_site());
+        calls.extend(quote!(.#call(#time)));
+    }
+    Ok(calls)
+}
+
+/// The name under which the body sees the guard.
+fn binding(value: Expr) -> Result<Ident> {
+    let span = keys::span(&value);
+    let name = match value {
+        Expr::Path(path) if path.qself.is_none() => path.path.get_ident().cloned(),
+        _ => None,
+    };
+    name.ok_or_else(|| Error::new(span, "`guard` takes the name that the guard has in the body: write guard = guard"))
+}

@@ -1,0 +1,25 @@
+//! What wrong attributes are told, and where. `compile_fail` examples in the docs hold what only the compiler knows.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod locked;
+
+use proc_macro2::TokenStream;
+
+type Expand = fn(TokenStream, TokenStream) -> syn::Result<TokenStream>;
+
+/// Every fault of this attribute on this function, each with the source that it points at.
+fn faults(expand: Expand, attribute: &str, function: &str) -> Vec<(String, String)> {
+    let fault = match expand(attribute.parse().unwrap(), function.parse().unwrap()) {
+        Ok(made) => panic!("no fault is found in {attribute}: {made}"),
+        Err(fault) => fault,
+    };
+    let at = |fault: syn::Error| (fault.to_string(), fault.span().source_text().unwrap_or_default());
+    fault.into_iter().map(at).collect()
+}
+
+/// The one fault.
+#[track_caller]
+fn refuses(expand: Expand, (attribute, function): (&str, &str), message: &str, place: &str) {
+    let found = faults(expand, attribute, function);
+    assert_eq!(found, [(message.to_owned(), place.to_owned())], "of {attribute} on {function}");
+}

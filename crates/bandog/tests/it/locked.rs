@@ -1,0 +1,299 @@
+//! What `#[bandog::locked]` does.
+
+use std::{
+    cell::Cell,
+    fmt,
+    future::pending,
+    sync::Arc,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
+    time::Duration,
+};
+
+use bandog::{Client, Clock, ErrorKind, Result, backend::Memory, blocking, locked};
+use tokio::{sync::Barrier, task::JoinSet};
+
+/// A client whose time a test can pause.
+fn paused() -> Client {
+    let options = Client::options().clock(Clock::tokio()).on_current_runtime();
+    options.over(Memory::new(Clock::tokio())).unwrap()
+}
+
+fn threaded() -> blocking::Client {
+    blocking::connect("memory:").unwrap()
+}
+
+#[tokio::test]
+async fn one_call_at_a_time() {
+    struct Shop {
+        client: Client,
+        within: AtomicU32,
+        most: AtomicU32,
+    }
+    impl Shop {
+        #[locked(name = "orders")]
+        async fn sweep(&self) -> Result<()> {
+            let within = self.within.fetch_add(1, SeqCst) + 1;
+            self.most.fetch_max(within, SeqCst);
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            self.within.fetch_sub(1, SeqCst);
+            Ok(())
+        }
+    }
+    let client = bandog::connect("memory:").await.unwrap();
+    let shop = Arc::new(Shop { client, within: AtomicU32::new(0), most: AtomicU32::new(0) });
+    let mut calls = JoinSet::new();
+    for _ in 0..20 {
+        let shop = Arc::clone(&shop);
+        calls.spawn(async move { shop.sweep().await });
+    }
+    while let Some(call) = calls.join_next().await {
+        call.unwrap().unwrap();
+    }
+    assert_eq!(shop.most.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn the_name_is_made_of_parameters_and_their_fields() {
+    struct Order {
+        id: u32,
+        shop: (&'static str, u8),
+    }
+    struct Desk {
+        client: Client,
+        hall: String,
+    }
+    const ALL: &str = "all orders";
+    impl Desk {
+        #[locked(name = "{self.hall}/{order.shop.0}-{order.id:04}-{{{count}}}", guard = guard)]
+        async fn named(&self, order: &Order, count: usize) -> Result<String> {
+            Ok(guard.key().to_string())
+        }
+
+        #[locked(name = ALL, guard = held)]
+        async fn whole(&self) -> Result<String> {
+            Ok(held.key().to_string())
+        }
+
+        #[locked(name = self.hall.to_uppercase(), guard = held)]
+        async fn loud(&self) -> Result<String> {
+            Ok(held.key().to_string())
+        }
+    }
+    let desk = Desk { client: bandog::connect("memory:").await.unwrap(), hall: "north".to_owned() };
+    let order = Order { id: 42, shop: ("berlin", 1) };
+    assert_eq!(desk.named(&order, 3).await.unwrap(), "north/berlin-0042-{3}");
+    assert_eq!(desk.whole().await.unwrap(), ALL);
+    assert_eq!(desk.loud().await.unwrap(), "NORTH");
+    assert_eq!(order.shop.1, 1);
+}
+
+#[tokio::test]
+async fn a_name_that_is_bad_at_run_time_is_told() {
+    #[locked(name = "{id}")]
+    async fn work(client: &Client, id: &str) -> Result<()> {
+        Ok(())
+    }
+    let client = bandog::connect("memory:").await.unwrap();
+    assert_eq!(work(&client, "").await.unwrap_err().kind(), ErrorKind::Misused);
+}
+
+#[tokio::test]
+async fn a_busy_lock_is_none_and_the_body_does_not_run() {
+    #[locked(name = "orders", wait = "0s")]
+    async fn sweep(client: &Client) -> Result<Option<u32>> {
+        Ok(Some(7))
+    }
+    let client = bandog::connect("memory:").await.unwrap();
+    assert_eq!(sweep(&client).await.unwrap(), Some(7));
+    let guard = client.mutex("orders").lock().await.unwrap();
+    assert_eq!(sweep(&client).await.unwrap(), None);
+    guard.release().await.unwrap();
+    assert_eq!(sweep(&client).await.unwrap(), Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_waits_as_long_as_was_said() {
+    #[locked(name = "orders", wait = "5s")]
+    async fn sweep(client: &Client) -> Result<Option<()>> {
+        Ok(Some(()))
+    }
+    let client = paused();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    let began = tokio::time::Instant::now();
+    assert_eq!(sweep(&client).await.unwrap(), None);
+    assert_eq!(began.elapsed().as_secs(), 5);
+    drop(guard);
+    assert_eq!(sweep(&client).await.unwrap(), Some(()));
+}
+
+/// Tells that it was dropped.
+struct Told(Arc<AtomicBool>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_is_dropped_when_the_lock_is_lost() {
+    #[locked(name = "orders", lease = "10s")]
+    async fn sweep(client: &Client, told: Told) -> Result<()> {
+        let _told = told;
+        pending().await
+    }
+    let (client, dropped) = (paused(), Arc::new(AtomicBool::new(false)));
+    let began = tokio::time::Instant::now();
+    let error = sweep(&client, Told(Arc::clone(&dropped))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.to_string().contains("orders"), "{error}");
+    assert!(dropped.load(SeqCst));
+    assert_eq!(began.elapsed().as_secs(), 9, "a hundredth before its end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_too_long_is_lost_though_it_is_renewed() {
+    #[locked(name = "orders", max_hold = "2m")]
+    async fn sweep(client: &Client) -> Result<()> {
+        pending().await
+    }
+    let began = tokio::time::Instant::now();
+    assert_eq!(sweep(&paused()).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(began.elapsed() <= Duration::from_secs(120) && began.elapsed() > Duration::from_secs(110));
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_ends_the_body() {
+    #[locked(name = "orders")]
+    async fn sweep(client: &Client, begun: Arc<Barrier>) -> Result<()> {
+        begun.wait().await;
+        pending().await
+    }
+    let (client, begun) = (bandog::connect("memory:").await.unwrap(), Arc::new(Barrier::new(2)));
+    let (swept, ()) = tokio::join!(sweep(&client, Arc::clone(&begun)), async {
+        begun.wait().await;
+        client.close().await.unwrap();
+    });
+    assert_eq!(swept.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(sweep(&client, begun).await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_gives_the_lock_back() {
+    #[locked(name = "orders")]
+    async fn sweep(client: &Client, begun: &Barrier) -> Result<()> {
+        begun.wait().await;
+        pending().await
+    }
+    let (client, begun) = (bandog::connect("memory:").await.unwrap(), Barrier::new(2));
+    tokio::select! {
+        _ = sweep(&client, &begun) => unreachable!("it waits for ever"),
+        _ = begun.wait() => {}
+    }
+    client.mutex("orders").lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_bodys_own_error_is_returned_and_the_lock_given_back() {
+    #[derive(Debug)]
+    enum Fault {
+        Empty,
+        Lock(bandog::Error),
+    }
+    impl From<bandog::Error> for Fault {
+        fn from(error: bandog::Error) -> Self {
+            Self::Lock(error)
+        }
+    }
+    impl fmt::Display for Fault {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{self:?}")
+        }
+    }
+    #[locked(name = "orders")]
+    async fn sweep(client: &Client, orders: &[u32]) -> Result<u32, Fault> {
+        let first = orders.first().ok_or(Fault::Empty)?;
+        if *first == 0 {
+            return Err(Fault::Empty);
+        }
+        Ok(*first)
+    }
+    let client = bandog::connect("memory:").await.unwrap();
+    assert!(matches!(sweep(&client, &[]).await, Err(Fault::Empty)));
+    assert!(matches!(sweep(&client, &[0]).await, Err(Fault::Empty)));
+    assert!(matches!(sweep(&client, &[5]).await, Ok(5)));
+    client.close().await.unwrap();
+    assert!(matches!(sweep(&client, &[5]).await, Err(Fault::Lock(error)) if error.kind() == ErrorKind::Closed));
+}
+
+#[test]
+fn without_async_the_thread_holds_the_lock_and_gets_it_again() {
+    struct Shop {
+        client: blocking::Client,
+        depth: Cell<u32>,
+    }
+    impl Shop {
+        #[locked(name = "orders", guard = guard)]
+        fn sweep(&self, down: u32) -> Result<u64> {
+            assert!(self.client.show("orders")?.owner.is_some());
+            self.depth.set(self.depth.get() + 1);
+            if down > 0 {
+                assert_eq!(self.sweep(down - 1)?, guard.fence().get());
+            }
+            Ok(guard.fence().get())
+        }
+    }
+    let shop = Shop { client: threaded(), depth: Cell::new(0) };
+    assert!(shop.sweep(2).unwrap() > 0);
+    assert_eq!(shop.depth.get(), 3);
+    assert!(shop.client.show("orders").unwrap().owner.is_none());
+}
+
+#[test]
+fn without_async_a_busy_lock_is_none() {
+    #[locked(name = "orders", wait = "10ms")]
+    fn sweep(client: &blocking::Client) -> Result<Option<()>> {
+        Ok(Some(()))
+    }
+    let client = threaded();
+    let guard = client.mutex("orders").lock().unwrap();
+    std::thread::scope(|threads| {
+        assert_eq!(threads.spawn(|| sweep(&client)).join().unwrap().unwrap(), None);
+    });
+    guard.release().unwrap();
+    assert_eq!(sweep(&client).unwrap(), Some(()));
+}
+
+#[test]
+fn without_async_a_loss_is_told_at_the_end() {
+    #[locked(name = "orders", lease = "100ms", guard = guard)]
+    fn sweep(client: &blocking::Client) -> Result<u32> {
+        guard.lost().wait()?;
+        Ok(7)
+    }
+    assert_eq!(sweep(&threaded()).unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[test]
+fn without_async_a_body_that_panics_gives_the_lock_back() {
+    #[locked(name = "orders")]
+    fn sweep(client: &blocking::Client) -> Result<()> {
+        panic!("on purpose");
+    }
+    let client = threaded();
+    std::thread::scope(|threads| assert!(threads.spawn(|| sweep(&client)).join().is_err()));
+    client.mutex("orders").lock().unwrap().release().unwrap();
+}
+
+#[tokio::test]
+async fn without_async_it_is_misused_in_async_code_and_runs_in_spawn_blocking() {
+    #[locked(name = "orders")]
+    fn sweep(client: &Client) -> Result<u32> {
+        Ok(7)
+    }
+    let client = bandog::connect("memory:").await.unwrap();
+    assert_eq!(sweep(&client).unwrap_err().kind(), ErrorKind::Misused);
+    assert_eq!(tokio::task::spawn_blocking(move || sweep(&client)).await.unwrap().unwrap(), 7);
+}
