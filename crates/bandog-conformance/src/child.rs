@@ -9,6 +9,7 @@ use bandog_testkit::Process;
 use crate::{
     Can, Unkept, World,
     kit::{NAME, PATIENCE},
+    record_kit,
     run::CHILD,
 };
 
@@ -113,6 +114,12 @@ async fn obey(client: &Client) {
                     add_one(client, file).await.expect("the lock can be had");
                 }
                 println!("{SAYS}added");
+            }
+            ["swap", times, ref slot @ ..] => {
+                for done in 0..times.parse().expect("a number") {
+                    record_kit::add_one(client, &slot.join(" "), done).await.expect("the record can be swapped");
+                }
+                println!("{SAYS}swapped");
             }
             ["exit"] => std::process::exit(0),
             _ => panic!("what is {order:?}?"),

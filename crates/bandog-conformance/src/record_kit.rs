@@ -1,11 +1,17 @@
 //! Small words that the laws of records are written in.
 
-use bandog_core::{Error, Holding, Key, Line, Record, Records, Swap, Swapped, Version};
+use std::time::Duration;
 
-use crate::kit::one;
+use bandog_core::{Error, Holding, Key, Line, Record, Records, Swap, Swapped, Version};
+use tokio::time;
+
+use crate::kit::{PATIENCE, one, within};
 
 /// The record that most laws swap.
 pub(crate) const RECORD: &str = "record";
+
+/// Before a call that had no answer is repeated.
+const PAUSE: Duration = Duration::from_millis(5);
 
 pub(crate) fn key(name: &str) -> Key {
     Key::new(name).expect("a good name")
@@ -51,4 +57,38 @@ pub(crate) async fn whole(records: &impl Records, name: &str) -> Result<(Option<
 /// Whether a holding stands.
 pub(crate) async fn stands(records: &impl Records, holding: &Holding) -> Result<bool, Error> {
     one(records.read(&[], std::slice::from_ref(holding)).await?.held)
+}
+
+/// The answer to a swap that is repeated until it has one.
+pub(crate) async fn insist(records: &impl Records, repeated: &Swap) -> Swapped {
+    let asking = async {
+        loop {
+            match swap(records, repeated.clone()).await {
+                Ok(answer) => return answer,
+                Err(error) if error.is_retryable() => time::sleep(PAUSE).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    within(PATIENCE, "an answer", asking).await
+}
+
+/// Adds one to the number in the record, and writes beside it how often this slot did so: once more than `before`.
+pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> Result<(), Error> {
+    let mut present = get(records, RECORD).await?;
+    loop {
+        let from = present.as_ref().map(|record| record.version);
+        let number: u64 = present.map_or(0, |record| record.value.parse().expect("a number"));
+        let lines = vec![line(slot, &(before + 1).to_string())];
+        match swap(records, Swap { lines, ..write(RECORD, from, &(number + 1).to_string()) }).await? {
+            Swapped::Done(_) => return Ok(()),
+            Swapped::Differs(record) => present = record,
+            refused @ (Swapped::Early(_) | Swapped::NotHeld) => panic!("nothing was asked for: {refused:?}"),
+        }
+    }
+}
+
+/// The number in the record.
+pub(crate) async fn sum(records: &impl Records) -> Result<u64, Error> {
+    Ok(get(records, RECORD).await?.map_or(0, |record| record.value.parse().expect("a number")))
 }

@@ -156,5 +156,15 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 135, record_reading, record_prefix }
         $crate::one_law! { $test $world, 136, record_reading, record_texts }
         $crate::one_law! { $test $world, 137, record_reading, record_name_roundtrip }
+        $crate::one_law! { $test $world, 141, record_crowd, record_one_winner }
+        $crate::one_law! { $test $world, 142, record_crowd, record_additions }
+        $crate::one_law! { $test $world, 143, record_crowd, record_additions_of_processes }
+        $crate::one_law! { $test $world, 151, record_faults, record_lost_answer }
+        $crate::one_law! { $test $world, 152, record_faults, record_lossy_crowd }
+        $crate::one_law! { $test $world, 153, record_faults, record_standstill }
+        $crate::one_law! { $test $world, 154, record_faults, record_broken_connection }
+        $crate::one_law! { $test $world, 155, record_faults, record_restart }
+        $crate::one_law! { $test $world, 156, record_faults, record_restart_empty }
+        $crate::one_law! { $test $world, 157, record_faults, record_existing }
     };
 }

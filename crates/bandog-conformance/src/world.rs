@@ -113,6 +113,17 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
+    /// Puts what is not of this backend's making where it keeps records, and returns the names of these records.
+    /// Nobody can read them, and nobody may change them.
+    async fn plant_records(&self) -> Can<Vec<String>> {
+        Err(NOT_WRITTEN)
+    }
+
+    /// Ends the store in order, with all that it keeps, and starts it again.
+    async fn restart(&self) -> Can {
+        Err(NOT_WRITTEN)
+    }
+
     /// Kills the store and starts it again, empty.
     async fn restart_empty(&self) -> Can {
         Err(NOT_WRITTEN)

@@ -11,6 +11,8 @@ pub mod loss;
 pub mod names;
 pub mod processes;
 pub mod record_conditions;
+pub mod record_crowd;
+pub mod record_faults;
 pub mod record_history;
 pub mod record_reading;
 pub mod records;

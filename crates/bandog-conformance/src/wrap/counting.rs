@@ -30,6 +30,8 @@ struct Counts<B> {
     renewed: AtomicUsize,
     listens: AtomicUsize,
     announced: AtomicUsize,
+    swaps: AtomicUsize,
+    reads: AtomicUsize,
     bells: Arc<AtomicUsize>,
 }
 
@@ -49,6 +51,8 @@ impl<B: Backend> Counting<B> {
             renewed: zero(),
             listens: zero(),
             announced: zero(),
+            swaps: zero(),
+            reads: zero(),
             bells: Arc::default(),
         }))
     }
@@ -107,9 +111,29 @@ impl<B: Backend> Counting<B> {
         self.0.announced.load(Relaxed)
     }
 
+    /// Swaps asked for, one for each record.
+    pub fn swaps(&self) -> usize {
+        self.0.swaps.load(Relaxed)
+    }
+
+    /// Calls that read records, holdings or the store's time.
+    pub fn reads(&self) -> usize {
+        self.0.reads.load(Relaxed)
+    }
+
     /// Bells that are heard now.
     pub fn bells(&self) -> usize {
         self.0.bells.load(Relaxed)
+    }
+
+    pub(super) fn ask_swaps(&self, swaps: usize) {
+        self.0.calls.fetch_add(1, Relaxed);
+        self.0.swaps.fetch_add(swaps, Relaxed);
+    }
+
+    pub(super) fn ask_reading(&self) {
+        self.0.calls.fetch_add(1, Relaxed);
+        self.0.reads.fetch_add(1, Relaxed);
     }
 
     fn ask(&self, step: &Step) {

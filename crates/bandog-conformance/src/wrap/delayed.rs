@@ -39,7 +39,7 @@ impl<B: Backend> Delayed<B> {
         &self.0.backend
     }
 
-    async fn slowly<T>(&self, call: impl Future<Output = T>) -> T {
+    pub(super) async fn slowly<T>(&self, call: impl Future<Output = T>) -> T {
         let (before, after) = self.delays();
         let way = self.0.way.lock().await;
         pause(before).await;

@@ -41,7 +41,7 @@ struct Inner<B> {
 
 #[derive(Debug)]
 struct State {
-    /// The fates of the next calls of `apply`.
+    /// The fates of the next calls of `apply` and `swap`.
     next: VecDeque<Fate>,
     /// The fate of every other call, if it is not left to chance.
     always: Option<Fate>,
@@ -67,7 +67,7 @@ impl<B: Backend> Lossy<B> {
         (state.rate, state.late) = (rate, late);
     }
 
-    /// The fates of the next calls of `apply`, in their order.
+    /// The fates of the next calls of `apply` and `swap`, in their order.
     pub fn next(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state().next.extend(fates);
     }
@@ -102,8 +102,8 @@ impl<B: Backend> Lossy<B> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What becomes of a call of the registry. One that would come late does nothing: it is said again soon.
-    async fn register(&self, call: impl Future<Output = Result<()>>) -> Result<()> {
+    /// What becomes of a call that may be repeated soon: one that would come late does nothing.
+    pub(super) async fn ask<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let fate = self.state().fate(false);
         match fate {
             Fate::Well => return call.await,
@@ -113,17 +113,22 @@ impl<B: Backend> Lossy<B> {
         Err(lost())
     }
 
-    async fn apply_by(&self, fate: Fate, steps: &[Step]) -> Result<Vec<Result<Answer>>> {
+    /// What becomes of a call that matters, however late it comes: so it owns what it takes along.
+    pub(super) async fn send<T, F>(&self, call: impl FnOnce(Self) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (fate, call) = (self.state().fate(true), call(self.clone()));
         match fate {
-            Fate::Well => return Ok(self.inner().apply(steps).await),
+            Fate::Well => return Ok(call.await),
             Fate::Refused => return Err(Error::unavailable("refused, as the test wanted")),
             Fate::RequestLost => {}
-            Fate::ReplyLost => drop(self.inner().apply(steps).await),
+            Fate::ReplyLost => drop(call.await),
             Fate::Late(delay) => {
-                let (late, steps) = (Arc::clone(&self.0), steps.to_vec());
                 drop(tokio::spawn(async move {
                     time::sleep(delay).await;
-                    late.backend.apply(&steps).await
+                    call.await
                 }));
             }
         }
@@ -173,8 +178,9 @@ impl<B: Backend> Leases for Lossy<B> {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let fate = self.state().fate(true);
-        self.apply_by(fate, steps).await.unwrap_or_else(|error| {
+        let sent = steps.to_vec();
+        let answers = self.send(|wire| async move { wire.inner().apply(&sent).await }).await;
+        answers.unwrap_or_else(|error| {
             let at_each = |step: &Step| Err(error.clone().during(step.verb()).at(step.key()));
             steps.iter().map(at_each).collect()
         })
@@ -200,11 +206,11 @@ impl<B: Backend> Leases for Lossy<B> {
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.register(self.inner().announce(member, ttl)).await
+        self.ask(self.inner().announce(member, ttl)).await
     }
 
     async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.register(self.inner().withdraw(client)).await
+        self.ask(self.inner().withdraw(client)).await
     }
 
     fn profile(&self) -> Profile {

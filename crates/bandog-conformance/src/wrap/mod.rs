@@ -6,6 +6,7 @@ mod counting;
 mod delayed;
 mod forgetful;
 mod lossy;
+mod records;
 mod stopped;
 
 pub use counting::Counting;
@@ -14,7 +15,7 @@ pub use forgetful::Forgetful;
 pub use lossy::{Fate, Lossy};
 pub use stopped::{Stopped, Which};
 
-/// Operators' looks and records are not what these wrappers are about: they pass through.
+/// Operators' looks are not what these wrappers are about: they pass through.
 macro_rules! looks_through {
     ($wrapper:ident) => {
         #[async_trait::async_trait]
@@ -37,29 +38,6 @@ macro_rules! looks_through {
 
             async fn check(&self) -> bandog_core::Result<Vec<bandog_core::Finding>> {
                 self.inner().check().await
-            }
-        }
-
-        #[async_trait::async_trait]
-        impl<B: bandog_core::Backend> bandog_core::Records for $wrapper<B> {
-            async fn swap(&self, swaps: &[bandog_core::Swap]) -> bandog_core::Result<bandog_core::Swaps> {
-                self.inner().swap(swaps).await
-            }
-
-            async fn read(
-                &self,
-                keys: &[bandog_core::Key],
-                holdings: &[bandog_core::Holding],
-            ) -> bandog_core::Result<bandog_core::Reading> {
-                self.inner().read(keys, holdings).await
-            }
-
-            async fn names(&self, pattern: &bandog_core::Pattern) -> bandog_core::Result<Vec<bandog_core::Key>> {
-                self.inner().names(pattern).await
-            }
-
-            async fn history(&self, key: &bandog_core::Key) -> bandog_core::Result<Vec<bandog_core::Line>> {
-                self.inner().history(key).await
             }
         }
     };

@@ -78,7 +78,7 @@ impl<B: Backend> Stopped<B> {
         call.await
     }
 
-    async fn through<T>(&self, call: impl Future<Output = T>) -> T {
+    pub(super) async fn through<T>(&self, call: impl Future<Output = T>) -> T {
         self.gate(Which::Requests).await;
         let answer = call.await;
         self.gate(Which::Answers).await;

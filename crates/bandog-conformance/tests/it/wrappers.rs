@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use bandog_conformance::wrap::{Counting, Delayed, Fate, Forgetful, Lossy, Stopped, Which};
-use bandog_core::{Backend, ClientId, Clock, Inspect, Key, Leases, Member, Memory, Released};
+use bandog_core::{
+    Backend, ClientId, Clock, Inspect, Key, Leases, Member, Memory, Pattern, Records, Released, Swap, Swapped,
+};
 use bandog_sync::Client;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -27,6 +29,13 @@ async fn passes_on(wrapper: impl Backend + Clone) {
     assert!(matches!(wrapper.evict(&key).await.unwrap(), Released::Freed { .. }));
     assert!(!wrapper.show(&key).await.unwrap().held);
     drop(guard);
+
+    let created = wrapper.swap(&[Swap::new(key.clone(), None, "one")]).await.unwrap();
+    assert!(matches!(created.each[..], [Ok(Swapped::Done(Some(_)))]), "{created:?}");
+    let reading = wrapper.read(std::slice::from_ref(&key), &[]).await.unwrap();
+    assert!(matches!(&reading.records[..], [Ok(Some(record))] if record.value == "one"), "{reading:?}");
+    assert_eq!(wrapper.names(&Pattern::all()).await.unwrap(), std::slice::from_ref(&key));
+    assert_eq!(wrapper.history(&key).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,4 +66,62 @@ async fn the_registry_suffers_as_all_else_does() {
     still.go_on();
     still.announce(&member, TTL).await.unwrap();
     assert_eq!(still.members().await.unwrap().len(), 1);
+}
+
+/// What a store has under this name.
+async fn value(store: &impl Records, key: &Key) -> Option<String> {
+    let [record] = <[_; 1]>::try_from(store.read(std::slice::from_ref(key), &[]).await.unwrap().records).unwrap();
+    record.unwrap().map(|record| record.value)
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_suffer_as_all_else_does() {
+    let key = Key::new("orders").unwrap();
+    let creation = [Swap::new(key.clone(), None, "one")];
+
+    for (fate, at_once, in_time) in [
+        (Fate::Refused, None, None),
+        (Fate::RequestLost, None, None),
+        (Fate::ReplyLost, Some("one"), Some("one")),
+        (Fate::Late(TTL), None, Some("one")),
+    ] {
+        let wire = Lossy::new(memory());
+        wire.next([fate]);
+        let error = wire.swap(&creation).await.unwrap_err();
+        assert_eq!((error.verb(), error.maybe_applied()), (Some("swap"), fate != Fate::Refused), "{fate:?}");
+        assert_eq!(value(&wire, &key).await.as_deref(), at_once, "{fate:?}");
+        tokio::time::sleep(TTL * 2).await;
+        assert_eq!(value(&wire, &key).await.as_deref(), in_time, "{fate:?}");
+        wire.always(Fate::RequestLost);
+        assert!(wire.read(&[], &[]).await.is_err() && wire.names(&Pattern::all()).await.is_err());
+        assert!(wire.history(&key).await.is_err() && wire.lost() == 4);
+    }
+
+    let still = Stopped::new(memory());
+    still.stop(Which::Answers);
+    assert!(tokio::time::timeout(TTL, still.swap(&creation)).await.is_err());
+    still.go_on();
+    assert_eq!(value(&still, &key).await.as_deref(), Some("one"));
+    still.stop(Which::Requests);
+    assert!(tokio::time::timeout(TTL, still.read(&[], &[])).await.is_err());
+    assert_eq!(still.held(), 2);
+
+    let counts = Counting::new(memory());
+    counts.swap(&[creation[0].clone(), creation[0].clone()]).await.unwrap();
+    counts.read(&[], &[]).await.unwrap();
+    assert_eq!((counts.calls(), counts.swaps(), counts.reads()), (2, 2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_wire_keeps_the_order_of_swaps() {
+    let key = Key::new("orders").unwrap();
+    let wire = Delayed::new(memory(), 7, TTL, TTL);
+    for round in 0..20 {
+        let swap = async |value: &str| wire.swap(&[Swap::new(key.clone(), None, value)]).await.unwrap();
+        let (first, second) = tokio::join!(swap("first"), swap("second"));
+        assert!(matches!(first.each[..], [Ok(Swapped::Done(Some(_)))]), "{round}");
+        let [Ok(Swapped::Differs(Some(record)))] = &second.each[..] else { panic!("{round}: {second:?}") };
+        let deletion = Swap { to: None, ..Swap::new(key.clone(), Some(record.version), "") };
+        wire.swap(&[deletion]).await.unwrap();
+    }
 }

@@ -64,6 +64,12 @@ impl World for OnRedis {
         Ok(format!("{dumps:?}, {} ms", self.server.pttl(key)))
     }
 
+    async fn restart(&self) -> Can {
+        self.server.cmd(&["SAVE"]);
+        self.server.restart();
+        Ok(())
+    }
+
     async fn restart_empty(&self) -> Can {
         self.server.restart();
         Ok(())

@@ -68,6 +68,14 @@ impl World for InMemory {
         Err(Unkept::Cannot("it has no raw records"))
     }
 
+    async fn plant_records(&self) -> Can<Vec<String>> {
+        Err(Unkept::Cannot("nobody but its own clients can write to it"))
+    }
+
+    async fn restart(&self) -> Can {
+        Err(ONE_PROCESS)
+    }
+
     async fn restart_empty(&self) -> Can {
         Err(ONE_PROCESS)
     }

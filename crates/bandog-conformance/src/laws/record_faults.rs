@@ -1,0 +1,213 @@
+//! Records behind bad wires, and over the death of their store.
+
+use std::time::Duration;
+
+use bandog_core::{ErrorKind, Leases, Record, Records, Swap, Swapped};
+use bandog_sync::Client;
+use tokio::time;
+
+use crate::{
+    Law, World,
+    kit::{PATIENCE, kind, within},
+    record_kit::{RECORD, delete, done, get, insist, key, line, swap, whole, write},
+    wrap::{Delayed, Fate, Lossy},
+};
+
+/// Law 151: a swap whose answer is lost says that it may have been done. Asked again it is done, or told of what it
+/// has written itself: never both, however late the store gets to the first.
+pub async fn record_lost_answer<W: World>(world: &W) -> Law {
+    world.records()?;
+    let wire = Lossy::new(world.backend());
+    let (a, b) = (world.over(wire.clone()), world.client());
+    let late = wire.profile().timeout / 20;
+    let mut from = None;
+    for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused, Fate::Late(late), Fate::Late(Duration::ZERO)] {
+        let value = format!("{fate:?}");
+        let repeated = Swap { lines: vec![line("ok:0", &value)], ..write(RECORD, from, &value) };
+        wire.next([fate]);
+        let error = swap(&a, repeated.clone()).await.expect_err("the answer is lost");
+        assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, fate != Fate::Refused));
+        let version = match (swap(&a, repeated).await?, fate) {
+            (Swapped::Done(Some(version)), Fate::RequestLost | Fate::Refused | Fate::Late(_)) => version,
+            (Swapped::Differs(Some(Record { version, value: own })), Fate::ReplyLost | Fate::Late(_))
+                if own == value =>
+            {
+                version
+            }
+            (answer, fate) => panic!("{answer:?} after {fate:?}"),
+        };
+        time::sleep(late * 2).await; // Until the late one was there, too.
+        let (record, history) = whole(&b, RECORD).await?;
+        assert_eq!((record, history), (Some(Record { version, value: value.clone() }), vec![line("ok:0", &value)]));
+        from = Some(version);
+    }
+    wire.next([Fate::ReplyLost]);
+    assert!(swap(&a, delete(RECORD, from)).await.is_err());
+    assert_eq!(swap(&a, delete(RECORD, from)).await?, Swapped::Differs(None));
+    Ok(())
+}
+
+/// Law 152: over wires that delay and lose at random, whoever repeats each swap until it has an answer writes each of
+/// its words once.
+pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
+    const WRITERS: u64 = 4;
+    const WORDS: usize = 15;
+    world.records()?;
+    let way = Duration::from_millis(3);
+    let writer = |seed: u64| {
+        let wire = Lossy::new(Delayed::new(world.backend(), seed, way, way));
+        let client = world.over(wire.clone());
+        tokio::spawn(async move {
+            assert_eq!(insist(&client, &delete("another", None)).await, Swapped::Done(None)); // The store has answered.
+            wire.at_random(seed, 0.3, way * 10);
+            for number in 0..WORDS {
+                say(&client, &format!("{seed}.{number}")).await;
+            }
+            wire.lost()
+        })
+    };
+    let mut lost = 0;
+    for writer in (1..=WRITERS).map(writer).collect::<Vec<_>>() {
+        lost += within(PATIENCE * 3, "a writer", writer).await.expect("it goes on");
+    }
+    assert!(lost > 0, "the wires are too good");
+    time::sleep(way * 20).await; // Until the last late one was there, too.
+    let (record, history) = whole(&world.client(), RECORD).await?;
+    let text = record.expect("it was written").value;
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    words.sort_unstable();
+    let mut expected: Vec<String> =
+        (1..=WRITERS).flat_map(|seed| (0..WORDS).map(move |number| format!("{seed}.{number}"))).collect();
+    expected.sort_unstable();
+    assert_eq!(words, expected);
+    assert_eq!(history.into_iter().map(|line| line.slot).collect::<Vec<_>>(), expected);
+    Ok(())
+}
+
+/// Adds a word to the record.
+async fn say(client: &Client, word: &str) {
+    let mut present = None;
+    loop {
+        let (from, text) = match present {
+            Some(Record { version, value }) => (Some(version), value),
+            None => (None, String::new()),
+        };
+        let lines = vec![line(word, word)];
+        let swapped = insist(client, &Swap { lines, ..write(RECORD, from, &format!("{text} {word}")) }).await;
+        let Swapped::Differs(record) = swapped else { return assert!(matches!(swapped, Swapped::Done(_))) };
+        if record.as_ref().is_some_and(|record| record.value.split(' ').any(|said| said == word)) {
+            return;
+        }
+        present = record;
+    }
+}
+
+/// Law 153: a store that stands still ends a swap in time with an error; if that says that nothing was done, nothing
+/// was, and otherwise it was done once.
+pub async fn record_standstill<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let first = done(&client, write(RECORD, None, "one")).await?;
+    world.stand_still(true).await?;
+    let second = write(RECORD, Some(first), "two");
+    let tried = within(PATIENCE, "a swap", swap(&client, second.clone())).await;
+    world.stand_still(false).await?;
+    let error = tried.expect_err("the store stood still");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let version = match insist(&client, &second).await {
+        Swapped::Done(Some(version)) => version,
+        Swapped::Differs(Some(record)) if record.value == "two" && error.maybe_applied() => record.version,
+        answer => panic!("{answer:?} after {error}"),
+    };
+    let third = done(&client, write(RECORD, Some(version), "three")).await?;
+    assert_eq!(swap(&client, second).await?, Swapped::Differs(get(&client, RECORD).await?));
+    assert!(third > version && version > first);
+    Ok(())
+}
+
+/// Law 154: a broken connection spoils nothing that comes after it.
+pub async fn record_broken_connection<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let mut from = None;
+    for round in 0..5 {
+        world.cut().await?;
+        let value = round.to_string();
+        let version = match insist(&client, &write(RECORD, from, &value)).await {
+            Swapped::Done(Some(version)) => version,
+            Swapped::Differs(Some(record)) if record.value == value => record.version,
+            answer => panic!("{answer:?}"),
+        };
+        from = Some(version);
+    }
+    Ok(())
+}
+
+/// Law 155: a store that ends in order and starts again has every record, its version and its history, and its
+/// versions rise.
+pub async fn record_restart<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let first = done(&client, write(RECORD, None, "one")).await?;
+    let lines = vec![line("ok:0", "fine"), line("ok:1", "fine, too")];
+    done(&client, Swap { lines, ..write(RECORD, Some(first), "two") }).await?;
+    let before = whole(&client, RECORD).await?;
+    client.close().await?;
+    world.restart().await?;
+    let client = world.client();
+    assert_eq!(whole(&client, RECORD).await?, before);
+    assert_eq!(swap(&client, write(RECORD, Some(first), "three")).await?, Swapped::Differs(before.0.clone()));
+    let second = before.0.map(|record| record.version);
+    let third = done(&client, write(RECORD, second, "three")).await?;
+    assert!(Some(third) > second);
+    Ok(())
+}
+
+/// Law 156: a store that has forgotten everything gives no version again, so nobody who read before can swap what
+/// was written after.
+pub async fn record_restart_empty<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let mut from = None;
+    for _ in 0..20 {
+        from = Some(done(&client, write(RECORD, from, "before")).await?);
+    }
+    world.restart_empty().await?;
+    let stale = write(RECORD, from, "stale");
+    assert_eq!(insist(&client, &stale).await, Swapped::Differs(None));
+    let again = done(&client, write(RECORD, None, "after")).await?;
+    assert!(Some(again) > from, "{again} after {from:?}");
+    assert!(matches!(swap(&client, stale).await?, Swapped::Differs(Some(_))));
+    Ok(())
+}
+
+/// Law 157: what others have put in a record's place is respected and not changed; in a batch it fails alone.
+pub async fn record_existing<W: World>(world: &W) -> Law {
+    world.records()?;
+    let client = world.client();
+    let good = done(&client, write("good", None, "one")).await?;
+    for bad in world.plant_records().await? {
+        let bad = key(&bad);
+        let wrong = |kind: Option<ErrorKind>| matches!(kind, Some(ErrorKind::Denied | ErrorKind::Corrupt));
+        let before = client.read(&[bad.clone(), key("good")], &[]).await?.records;
+        assert!(matches!(&before[..], [Err(_), Ok(Some(record))] if record.version == good), "{bad}: {before:?}");
+        let batch = [
+            write("first", None, "1"),
+            Swap::new(bad.clone(), None, "ours"),
+            Swap { to: None, ..Swap::new(bad.clone(), None, "") },
+            write("last", None, "2"),
+        ];
+        let mut swapped = client.swap(&batch).await?.each.into_iter();
+        let mut next = || swapped.next().expect("an answer each");
+        let first = next()?;
+        assert!(wrong(kind(next())) && wrong(kind(next())), "{bad}");
+        for (name, answer) in [("first", first), ("last", next()?)] {
+            let Swapped::Done(Some(version)) = answer else { panic!("{name} beside {bad}: {answer:?}") };
+            swap(&client, delete(name, Some(version))).await?;
+        }
+        assert!(wrong(client.history(&bad).await.err().map(|error| error.kind())), "{bad}");
+        let after = client.read(std::slice::from_ref(&bad), &[]).await?.records;
+        assert_eq!(format!("{after:?}"), format!("{:?}", &before[..1]));
+    }
+    Ok(())
+}

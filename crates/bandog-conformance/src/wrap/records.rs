@@ -1,0 +1,105 @@
+//! What the wrappers do to records.
+
+use async_trait::async_trait;
+use bandog_core::{Backend, Holding, Key, Line, Pattern, Reading, Records, Result, Swap, Swaps};
+
+use super::{Counting, Delayed, Forgetful, Lossy, Stopped};
+
+#[async_trait]
+impl<B: Backend> Records for Counting<B> {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        self.ask_swaps(swaps.len());
+        self.inner().swap(swaps).await
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        self.ask_reading();
+        self.inner().read(keys, holdings).await
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        self.inner().names(pattern).await
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        self.inner().history(key).await
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Records for Delayed<B> {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        self.slowly(self.inner().swap(swaps)).await
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        self.slowly(self.inner().read(keys, holdings)).await
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        self.slowly(self.inner().names(pattern)).await
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        self.slowly(self.inner().history(key)).await
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Records for Forgetful<B> {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        self.inner().swap(swaps).await
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        self.inner().read(keys, holdings).await
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        self.inner().names(pattern).await
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        self.inner().history(key).await
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Records for Lossy<B> {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        let sent = swaps.to_vec();
+        let answer = self.send(|wire| async move { wire.inner().swap(&sent).await }).await;
+        answer.unwrap_or_else(|error| Err(error.during("swap")))
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        self.ask(self.inner().read(keys, holdings)).await
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        self.ask(self.inner().names(pattern)).await
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        self.ask(self.inner().history(key)).await
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Records for Stopped<B> {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        self.through(self.inner().swap(swaps)).await
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        self.through(self.inner().read(keys, holdings)).await
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        self.through(self.inner().names(pattern)).await
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        self.through(self.inner().history(key)).await
+    }
+}
