@@ -32,10 +32,6 @@ impl World for OnRedis {
         at(&operator(self.wire.addr()))
     }
 
-    fn records(&self) -> Can {
-        Err(Unkept::Cannot("not yet"))
-    }
-
     async fn left(&self) -> Vec<String> {
         let keys = self.keys().into_iter().filter(|key| !key.starts_with("redisson_lock_token:"));
         keys.chain(self.server.cmd(&["PUBSUB", "CHANNELS"]).texts()).collect()
@@ -62,6 +58,15 @@ impl World for OnRedis {
         let token = format!("redisson_lock_token:{{{key}}}");
         let dumps = [key, &token].map(|key| self.server.cmd(&["DUMP", key]));
         Ok(format!("{dumps:?}, {} ms", self.server.pttl(key)))
+    }
+
+    async fn plant_records(&self) -> Can<Vec<String>> {
+        self.server.cmd(&["SET", "bandog:record:{text}", "not a record"]);
+        self.server.cmd(&["RPUSH", "bandog:record:{list}", "not a record"]);
+        self.server.cmd(&["HSET", "bandog:record:{hash}", "field", "not a record"]);
+        self.server.cmd(&["HSET", "bandog:record:{version}", "v", "not a version", "b", "text"]);
+        self.server.cmd(&["HSET", "bandog:record:{huge}", "v", "9007199254740992", "b", "text"]);
+        Ok(["text", "list", "hash", "version", "huge"].map(String::from).to_vec())
     }
 
     async fn restart(&self) -> Can {

@@ -55,10 +55,6 @@ impl World for OnSqlite {
         at(self.path())
     }
 
-    fn records(&self) -> Can {
-        Err(Unkept::Cannot("not yet"))
-    }
-
     async fn left(&self) -> Vec<String> {
         if !self.path().exists() {
             return Vec::new();
@@ -96,6 +92,13 @@ impl World for OnSqlite {
         let columns = "printf('%s %s %d %d %d %d %s', name, owner, fence, expires, ttl, stamp, boot)";
         let query = format!("select {columns} from lease where name = ?1");
         Ok(self.look().query_row(&query, [key], |row| row.get(0)).unwrap())
+    }
+
+    async fn plant_records(&self) -> Can<Vec<String>> {
+        let insert = "insert into record (name, version, value) values ('none', 0, ''), ('less', -1, ''), \
+                      ('garbled', 1, cast(x'ff' as text))";
+        self.look().execute(insert, []).unwrap();
+        Ok(["none", "less", "garbled"].map(String::from).to_vec())
     }
 
     /// The file is all that there is to it.
