@@ -1,7 +1,7 @@
 -- Replaces, makes or deletes records, each whole and only if it is as it was read and its conditions hold.
 --
 -- KEYS: index, lock, ... (one for each holding); then for each swap: record, and history if it is not plain
--- ARGV: holdings, owner, ... (one for each holding); then for each swap: from, not before in µs, holding, lines, value,
+-- ARGV: holdings, owner, ... (one for each holding); then for each swap: from, not before in ms, holding, lines, value,
 --       and if it is not plain: name, slot, text, ... (one for each line)
 --       (`from` is empty if there must be no record; `holding` counts from 1, 0 is none; `lines` is their number,
 --       -1 to delete the record, or `=` for a plain swap: of a record that is there, and without lines)
@@ -97,7 +97,8 @@ local function change(record, history, from, before, holding, lines, value, name
   local version = call('hget', record, 'v')
   if version ~= (from ~= '' and from) then return instead(record, version) end
   if not version and call('pttl', record) ~= -2 then return instead(record, version) end
-  if before - now > 0 then return now - before end
+  local missing = before * 1000 - now
+  if missing > 0 then return -missing end
   local held = stands[holding]
   if held ~= 1 then return held ~= 0 and held end
   if lines < 0 then return version and delete(record, history, name) or 0 end
@@ -108,7 +109,8 @@ end
 local function plain(record, from, before, holding, value)
   local found = try('hget', record, 'v')
   if found ~= from then return instead(record, found) end
-  if before - now > 0 then return now - before end
+  local missing = before * 1000 - now
+  if missing > 0 then return -missing end
   local held = stands[holding]
   if held ~= 1 then return held ~= 0 and held end
   local version, text = after(from)

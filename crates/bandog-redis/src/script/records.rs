@@ -11,8 +11,8 @@ use redis::{Cmd, RedisWrite};
 use super::{By, READ, SWAP};
 use crate::names::{History, INDEX, Recorded};
 
-/// The latest time that Lua can count to, in microseconds.
-const LATEST: u128 = 9_007_199_254_740_000;
+/// The latest time that Lua can count to, in milliseconds.
+const LATEST: u128 = 1 << 53;
 
 /// These swaps in one call.
 pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
@@ -79,7 +79,7 @@ fn conditions(cmd: &mut Cmd, swap: &Swap, holding: usize) {
         Some(version) => cmd.arg(version.get()),
         None => cmd.arg(""),
     };
-    cmd.arg(micros(swap.not_before)).arg(holding);
+    cmd.arg(millis(swap.not_before)).arg(holding);
     if is_plain(swap) {
         cmd.arg("=").arg(&swap.to);
         return;
@@ -104,10 +104,10 @@ fn lines_of(swap: &Swap) -> &[Line] {
     if swap.to.is_some() { &swap.lines } else { &[] }
 }
 
-/// Whole milliseconds, rounded up, as microseconds.
-fn micros(not_before: Option<SystemTime>) -> u64 {
+/// Whole milliseconds, rounded up.
+fn millis(not_before: Option<SystemTime>) -> u64 {
     let since = not_before.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    u64::try_from((since.as_nanos().div_ceil(1_000_000) * 1000).min(LATEST)).unwrap_or_default()
+    u64::try_from(since.as_nanos().div_ceil(1_000_000).min(LATEST)).unwrap_or_default()
 }
 
 /// About as many bytes as it takes.

@@ -50,10 +50,10 @@ fn a_read_takes_one_key_each_and_the_owners() {
 
 #[test]
 fn times_are_whole_milliseconds_rounded_up_and_can_be_counted() {
-    assert_eq!(micros(None), 0);
-    assert_eq!(micros(Some(UNIX_EPOCH - Duration::from_secs(1))), 0);
-    assert_eq!(micros(Some(UNIX_EPOCH + Duration::from_micros(1_000_001))), 1_001_000);
-    assert_eq!(micros(Some(UNIX_EPOCH + Duration::from_secs(u64::MAX >> 2))), 9_007_199_254_740_000);
+    assert_eq!(millis(None), 0);
+    assert_eq!(millis(Some(UNIX_EPOCH - Duration::from_secs(1))), 0);
+    assert_eq!(millis(Some(UNIX_EPOCH + Duration::from_micros(1_000_001))), 1001);
+    assert_eq!(millis(Some(UNIX_EPOCH + Duration::from_secs(u64::MAX >> 2))), 1 << 53);
 }
 
 #[test]
