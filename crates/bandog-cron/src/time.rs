@@ -2,11 +2,13 @@
 
 use std::{fmt, str::FromStr, time::SystemTime};
 
-use jiff::Timestamp;
+use jiff::{Timestamp, fmt::temporal::Pieces};
 
 use crate::Zone;
 
 /// An instant, in UTC. It is read and written as RFC 3339 and made from and into `SystemTime`.
+///
+/// The last is 9999-12-30T22:00:00.999999999Z; `9999-12-31T23:59:59Z` and its like are read as that.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -110,8 +112,16 @@ impl FromStr for Time {
     type Err = TimeError;
 
     fn from_str(text: &str) -> Result<Self, TimeError> {
-        text.parse().map(Self).map_err(|_| TimeError { text: text.chars().take(64).collect() })
+        let time = text.parse().ok().or_else(|| last_day(text));
+        time.map(Self).ok_or_else(|| TimeError { text: text.chars().take(64).collect() })
     }
+}
+
+/// The end of the years, which many write for "never ends", lies in their last day, so that every zone can show it.
+fn last_day(text: &str) -> Option<Timestamp> {
+    let pieces = Pieces::parse(text).ok()?;
+    let whole = pieces.time().is_some() && pieces.offset().is_some();
+    (whole && pieces.date().year() == 9999).then_some(Timestamp::MAX)
 }
 
 impl fmt::Display for Time {

@@ -73,3 +73,16 @@ fn an_instant_is_read_back_as_it_was_written() {
         assert_eq!(text.parse(), Ok(time));
     }
 }
+
+#[test]
+fn the_last_instant_that_people_write_can_be_read() {
+    let end = Time::from_second(i64::MAX);
+    assert_eq!(end.to_string(), "9999-12-30T22:00:00.999999999Z");
+    for text in ["9999-12-31T23:59:59Z", "9999-12-31T00:00:00-05:00", "9999-12-30T22:00:00.999999999Z"] {
+        assert_eq!(text.parse(), Ok(end));
+    }
+    for text in ["9999-12-31", "9999-12-31T23:59:59", "9999-12-32T00:00:00Z", "10000-01-01T00:00:00Z"] {
+        assert!(text.parse::<Time>().is_err(), "{text}");
+    }
+    assert_eq!("9999-12-30T21:59:59Z".parse::<Time>().unwrap().to_string(), "9999-12-30T21:59:59Z");
+}
