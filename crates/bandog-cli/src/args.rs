@@ -11,9 +11,11 @@ use clap::{
 use crate::{
     completions, cron, demo, doctor, exec,
     exit_code::ExitCode,
+    family::heir,
     fault::Fault,
-    lock::{self, heir},
-    ls, man, release, show, voice,
+    lock, ls, man, release,
+    schedule::{self, keep},
+    show, voice,
 };
 
 /// Runs programs under locks that hold across processes and machines.
@@ -66,6 +68,7 @@ enum Visible {
     Release(release::Args),
     Doctor(doctor::Args),
     Cron(cron::Args),
+    Schedule(schedule::Args),
     Demo(demo::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -78,6 +81,8 @@ enum Hidden {
     Exec(exec::Args),
     #[command(name = heir::NAME, hide = true)]
     Heir(heir::Args),
+    #[command(name = keep::NAME, hide = true)]
+    Keep(keep::Args),
     #[command(name = demo::REPLICA, hide = true)]
     Replica,
 }
@@ -103,6 +108,7 @@ impl Visible {
             Self::Release(args) => release::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Cron(args) => cron::run(&args),
+            Self::Schedule(args) => schedule::run(&args),
             Self::Demo(args) => demo::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
@@ -115,6 +121,7 @@ impl Hidden {
         match self {
             Self::Exec(args) => Err(exec::run(&args)),
             Self::Heir(args) => heir::run(&args),
+            Self::Keep(args) => keep::run(&args),
             Self::Replica => demo::run_replica(),
         }
     }

@@ -37,7 +37,8 @@ pub(crate) fn run(args: &Args) -> Fault {
     let Some((program, rest)) = args.command.split_first() else {
         return Fault::usage("no command was given");
     };
-    let error = Command::new(program).args(rest).env(held::VARIABLE, held::with_own_number()).exec();
+    let error =
+        Command::new(program).args(rest).envs(held::with_own_number().map(|held| (held::VARIABLE, held))).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Fault::new(ExitCode::Child(code), format!("cannot run {program:?}: {error}"))
 }

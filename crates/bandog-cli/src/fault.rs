@@ -1,5 +1,7 @@
 //! Why the command could not do what it was asked to.
 
+use std::fmt;
+
 use bandog::{Error, ErrorKind};
 
 use crate::{exit_code::ExitCode, voice::say};
@@ -38,6 +40,12 @@ impl Fault {
     pub(crate) fn tell(self) -> ExitCode {
         say(&self.message);
         self.code
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

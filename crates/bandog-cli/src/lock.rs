@@ -1,11 +1,8 @@
 //! `bandog lock`: run a program while a lock is held.
 
 mod acquire;
-mod family;
 mod grace;
-pub(crate) mod heir;
 pub(crate) mod held;
-mod tree;
 mod waiting;
 mod watch;
 
@@ -13,6 +10,7 @@ use std::{
     ffi::OsString,
     fs::File,
     num::NonZeroU32,
+    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -21,14 +19,13 @@ use tokio::time::timeout;
 
 use self::{
     acquire::{Acquired, acquire},
-    family::{Child, Family},
     grace::Grace,
-    tree::Process,
     watch::{Danger, Ended, watch},
 };
 use crate::{
     args,
     exit_code::ExitCode,
+    family::{Child, Family, heir::Heir, tree::Process},
     fault::Fault,
     person, runtime,
     signals::Signals,
@@ -198,7 +195,7 @@ impl Run<'_> {
             }
         };
         tracing::info!("got {:?} with the fence {}", self.args.name, guard.fence().get());
-        let mut family = Family::start(self.child(client, &guard))?;
+        let mut family = self.start(client, &guard)?;
         let ended = watch(&guard, &mut family, &mut self.signals, self.grace).await;
         family.disband();
         match ended {
@@ -211,11 +208,15 @@ impl Run<'_> {
         }
     }
 
-    fn child(&self, client: &Client, guard: &Guard) -> Child<'_> {
+    fn start(&self, client: &Client, guard: &Guard) -> Result<Family, Fault> {
         let fence = guard.fence().get().to_string();
         let marks = [("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", fence)];
+        let heir = Heir::appoint(&marks)?;
         let held = held::with(&self.args.name, &self.store.identity(client.store()), &client.id().to_string());
-        Child { command: &self.args.command, marks, held, url: self.store.for_child(), own_group: !self.on_terminal }
+        let url = self.store.for_child().map(|url| (store::VARIABLE, url));
+        let variables = marks.into_iter().chain([(held::VARIABLE, held)]).chain(url).collect();
+        let own_group = !self.on_terminal;
+        Family::start(Child { command: &self.args.command, variables, stdin: Stdio::inherit(), own_group }, Some(heir))
     }
 
     async fn give_back(&mut self, guard: Guard, code: ExitCode) -> Result<ExitCode, Fault> {

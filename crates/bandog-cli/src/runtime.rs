@@ -15,6 +15,17 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Fault>>) -> Res
     runtime.map_err(|error| Fault::system("cannot start a runtime", error))?.block_on(future)
 }
 
+/// Runs a future on the main thread beside sockets, pipes and processes. What hangs in a print to a terminal that
+/// stands still is left behind at the end.
+pub(crate) fn block_on_with_io<T>(future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    check_files()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Fault::system("cannot start a runtime", error))?;
+    let result = runtime.block_on(future);
+    runtime.shutdown_background();
+    result
+}
+
 /// Told at the start, because libraries tell it late, in other words, or by a panic.
 fn check_files() -> Result<(), Fault> {
     match getrlimit(Resource::Nofile).current {

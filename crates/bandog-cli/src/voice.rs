@@ -20,6 +20,11 @@ pub(crate) fn say(message: &str) {
     print(&format!("bandog: {message}\n"));
 }
 
+/// Prints a message without waiting for a terminal that stands still.
+pub(crate) fn post(message: &str) {
+    queue::post(Note::Message(shown(message)));
+}
+
 /// A standard error that is closed can be told nothing, and the work goes on all the same.
 fn print(text: &str) {
     let mut out = stderr().lock();

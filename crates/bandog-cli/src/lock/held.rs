@@ -4,7 +4,7 @@ use std::{env, ffi::OsString};
 
 use serde::{Deserialize, Serialize};
 
-use super::tree::{self, Process};
+use crate::family::tree::{self, Process};
 
 /// The variable in which each `bandog lock` tells the next what its command holds.
 pub(crate) const VARIABLE: &str = "BANDOG_HELD";
@@ -50,13 +50,15 @@ pub(super) fn with(name: &str, store: &str, client: &str) -> String {
     text(&held)
 }
 
-/// The variable, now that this process is about to become the command.
-pub(crate) fn with_own_number() -> String {
+/// The variable, now that this process is about to become the command; none if it runs under no lock.
+pub(crate) fn with_own_number() -> Option<String> {
     let mut held = all();
-    if let (Some(last), Some(process)) = (held.last_mut(), tree::ourselves()) {
+    let last = held.last_mut()?;
+    // Otherwise it is the lock of a command further up.
+    if let (0, Some(process)) = (last.pid, tree::ourselves()) {
         (last.pid, last.started) = process.number();
     }
-    text(&held)
+    Some(text(&held))
 }
 
 impl Held {

@@ -3,8 +3,12 @@
 use bandog::{Clock, Guard, backend::Moment};
 use tokio::time::{interval, sleep};
 
-use super::{family::Family, grace::Grace, tree::Process};
-use crate::{exit_code::ExitCode, signals::Signals};
+use super::grace::Grace;
+use crate::{
+    exit_code::ExitCode,
+    family::{Family, tree::Process},
+    signals::Signals,
+};
 
 /// How the child ended.
 pub(super) enum Ended {

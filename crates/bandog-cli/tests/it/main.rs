@@ -13,6 +13,7 @@ mod cron;
 mod doctor;
 mod endings;
 mod input;
+mod job_files;
 mod looks;
 mod nested;
 mod over_sqlite;

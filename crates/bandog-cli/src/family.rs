@@ -1,55 +1,50 @@
-//! The child and all that it starts.
+//! A child and all that it starts.
 
-use std::{ffi::OsString, io, os::unix::process::CommandExt, time::Duration};
+pub(crate) mod heir;
+pub(crate) mod tree;
+
+use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Stdio, time::Duration};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, wait};
 use tokio::time::{Instant, sleep};
 
-use super::{
-    heir::Heir,
-    held,
-    tree::{self, Process},
-};
-use crate::{exec, exit_code::ExitCode, fault::Fault, signals::Caught, store};
+use self::{heir::Heir, tree::Process};
+use crate::{exec, exit_code::ExitCode, fault::Fault, signals::Caught};
 
 /// How long the killed may take to die. Only what hangs in the kernel, or belongs to another user, takes longer.
-pub(super) const BURIAL: Duration = Duration::from_secs(5);
+pub(crate) const BURIAL: Duration = Duration::from_secs(5);
 
 /// Between two looks at who is left.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What to start.
-pub(super) struct Child<'a> {
-    pub(super) command: &'a [OsString],
-    /// What tells its family from any other.
-    pub(super) marks: [(&'static str, String); 2],
-    /// What it runs under, for its environment.
-    pub(super) held: String,
-    /// The store's URL, for its environment.
-    pub(super) url: Option<String>,
+pub(crate) struct Child<'a> {
+    pub(crate) command: &'a [OsString],
+    /// What it finds in its environment besides what bandog itself finds there.
+    pub(crate) variables: Vec<(&'static str, String)>,
+    pub(crate) stdin: Stdio,
     /// Whether it gets a process group of its own; on a terminal that would put it into the background.
-    pub(super) own_group: bool,
+    pub(crate) own_group: bool,
 }
 
 /// The child and its descendants, also those that left its process group: whoever loses its parent becomes our child.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(crate) struct Family {
     child: Pid,
     own_group: bool,
     ended: Option<ExitCode>,
     /// Children that are not the child's: the heir, and those of a shell that became bandog.
     strangers: Vec<Process>,
-    heir: Heir,
+    heir: Option<Heir>,
 }
 
 impl Family {
-    /// Starts the child. It dies when the calling thread does, and what it has started then dies by its heir.
-    pub(super) fn start(child: Child<'_>) -> Result<Self, Fault> {
+    /// Starts the child. It dies when the calling thread does, and what it has started then dies by the heir.
+    pub(crate) fn start(child: Child<'_>, heir: Option<Heir>) -> Result<Self, Fault> {
         set_child_subreaper(Some(getpid())).map_err(|error| Fault::system("cannot adopt orphans", error))?;
-        let heir = Heir::appoint(&child.marks).map_err(|error| Fault::system("cannot start the heir", error))?;
         let strangers = tree::children();
         let mut step = exec::step(child.command);
-        step.envs(child.marks).env(held::VARIABLE, child.held).envs(child.url.map(|url| (store::VARIABLE, url)));
+        step.envs(child.variables).stdin(child.stdin);
         if child.own_group {
             step.process_group(0);
         }
@@ -60,12 +55,14 @@ impl Family {
     }
 
     /// Lets go of whoever the child has left behind.
-    pub(super) fn disband(self) {
-        self.heir.dismiss();
+    pub(crate) fn disband(self) {
+        if let Some(heir) = self.heir {
+            heir.dismiss();
+        }
     }
 
     /// Collects whoever has ended, orphans too. The child's exit code, once it is among them.
-    pub(super) fn reap(&mut self) -> Option<ExitCode> {
+    pub(crate) fn reap(&mut self) -> Option<ExitCode> {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid == self.child {
                 self.ended = exit_code(status);
@@ -75,7 +72,7 @@ impl Family {
     }
 
     /// Hands on a signal that bandog got.
-    pub(super) fn forward(&self, caught: Caught) {
+    pub(crate) fn forward(&self, caught: Caught) {
         if self.own_group {
             self.signal_group(caught.signal);
         } else if !caught.from_kernel {
@@ -85,7 +82,7 @@ impl Family {
     }
 
     /// Asks everybody to end; who is stopped must go on to do so.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         for signal in [Signal::TERM, Signal::CONT] {
             self.signal_group(signal);
             self.signal_each(signal, |process| !self.got_it_as_group(process));
@@ -93,12 +90,12 @@ impl Family {
     }
 
     /// Whether nobody is left.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         tree::descendants(&self.strangers).is_empty()
     }
 
     /// Kills everybody, and returns when all are dead; or whoever would not die.
-    pub(super) async fn kill(&mut self) -> Vec<Process> {
+    pub(crate) async fn kill(&mut self) -> Vec<Process> {
         let until = Instant::now() + BURIAL;
         let mut pause = PAUSE;
         let mut before = Vec::new();

@@ -9,9 +9,9 @@ use rustix::{
 
 /// A process. Its number alone may be another one's by the time it is used; its start tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) pid: Pid,
-    pub(super) group: i32,
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    pub(crate) group: i32,
     parent: i32,
     started: u64,
     /// It has ended, and its parent has not asked for its status yet.
@@ -34,7 +34,7 @@ impl Process {
     }
 
     /// Sends it a signal. One that has ended in the meantime got what it needs.
-    pub(super) fn signal(self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal(self, signal: Signal) -> io::Result<()> {
         let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
             // The handle is of whoever has the number now, and stays so; thus the look comes after it.
             Ok(handle) if self.is_still_there() => pidfd_send_signal(handle, signal),
@@ -53,7 +53,7 @@ impl Process {
     }
 
     /// Its number, and when it started: no other process has both.
-    pub(super) fn number(self) -> (i32, u64) {
+    pub(crate) fn number(self) -> (i32, u64) {
         (self.pid.as_raw_nonzero().get(), self.started)
     }
 
@@ -63,7 +63,7 @@ impl Process {
 }
 
 /// This process.
-pub(super) fn ourselves() -> Option<Process> {
+pub(crate) fn ourselves() -> Option<Process> {
     Process::read(us())
 }
 
@@ -71,12 +71,12 @@ pub(super) fn ourselves() -> Option<Process> {
 const GENERATIONS: usize = 1024;
 
 /// This process, its parent, and so on, as far as may be seen.
-pub(super) fn ancestors() -> Vec<Process> {
+pub(crate) fn ancestors() -> Vec<Process> {
     std::iter::successors(ourselves(), |process| Process::read(process.parent)).take(GENERATIONS).collect()
 }
 
 /// The children that this process has now.
-pub(super) fn children() -> Vec<Process> {
+pub(crate) fn children() -> Vec<Process> {
     let us = us();
     all().filter(|process| process.parent == us).collect()
 }
@@ -85,7 +85,7 @@ pub(super) fn children() -> Vec<Process> {
 ///
 /// A process whose parent has died during the look may be missing. Then the one that the parent leaves it to is among
 /// those found, or is this process, which collects no dead meanwhile: so if none is found, there is none.
-pub(super) fn descendants(strangers: &[Process]) -> Vec<Process> {
+pub(crate) fn descendants(strangers: &[Process]) -> Vec<Process> {
     let mut families: HashMap<i32, Vec<Process>> = HashMap::new();
     for process in all() {
         families.entry(process.parent).or_default().push(process);
@@ -105,7 +105,7 @@ pub(super) fn descendants(strangers: &[Process]) -> Vec<Process> {
 }
 
 /// Every process that has not ended.
-pub(super) fn living() -> impl Iterator<Item = Process> {
+pub(crate) fn living() -> impl Iterator<Item = Process> {
     all().filter(|process| !process.dead)
 }
 

@@ -15,7 +15,7 @@ use std::{
 use rustix::process::{Signal, setsid};
 
 use super::{
-    family::BURIAL,
+    BURIAL,
     tree::{self, Process},
 };
 use crate::{exit_code::ExitCode, fault::Fault};
@@ -34,13 +34,17 @@ pub(crate) struct Args {
 
 /// Bandog's end of the line: if it breaks without a word, the heir takes over.
 #[derive(Debug)]
-pub(super) struct Heir {
+pub(crate) struct Heir {
     line: ChildStdin,
 }
 
 impl Heir {
     /// Starts the heir of the family whose members all have these variables.
-    pub(super) fn appoint(marks: &[(&str, String)]) -> io::Result<Self> {
+    pub(crate) fn appoint(marks: &[(&str, String)]) -> Result<Self, Fault> {
+        Self::start(marks).map_err(|error| Fault::system("cannot start the heir", error))
+    }
+
+    fn start(marks: &[(&str, String)]) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("bandog").args([NAME, "--"]).args(marks.iter().map(|(name, value)| format!("{name}={value}")));
         // It must not be taken for family itself, by the heir of a bandog that this one runs under.
@@ -54,7 +58,7 @@ impl Heir {
     }
 
     /// There is nothing to inherit: what is left of the family may stay.
-    pub(super) fn dismiss(mut self) {
+    pub(crate) fn dismiss(mut self) {
         // One that was killed needs no word.
         let _ = self.line.write_all(b".");
     }
@@ -66,9 +70,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     setsid().map_err(|error| Fault::system("cannot leave the session", error))?;
     env::set_current_dir("/").map_err(|error| Fault::system("cannot leave the directory", error))?;
     let dismissed = io::stdin().read(&mut [0]).is_ok_and(|read| read > 0);
+    if !dismissed {
+        kill_marked(&args.marks);
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Kills all that have these variables, each written `NAME=VALUE`, and returns when nobody is left who would die.
+pub(crate) fn kill_marked(marks: &[String]) {
     let until = Instant::now() + BURIAL;
-    while !dismissed && Instant::now() < until {
-        let left: Vec<_> = family(&args.marks).collect();
+    while Instant::now() < until {
+        let left: Vec<_> = family(marks).collect();
         if left.is_empty() {
             break;
         }
@@ -78,7 +90,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         }
         thread::sleep(PAUSE);
     }
-    Ok(ExitCode::Done)
 }
 
 /// The living with all these variables.

@@ -1,0 +1,120 @@
+//! What a file says, without running it.
+
+use std::{
+    io::{self, Write},
+    time::{Duration, SystemTime},
+};
+
+use serde::Serialize;
+
+use super::{entry::Entry, file::JobFile, program};
+use crate::{exit_code::ExitCode, fault::Fault, print, voice::say};
+
+/// So many of the next fires are told.
+const FIRES: usize = 3;
+
+/// A job as it is printed. Values of its environment may be secrets, and are left out.
+#[derive(Serialize)]
+pub(super) struct Told<'a> {
+    name: &'a str,
+    trigger: String,
+    description: String,
+    zone: String,
+    enabled: bool,
+    next: Vec<String>,
+    command: Vec<String>,
+    env: Vec<&'a str>,
+    initial_delay_ms: u128,
+    overlap: String,
+    catch_up: String,
+    misfire_grace_ms: u128,
+    on_crash: String,
+    timeout_ms: Option<u128>,
+    lease_ms: Option<u128>,
+    retry: String,
+    jitter_ms: u128,
+}
+
+impl<'a> From<&'a Entry> for Told<'a> {
+    fn from(entry: &'a Entry) -> Self {
+        let zone = entry.trigger.zone();
+        let next = entry.fires(SystemTime::now().into(), FIRES);
+        Self {
+            name: &entry.name,
+            trigger: entry.trigger.text(),
+            description: entry.trigger.description(),
+            next: next.iter().map(|time| time.at(&zone).to_string()).collect(),
+            zone: zone.to_string(),
+            enabled: entry.enabled,
+            command: entry.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            env: entry.env.iter().map(|(name, _)| name.as_str()).collect(),
+            initial_delay_ms: entry.initial_delay.as_millis(),
+            overlap: entry.overlap.to_string(),
+            catch_up: entry.catch_up.to_string(),
+            misfire_grace_ms: entry.misfire_grace.as_millis(),
+            on_crash: entry.on_crash.to_string(),
+            timeout_ms: entry.timeout.map(|timeout| timeout.as_millis()),
+            lease_ms: entry.lease.map(|lease| lease.as_millis()),
+            retry: entry.retry.to_string(),
+            jitter_ms: entry.jitter.as_millis(),
+        }
+    }
+}
+
+/// Prints every job of a file.
+/// Warns of what cannot run as things are now.
+pub(super) fn warn(entry: &Entry) {
+    if let Err(missing) = program::check(&entry.command, &entry.env) {
+        let program = entry.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+        say(&format!("{}: {missing}: {program:?}; its runs will fail until it is there", entry.name));
+    }
+}
+
+pub(super) fn print(file: &JobFile, format: print::Format) -> Result<ExitCode, Fault> {
+    file.jobs.iter().for_each(warn);
+    print::done(file.jobs.iter().try_for_each(|entry| match format.json {
+        true => print::json(&Told::from(entry)),
+        false => writeln!(io::stdout(), "{}", lines(entry, None).join("\n")),
+    }))
+}
+
+/// A job in words: when it fires, what it runs, by which policies.
+pub(super) fn lines(entry: &Entry, lease: Option<Duration>) -> Vec<String> {
+    let told = Told::from(entry);
+    let next = match (entry.enabled, &told.next[..]) {
+        (false, _) => "never: it is not enabled".to_owned(),
+        (true, []) => "never again".to_owned(),
+        (true, fires) => fires.join(", "),
+    };
+    vec![
+        format!("{}: {} ({})", told.name, told.description, told.zone),
+        format!("  next    {next}"),
+        format!("  command {}", shown(&told.command)),
+        format!("  policy  {}", policy(entry, lease)),
+    ]
+}
+
+/// Everything that differs from what a job does by itself, and the three that one should have chosen.
+fn policy(entry: &Entry, lease: Option<Duration>) -> String {
+    let span = |duration| humantime::format_duration(duration).to_string();
+    let mut words = vec![
+        format!("overlap {}", entry.overlap),
+        format!("catch_up {}", entry.catch_up),
+        format!("misfire_grace {}", span(entry.misfire_grace)),
+        format!("on_crash {}", entry.on_crash),
+    ];
+    words.extend(entry.lease.or(lease).map(|lease| format!("lease {}", span(lease))));
+    words.extend(entry.timeout.map(|timeout| format!("timeout {}", span(timeout))));
+    let retry = entry.retry.to_string();
+    words.extend((!retry.starts_with("0 ")).then(|| format!("retry {retry}")));
+    words.extend((!entry.jitter.is_zero()).then(|| format!("jitter {}", span(entry.jitter))));
+    words.join(", ")
+}
+
+fn shown(command: &[String]) -> String {
+    let word = |word: &String| {
+        let is_plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c));
+        if is_plain { word.clone() } else { format!("{word:?}") }
+    };
+    command.iter().map(word).collect::<Vec<_>>().join(" ")
+}

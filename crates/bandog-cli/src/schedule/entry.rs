@@ -1,0 +1,123 @@
+//! One job of a file.
+
+mod read;
+
+use std::{ffi::OsString, num::NonZeroU32, time::Duration};
+
+use bandog::schedule::{CatchUp, Job, OnCrash, Overlap, Retry};
+use bandog_cron::{Cron, Time, Zone};
+
+pub(super) use self::read::{read, tell_doubles};
+
+/// How many ticks of a fixed rate wait, if the file does not say: [`Job::fixed_rate`]'s own default.
+const BACKLOG: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
+/// How late a tick may be, if the file does not say: [`Job::misfire_grace`]'s own default.
+const MISFIRE_GRACE: Duration = Duration::from_secs(60);
+
+/// A job without mistakes. What the file does not say has its default here.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) trigger: Trigger,
+    pub(super) command: Vec<OsString>,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) initial_delay: Duration,
+    pub(super) overlap: Overlap,
+    pub(super) catch_up: CatchUp,
+    pub(super) misfire_grace: Duration,
+    pub(super) on_crash: OnCrash,
+    pub(super) timeout: Option<Duration>,
+    /// Without it the store's URL says.
+    pub(super) lease: Option<Duration>,
+    pub(super) retry: Retry,
+    pub(super) jitter: Duration,
+    pub(super) enabled: bool,
+}
+
+/// When a job fires.
+#[derive(Debug, Clone)]
+pub(super) enum Trigger {
+    /// With its zone.
+    Cron(Box<Cron>),
+    FixedRate(Duration),
+    FixedDelay(Duration),
+    At(Time),
+}
+
+impl Trigger {
+    /// What happens to a tick while the job runs, if the file does not say.
+    fn overlap(&self) -> Overlap {
+        match self {
+            Self::FixedRate(_) => Overlap::Queue(BACKLOG),
+            Self::Cron(_) | Self::FixedDelay(_) | Self::At(_) => Overlap::Skip,
+        }
+    }
+
+    /// As rows of jobs have it.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Cron(cron) => format!("cron {cron}"),
+            Self::FixedRate(period) => format!("fixed_rate {}", humantime::format_duration(*period)),
+            Self::FixedDelay(delay) => format!("fixed_delay {}", humantime::format_duration(*delay)),
+            Self::At(time) => format!("at {time}"),
+        }
+    }
+
+    /// The same in words.
+    pub(super) fn description(&self) -> String {
+        match self {
+            Self::Cron(cron) => cron.describe(),
+            Self::FixedRate(period) => format!("Every {}", humantime::format_duration(*period)),
+            Self::FixedDelay(delay) => format!("{} after each run", humantime::format_duration(*delay)),
+            Self::At(time) => format!("Once at {time}"),
+        }
+    }
+
+    pub(super) fn zone(&self) -> Zone {
+        match self {
+            Self::Cron(cron) => cron.zone().clone(),
+            Self::FixedRate(_) | Self::FixedDelay(_) | Self::At(_) => Zone::UTC,
+        }
+    }
+}
+
+impl Entry {
+    /// The next fires, as if the job were new at this instant.
+    pub(super) fn fires(&self, now: Time, count: usize) -> Vec<Time> {
+        if !self.enabled {
+            return Vec::new();
+        }
+        let later = |by: Duration| {
+            let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+            Time::from_millisecond(now.millisecond().saturating_add(millis))
+        };
+        match &self.trigger {
+            Trigger::Cron(cron) => cron.after(now).take(count).collect(),
+            Trigger::FixedRate(period) => {
+                let turns = 0..u32::try_from(count).unwrap_or(u32::MAX);
+                turns.map(|turn| later(self.initial_delay.saturating_add(period.saturating_mul(turn)))).collect()
+            }
+            Trigger::FixedDelay(_) => vec![later(self.initial_delay)],
+            Trigger::At(time) => Some(*time).filter(|time| *time > now).into_iter().collect(),
+        }
+    }
+
+    /// The job for the scheduler, but for its body.
+    pub(super) fn job(&self) -> Job {
+        let mut job = match &self.trigger {
+            Trigger::Cron(cron) => Job::cron(&self.name, cron.text()).zone(cron.zone().name()),
+            Trigger::FixedRate(period) => Job::fixed_rate(&self.name, *period).initial_delay(self.initial_delay),
+            Trigger::FixedDelay(delay) => Job::fixed_delay(&self.name, *delay).initial_delay(self.initial_delay),
+            Trigger::At(time) => Job::at(&self.name, *time),
+        };
+        job = job.overlap(self.overlap).catch_up(self.catch_up).misfire_grace(self.misfire_grace);
+        job = job.on_crash(self.on_crash).retry(self.retry).jitter(self.jitter);
+        if let Some(timeout) = self.timeout {
+            job = job.timeout(timeout);
+        }
+        if let Some(lease) = self.lease {
+            job = job.lease(lease);
+        }
+        if self.enabled { job } else { job.disabled() }
+    }
+}

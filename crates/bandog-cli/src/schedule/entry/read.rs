@@ -1,0 +1,278 @@
+//! A job out of its table.
+
+use std::{collections::BTreeMap, ffi::OsString, ops::Range, time::Duration};
+
+use bandog::{
+    MIN_TTL,
+    schedule::{CatchUp, MAX_NAME, OnCrash, Retry},
+};
+use bandog_cron::{Cron, ParseError, Time, Zone};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{Entry, MISFIRE_GRACE, Trigger};
+use crate::schedule::{
+    mistakes::Mistakes,
+    table::{Table, kind},
+    text::Text,
+};
+
+/// What a job may say of itself.
+const KEYS: [&str; 18] = [
+    "name",
+    "cron",
+    "fixed_rate",
+    "fixed_delay",
+    "at",
+    "command",
+    "zone",
+    "initial_delay",
+    "overlap",
+    "catch_up",
+    "misfire_grace",
+    "on_crash",
+    "timeout",
+    "lease",
+    "retry",
+    "jitter",
+    "enabled",
+    "env",
+];
+const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
+/// What begins so is bandog's own.
+const OURS: &str = "BANDOG_";
+/// The shortest period and the shortest time that a run may take.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Reads a job; none if something of it is wrong, which is told.
+pub(in crate::schedule) fn read(
+    header: Range<usize>,
+    entries: &DeTable<'_>,
+    text: &Text<'_>,
+    mistakes: &Mistakes,
+) -> Option<Entry> {
+    let called = match entries.get("name").map(Spanned::get_ref) {
+        Some(DeValue::String(name)) => format!("the job {name:?}"),
+        _ => "this job".into(),
+    };
+    let table = Table::new(&called, entries, &KEYS, mistakes);
+    let name = table.required("name", header.clone(), name(table));
+    let command = table.required("command", header.clone(), command(table));
+    let trigger = trigger(table, header, text);
+    let initial_delay = initial_delay(table);
+    let env = env(table);
+    let jitter = table.duration("jitter", Duration::ZERO);
+    let misfire_grace = table.duration("misfire_grace", Duration::ZERO);
+    let timeout = table.duration("timeout", SHORTEST);
+    let lease = table.duration("lease", MIN_TTL);
+    let (overlap, catch_up, on_crash) = (table.policy("overlap"), table.policy("catch_up"), table.policy("on_crash"));
+    let (retry, enabled) = (retry(table), table.flag("enabled"));
+    let trigger = trigger?;
+    Some(Entry {
+        name: name?.into(),
+        command: command?,
+        env,
+        initial_delay: initial_delay.unwrap_or_default(),
+        overlap: overlap.unwrap_or(trigger.overlap()),
+        catch_up: catch_up.unwrap_or(CatchUp::Once),
+        misfire_grace: misfire_grace.unwrap_or(MISFIRE_GRACE),
+        on_crash: on_crash.unwrap_or(OnCrash::Abandon),
+        timeout,
+        lease,
+        retry: retry.unwrap_or(Retry::times(0)),
+        jitter: jitter.unwrap_or_default(),
+        enabled: enabled.unwrap_or(true),
+        trigger,
+    })
+}
+
+/// Tells of names that come twice: each has one record in the store.
+pub(in crate::schedule) fn tell_doubles(tables: &[(Range<usize>, &DeTable<'_>)], text: &Text<'_>, mistakes: &Mistakes) {
+    let mut places = BTreeMap::new();
+    for (_, entries) in tables {
+        let Some(value) = entries.get("name") else { continue };
+        let DeValue::String(name) = value.get_ref() else { continue };
+        let place = value.span().start;
+        let first = *places.entry(name.as_ref()).or_insert(place);
+        if first != place {
+            let first = text.line(first);
+            mistakes.add(value.span(), format!("the job in line {first} has the name {name:?} already"));
+        }
+    }
+}
+
+fn name<'a>(table: Table<'a>) -> Option<&'a str> {
+    let (name, value) = table.text("name")?;
+    if (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control) {
+        return Some(name);
+    }
+    table.no(value, format!("a name has 1 to {MAX_NAME} bytes without control characters"))
+}
+
+/// An array as it is, a text for the shell.
+fn command(table: Table<'_>) -> Option<Vec<OsString>> {
+    let (_, value) = table.get("command")?;
+    let words: Vec<&str> = match value.get_ref() {
+        DeValue::String(line) if line.trim().is_empty() => return table.no(value, "command is empty"),
+        DeValue::String(line) => vec!["sh", "-c", line],
+        DeValue::Array(list) => {
+            let texts = list.iter().map(|word| match word.get_ref() {
+                DeValue::String(word) => Some(word.as_ref()),
+                other => table.no(word, format!("this is {}; write each word of the command in quotes", kind(other))),
+            });
+            // All that is wrong is told before it ends here.
+            texts.collect::<Vec<_>>().into_iter().collect::<Option<_>>()?
+        }
+        other => {
+            return table.no(
+                value,
+                format!("command is {}; write [\"program\", \"word\"], or a text for the shell", kind(other)),
+            );
+        }
+    };
+    if words.first().is_none_or(|program| program.is_empty()) {
+        return table.no(value, "command names no program");
+    }
+    if words.iter().any(|word| word.contains('\0')) {
+        return table.no(value, "no word of a command can have a zero byte");
+    }
+    Some(words.into_iter().map(OsString::from).collect())
+}
+
+/// The one trigger, with all that is wrong around it.
+fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>) -> Option<Trigger> {
+    let there: Vec<_> = TRIGGERS.into_iter().filter_map(|key| Some((key, table.get(key)?.0))).collect();
+    if let Some((zone, _)) = table.get("zone")
+        && !there.is_empty()
+        && !there.iter().any(|(key, _)| *key == "cron")
+    {
+        table.mistakes().add(zone, "zone belongs to cron; the others follow no clock on a wall");
+    }
+    let zone = zone(table);
+    let in_zone = |cron: Cron| Some(Trigger::Cron(Box::new(cron.in_zone(zone?))));
+    // All of them are read, so that all that is wrong is told.
+    let read = [
+        cron(table, text).and_then(in_zone),
+        table.duration("fixed_rate", SHORTEST).map(Trigger::FixedRate),
+        table.duration("fixed_delay", SHORTEST).map(Trigger::FixedDelay),
+        at(table).map(Trigger::At),
+    ];
+    match &there[..] {
+        [_] => read.into_iter().flatten().next(),
+        [] => {
+            table
+                .mistakes()
+                .add(header, format!("{} does not say when; give it one of {}", table.called(), TRIGGERS.join(", ")));
+            None
+        }
+        [(first, _), others @ ..] => {
+            for (_, place) in others {
+                table
+                    .mistakes()
+                    .add(place.clone(), format!("{} has {first} already; it takes one of both", table.called()));
+            }
+            None
+        }
+    }
+}
+
+fn cron(table: Table<'_>, text: &Text<'_>) -> Option<Cron> {
+    let (expression, value) = table.text("cron")?;
+    let cron = match Cron::parse(expression) {
+        Ok(cron) => cron,
+        Err(error) => {
+            let (place, what) = place(&error, expression, value, text);
+            table.mistakes().add(place, what);
+            return None;
+        }
+    };
+    if cron.never_fires() {
+        return table.no(value, "this expression can never fire: no year has such a date");
+    }
+    Some(cron)
+}
+
+/// Where the expression is wrong, and why. Where the file writes it with escapes, columns cannot be told apart.
+fn place(
+    error: &ParseError,
+    expression: &str,
+    value: &Spanned<DeValue<'_>>,
+    text: &Text<'_>,
+) -> (Range<usize>, String) {
+    let picture = error.picture();
+    let under = picture.rsplit('\n').next().unwrap_or_default().trim_start();
+    let what = under.trim_start_matches('^').trim_start();
+    let carets = under.len() - under.trim_start_matches('^').len();
+    let written = text.as_str().get(value.span()).unwrap_or_default();
+    let quotes = (written.len().saturating_sub(expression.len())) / 2;
+    if written.get(quotes..quotes + expression.len()) != Some(expression) {
+        return (value.span(), what.into());
+    }
+    let byte = |chars: usize| expression.char_indices().nth(chars).map_or(expression.len(), |(at, _)| at);
+    let start = value.span().start + quotes;
+    let column = error.column() - 1;
+    (start + byte(column)..start + byte(column + carets), what.into())
+}
+
+/// The zone of the file, else UTC; none if it is wrong.
+fn zone(table: Table<'_>) -> Option<Zone> {
+    if table.get("zone").is_none() {
+        return Some(Zone::UTC);
+    }
+    let (name, value) = table.text("zone")?;
+    Zone::named(name).map_err(|error| table.no::<()>(value, error.to_string())).ok()
+}
+
+fn at(table: Table<'_>) -> Option<Time> {
+    let (_, value) = table.get("at")?;
+    let text = match value.get_ref() {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Datetime(date) => date.to_string(),
+        other => return table.no(value, format!("at is {}; write an instant like 2026-01-31T00:00:00Z", kind(other))),
+    };
+    text.parse().map_err(|error: bandog_cron::TimeError| table.no::<()>(value, error.to_string())).ok()
+}
+
+fn initial_delay(table: Table<'_>) -> Option<Duration> {
+    let (key, _) = table.get("initial_delay")?;
+    if table.get("cron").or(table.get("at")).is_some() {
+        table.mistakes().add(key, "initial_delay belongs to fixed_rate and fixed_delay");
+    }
+    table.duration("initial_delay", Duration::ZERO)
+}
+
+/// A number, or the text of [`Retry`].
+fn retry(table: Table<'_>) -> Option<Retry> {
+    let (_, value) = table.get("retry")?;
+    match value.get_ref() {
+        DeValue::Integer(number) => match u32::from_str_radix(number.as_str(), number.radix()) {
+            Ok(times) => Some(Retry::times(times)),
+            Err(_) => table.no(value, "retry takes 0 or more"),
+        },
+        _ => table.policy("retry"),
+    }
+}
+
+fn env(table: Table<'_>) -> Vec<(String, String)> {
+    let Some((_, value)) = table.get("env") else { return Vec::new() };
+    let DeValue::Table(variables) = value.get_ref() else {
+        let what = format!("env is {}; write env = {{ NAME = \"text\" }}", kind(value.get_ref()));
+        return table.no(value, what).unwrap_or_default();
+    };
+    let variable = |(name, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let key: &std::borrow::Cow<'_, str> = name.get_ref();
+        if key.is_empty() || key.contains(['=', '\0']) {
+            table.mistakes().add(name.span(), "a variable's name has 1 or more characters, and no = among them");
+        } else if key.starts_with(OURS) {
+            table.mistakes().add(name.span(), format!("variables that begin with {OURS} are bandog's own"));
+        }
+        match value.get_ref() {
+            DeValue::String(text) if !text.contains('\0') => Some((key.to_string(), text.to_string())),
+            DeValue::String(_) => table.no(value, "a variable can have no zero byte"),
+            other => table.no(value, format!("{key} is {}; write a text, in quotes", kind(other))),
+        }
+    };
+    variables.iter().filter_map(variable).collect()
+}

@@ -1,0 +1,300 @@
+use std::{ffi::OsString, time::Duration};
+
+use bandog::schedule::{CatchUp, OnCrash, Overlap, Retry};
+
+use super::*;
+use crate::schedule::entry::Trigger;
+
+const GOOD: &str = r#"
+[pool]
+size = 4
+
+[[job]]
+name = "report"
+cron = "0 15 10 ? * MON-FRI"
+zone = "Europe/Berlin"
+command = ["./report.sh", "--fast", "ä b"]
+overlap = "queue(10)"
+catch_up = "all(3)"
+misfire_grace = "2m"
+on_crash = "retry"
+timeout = "10m"
+lease = "15s"
+retry = "3 from 1s to 1m"
+jitter = "5s"
+[job.env]
+A = "1"
+"b c" = ""
+
+[[job]]
+name = "poll"
+fixed_rate = "5s"
+initial_delay = "1m"
+command = "curl -s x | wc"
+retry = 2
+
+[[job]]
+name = "clean"
+fixed_delay = "1h 30m"
+command = '''
+a
+b'''
+enabled = false
+
+[[job]]
+name = "once"
+at = 2030-01-31T01:00:00+01:00
+command = ["true"]
+"#;
+
+fn read(text: &str) -> Result<JobFile, String> {
+    JobFile::parse("jobs.toml", &Text::new(text)).map_err(|fault| fault.to_string())
+}
+
+/// What is said of a job with these lines behind its name and command.
+fn refused(lines: &str) -> String {
+    read(&format!("[[job]]\nname = \"x\"\ncommand = \"true\"\n{lines}\n")).unwrap_err()
+}
+
+#[track_caller]
+fn is(said: &str, lines: &[&str]) {
+    assert_eq!(said.lines().collect::<Vec<_>>(), lines, "\n{said}");
+}
+
+#[test]
+fn everything_that_a_file_says_is_read() {
+    let file = read(GOOD).unwrap();
+    assert_eq!(file.pool.get(), 4);
+    let [report, poll, clean, once] = &file.jobs[..] else { panic!("{file:?}") };
+    assert!(
+        matches!(&report.trigger, Trigger::Cron(cron) if cron.text() == "0 15 10 ? * MON-FRI" && cron.zone().name() == "Europe/Berlin")
+    );
+    assert_eq!(report.command, ["./report.sh", "--fast", "ä b"].map(OsString::from));
+    assert_eq!(report.env, [("A", "1"), ("b c", "")].map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!((report.overlap, report.catch_up), ("queue(10)".parse().unwrap(), "all(3)".parse().unwrap()));
+    let secs = Duration::from_secs;
+    assert_eq!((report.misfire_grace, report.jitter), (secs(120), secs(5)));
+    assert_eq!((report.timeout, report.lease), (Some(secs(600)), Some(secs(15))));
+    assert_eq!((report.on_crash, report.retry), (OnCrash::Retry, Retry::times(3)));
+    assert!(matches!(poll.trigger, Trigger::FixedRate(period) if period == secs(5)));
+    assert_eq!((poll.initial_delay, poll.retry), (secs(60), Retry::times(2)));
+    assert_eq!(poll.command, ["sh", "-c", "curl -s x | wc"].map(OsString::from));
+    assert!(matches!(clean.trigger, Trigger::FixedDelay(delay) if delay == secs(5400)));
+    assert!(!clean.enabled && poll.enabled);
+    assert!(matches!(once.trigger, Trigger::At(time) if time.to_string() == "2030-01-31T00:00:00Z"));
+}
+
+#[test]
+fn what_a_file_does_not_say_is_what_a_job_does_by_itself() {
+    let file = read("job = [{ name = 'x', fixed_delay = '1s', command = ['true'] }]").unwrap();
+    assert_eq!(file.pool, NonZeroUsize::MIN);
+    let [job] = &file.jobs[..] else { panic!("{file:?}") };
+    assert_eq!((job.overlap, job.catch_up, job.on_crash), (Overlap::Skip, CatchUp::Once, OnCrash::Abandon));
+    assert_eq!((job.retry, job.misfire_grace), (Retry::times(0), Duration::from_secs(60)));
+    assert_eq!((job.timeout, job.lease, job.enabled), (None, None, true));
+    assert_eq!((job.initial_delay, job.jitter), (Duration::ZERO, Duration::ZERO));
+    // What is told is what the library does.
+    let mut plain = format!("{:?}", bandog::schedule::Job::fixed_delay("x", Duration::from_secs(1)));
+    assert_eq!(format!("{:?}", job.job()), plain);
+    let rate = &read("job = [{ name = 'x', fixed_rate = '1s', command = ['true'] }]").unwrap().jobs[0];
+    plain = format!("{:?}", bandog::schedule::Job::fixed_rate("x", Duration::from_secs(1)));
+    assert_eq!(format!("{:?}", rate.job()), plain);
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_places() {
+    let text = "[pool]\nsize = 0\n\n[[job]]\nnam = \"ü\"\ncron = \"0 0 24 * * ?\"\n\n[[job]]\nname = \"y\"\ncron = '0 0 9 ? * MONX' # late\ncommand = [\"ü\", 3]\n\n[[job]]\nname = \"y\"\ncommand = \"true\"\nfixed_rate = 5\n";
+    is(
+        &read(text).unwrap_err(),
+        &[
+            "jobs.toml has 9 mistakes",
+            "  line 2, column 8: size takes a number from 1 to 10000",
+            "    size = 0",
+            "           ^",
+            "  line 4, column 1: this job has no name",
+            "    [[job]]",
+            "    ^^^^^^^",
+            "  line 4, column 1: this job has no command",
+            "    [[job]]",
+            "    ^^^^^^^",
+            "  line 5, column 1: this job has no key \"nam\"; did you mean name?",
+            "    nam = \"ü\"",
+            "    ^^^",
+            "  line 6, column 13: hours: 24 is too large; allowed are 0 to 23",
+            "    cron = \"0 0 24 * * ?\"",
+            "                ^^",
+            "  line 10, column 19: day of week: MONX is not a day of the week; did you mean MON?",
+            "    cron = '0 0 9 ? * MONX' # late",
+            "                      ^^^^",
+            "  line 11, column 17: this is a number; write each word of the command in quotes",
+            "    command = [\"ü\", 3]",
+            "                    ^",
+            "  line 14, column 8: the job in line 9 has the name \"y\" already",
+            "    name = \"y\"",
+            "           ^^^",
+            "  line 16, column 14: fixed_rate has no unit; write it like \"5s\"",
+            "    fixed_rate = 5",
+            "                 ^",
+        ],
+    );
+}
+
+#[test]
+fn every_kind_of_mistake_has_its_words() {
+    let said = [
+        ("", "line 1, column 1: the job \"x\" does not say when; give it one of cron, fixed_rate, fixed_delay, at"),
+        ("cron = \"@daily\"\nat = \"x\"", "line 5, column 1: the job \"x\" has cron already; it takes one of both"),
+        ("cron = \"@daily\"\nat = \"x\"", "line 5, column 6: "),
+        ("cron = \"0 0 0 31 6 ?\"", "line 4, column 8: this expression can never fire"),
+        ("cron = \"\"", "line 4, column 9: "),
+        ("cron = \"0 0 24 * *\\u0020?\"", "line 4, column 8: hours: 24 is too large"),
+        ("cron = '''0 0 24 * * ?'''", "line 4, column 15: hours: 24 is too large"),
+        ("cron = 3", "line 4, column 8: cron is a number; write a text, in quotes"),
+        ("cron = \"@daily\"\nzone = \"Mars/Olympus\"", "line 5, column 8: \"Mars/Olympus\" is not a zone"),
+        ("at = \"tomorrow\"\nzone = \"UTC\"", "line 5, column 1: zone belongs to cron"),
+        ("at = \"tomorrow\"", "line 4, column 6: "),
+        ("at = 2026-01-31T00:00:00", "line 4, column 6: "),
+        ("at = 2026-01-31", "line 4, column 6: "),
+        ("at = 3", "line 4, column 6: at is a number; write an instant like 2026-01-31T00:00:00Z"),
+        ("fixed_rate = \"0s\"", "line 4, column 14: fixed_rate = \"0s\": 1ms to 365d are allowed"),
+        ("fixed_delay = \"-5s\"", "line 4, column 15: fixed_delay = \"-5s\" is no duration; write it like 500ms"),
+        ("fixed_delay = \"366d\"", "line 4, column 15: fixed_delay = \"366d\": 1ms to 365d are allowed"),
+        ("fixed_delay = true", "line 4, column 15: fixed_delay is true or false; write it like \"2s\""),
+        ("cron = \"@daily\"\ninitial_delay = \"1s\"", "line 5, column 1: initial_delay belongs to fixed_rate"),
+        ("overlap = \"never\"", "line 4, column 11: overlap = \"never\" is unknown; write skip, queue, queue(10)"),
+        ("overlap = \"queue(0)\"", "line 4, column 11: overlap = \"queue(0)\" is unknown"),
+        ("catch_up = \"all\"", "line 4, column 12: catch_up = \"all\" is unknown; write skip, once or all(10)"),
+        ("on_crash = \"again\"", "line 4, column 12: on_crash = \"again\" is unknown; write retry or abandon"),
+        ("retry = -1", "line 4, column 9: retry takes 0 or more"),
+        ("retry = \"often\"", "line 4, column 9: retry = \"often\" is unknown; write 3,"),
+        ("lease = \"1ms\"", "line 4, column 9: lease = \"1ms\": 100ms to 365d are allowed"),
+        ("timeout = \"0s\"", "line 4, column 11: timeout = \"0s\": 1ms to 365d are allowed"),
+        ("enabled = \"yes\"", "line 4, column 11: enabled is a text; write true or false"),
+        ("env = [\"A=1\"]", "line 4, column 7: env is a list; write env = { NAME = \"text\" }"),
+        ("env = { A = 1 }", "line 4, column 13: A is a number; write a text, in quotes"),
+        ("env = { \"A=B\" = \"\" }", "line 4, column 9: a variable's name has 1 or more characters, and no ="),
+        ("env = { BANDOG_JOB = \"\" }", "line 4, column 9: variables that begin with BANDOG_ are bandog's own"),
+        ("fixedRate = \"1s\"", "line 4, column 1: the job \"x\" has no key \"fixedRate\"; did you mean fixed_rate?"),
+        ("misfire-grace = \"1s\"", "did you mean misfire_grace?"),
+        ("colour = 1", "the job \"x\" has no key \"colour\"; it may have name, cron,"),
+        ("name = \"y\"", "line 4, column 1: duplicate key"),
+        ("[jobs]", "line 4, column 2: the file has no key \"jobs\"; did you mean job?"),
+        ("[pool]", ""),
+        ("[pool]\nsize = 3.0", "line 5, column 8: size takes a number from 1 to 10000"),
+        ("[pool]\nsiz = 3", "line 5, column 1: [pool] has no key \"siz\"; did you mean size?"),
+    ];
+    for (lines, words) in said {
+        let told = refused(lines);
+        assert!(told.contains(words), "{lines}\n{told}");
+    }
+    let command =
+        |command: &str| read(&format!("[[job]]\nname = \"x\"\nat = 2030-01-01T00:00:00Z\n{command}")).unwrap_err();
+    for (text, words) in [
+        ("", "line 1, column 1: the job \"x\" has no command"),
+        ("command = \" \"", "line 4, column 11: command is empty"),
+        ("command = []", "line 4, column 11: command names no program"),
+        ("command = [\"\"]", "line 4, column 11: command names no program"),
+        ("command = [\"a\", \"\\u0000\"]", "no word of a command can have a zero byte"),
+        (
+            "command = 3",
+            "line 4, column 11: command is a number; write [\"program\", \"word\"], or a text for the shell",
+        ),
+    ] {
+        let told = command(text);
+        assert!(told.contains(words), "{text}\n{told}");
+    }
+    for (text, words) in [
+        ("", "there is no [[job]] in it"),
+        ("job = []", "there is no [[job]] in it"),
+        ("[job]\nname = \"x\"", "job is written with two brackets: [[job]]"),
+        ("job = [1]", "line 1, column 8: a job is a table, and this is a number"),
+        ("pool = 3", "line 1, column 8: pool is a number; write a table [pool] with size"),
+        ("[[job]]\nname = \"\"", "line 2, column 8: a name has 1 to 200 bytes without control characters"),
+        ("[[job]]\nname = \"a\\tb\"", "line 2, column 8: a name has 1 to 200 bytes"),
+        ("[[job]]\nname = 1", "line 2, column 8: name is a number; write a text, in quotes"),
+    ] {
+        let told = read(text).unwrap_err();
+        assert!(told.contains(words), "{text}\n{told}");
+    }
+}
+
+#[test]
+fn of_a_table_that_does_not_parse_only_that_is_told() {
+    let text = "[[job]]\nname = \"a\"\ncommand = tru e\n\n[[job]]\nname = \"b\"\ncommand = \"true\"\nat = \"x\"\n";
+    let told = read(text).unwrap_err();
+    assert!(told.starts_with("jobs.toml has 2 mistakes\n  line 3, column 11: "), "{told}");
+    assert!(told.contains("\n  line 8, column 6: "), "{told}");
+    let told = read("[[job]]\nname = \"x\"\ncommand = [\nat = \"2030\"\n").unwrap_err();
+    for line in 1..=5 {
+        assert!(told.matches(&format!("line {line}, ")).count() <= 1, "{told}");
+    }
+}
+
+#[test]
+fn a_long_line_is_shown_around_the_place() {
+    let told = refused(&format!("command = [{}\"ß\", 3]", "\"ä\", ".repeat(200)).replace("command", "env"));
+    let [_, line, carets] = told.lines().skip(1).take(3).collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert!(line.chars().count() <= 104 && carets.chars().count() <= 104, "{told}");
+    let told =
+        read(&format!("[[job]]\nname = \"x\"\nat = 2030-01-01T00:00:00Z\ncommand = [{}3]", "\"ä\", ".repeat(200)))
+            .unwrap_err();
+    let lines: Vec<_> = told.lines().collect();
+    let column = lines[3].chars().count() - 1;
+    assert_eq!(lines[2].chars().nth(column), Some('3'), "{told}");
+}
+
+#[test]
+fn many_mistakes_are_counted_and_the_first_are_told() {
+    let told =
+        read(&"[[job]]\nname = \"x\"\nat = 2030-01-01T00:00:00Z\ncommand = \"true\"\n".repeat(1000)).unwrap_err();
+    assert!(told.starts_with("jobs.toml has 999 mistakes\n") && told.ends_with("\n  and 949 more"), "{told}");
+}
+
+/// Files that somebody has slipped in: a byte more, a byte less, a line twice, a piece from elsewhere.
+#[test]
+fn no_file_makes_it_panic() {
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let pieces = [
+        "\"",
+        "'",
+        "'''",
+        "[",
+        "]",
+        "{",
+        "}",
+        "=",
+        ",",
+        ".",
+        "#",
+        "\n",
+        "\r",
+        "\0",
+        "ü",
+        "\u{202e}",
+        "1",
+        "-",
+        "0x",
+        "[[job]]\n",
+        "\\u",
+    ];
+    for round in 0..20_000 {
+        let mut text: Vec<char> = GOOD.chars().collect();
+        for _ in 0..random.usize(1..6) {
+            let at = random.usize(..=text.len());
+            let end = (at + random.usize(..30)).min(text.len());
+            match random.u8(..4) {
+                0 => drop(text.drain(at..end)),
+                1 => drop(text.splice(at..at, random.choice(pieces).unwrap().chars())),
+                2 => drop(text.splice(at..at, text[at..end].to_vec())),
+                _ => drop(text.splice(at..end, random.choice(pieces).unwrap().chars())),
+            }
+        }
+        let text: String = text.into_iter().collect();
+        if let Err(panic) =
+            std::panic::catch_unwind(|| read(&text).map(|file| file.jobs.iter().for_each(|job| drop(job.job()))))
+        {
+            panic!("seed {seed}, round {round}: {panic:?}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a command prints: handed on line by line with the job's name in front, and its last words kept.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// A longer line is handed on in pieces of this size.
+const LONGEST: usize = 8 * 1024;
+/// So much of what was printed last is kept.
+const KEPT: usize = 4 * 1024;
+
+/// The last of what a command has printed, on both streams in the order in which it was read.
+#[derive(Debug, Default)]
+pub(super) struct Tail(Mutex<VecDeque<u8>>);
+
+impl Tail {
+    fn add(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(&bytes[bytes.len().saturating_sub(KEPT)..]);
+        let surplus = kept.len().saturating_sub(KEPT);
+        kept.drain(..surplus);
+    }
+
+    /// As text of at most `most` bytes that begins with a whole character; what is no text is shown as `\u{fffd}`.
+    pub(super) fn text(&self, most: usize) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_end();
+        let start = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
+        text[start.unwrap_or(text.len())..].trim_start_matches('\u{fffd}').to_owned()
+    }
+}
+
+/// Hands on all that comes. A reader of ours that is slow slows the command down; one that has gone does not.
+pub(super) async fn hand_on(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    name: &str,
+    tail: &Tail,
+) {
+    let mut lines = Lines::of(name);
+    let mut chunk = [0; LONGEST];
+    // What cannot be read any more has ended.
+    while let Ok(read @ 1..) = from.read(&mut chunk).await {
+        tail.add(&chunk[..read]);
+        print(&mut to, &lines.with(&chunk[..read])).await;
+    }
+    print(&mut to, &lines.rest()).await;
+}
+
+async fn print(to: &mut (impl AsyncWrite + Unpin), text: &[u8]) {
+    if !text.is_empty() && to.write_all(text).await.is_ok() {
+        let _ = to.flush().await;
+    }
+}
+
+/// Whole lines, and the one that has not ended yet, which never grows longer than `LONGEST`.
+struct Lines {
+    name: Vec<u8>,
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    fn of(job: &str) -> Self {
+        Self { name: format!("[{job}] ").into_bytes(), begun: Vec::new() }
+    }
+
+    /// The lines that end in these bytes, as they are printed.
+    fn with(&mut self, mut bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        while !bytes.is_empty() {
+            if self.begun.len() == LONGEST && bytes[0] != b'\n' {
+                self.end(&mut out);
+            }
+            let near = bytes.len().min(LONGEST + 1 - self.begun.len());
+            let newline = bytes[..near].iter().position(|byte| *byte == b'\n');
+            let piece = newline.unwrap_or(near.min(LONGEST - self.begun.len()));
+            self.begun.extend_from_slice(&bytes[..piece]);
+            bytes = &bytes[piece..];
+            if newline.is_some() {
+                self.end(&mut out);
+                bytes = &bytes[1..];
+            }
+        }
+        out
+    }
+
+    /// What has not ended in a newline, as a line.
+    fn rest(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if !self.begun.is_empty() {
+            self.end(&mut out);
+        }
+        out
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.name);
+        out.append(&mut self.begun);
+        out.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+use super::*;
+
+async fn printed(bytes: &[u8]) -> (String, Tail) {
+    let (tail, mut out) = (Tail::default(), Vec::new());
+    hand_on(bytes, &mut out, "report", &tail).await;
+    (String::from_utf8_lossy(&out).into_owned(), tail)
+}
+
+#[tokio::test]
+async fn each_line_has_the_name_in_front_and_the_last_one_an_end() {
+    let (out, tail) = printed(b"one\n\ntwo\r\nthree").await;
+    assert_eq!(out, "[report] one\n[report] \n[report] two\r\n[report] three\n");
+    assert_eq!(tail.text(100), "one\n\ntwo\r\nthree");
+    assert_eq!(printed(b"").await.0, "");
+}
+
+#[tokio::test]
+async fn a_line_without_end_comes_in_pieces() {
+    let (out, tail) = printed(&[b'x'; 3 * LONGEST + 5]).await;
+    let lengths: Vec<_> = out.lines().map(|line| line.strip_prefix("[report] ").unwrap().len()).collect();
+    assert_eq!(lengths, [LONGEST, LONGEST, LONGEST, 5]);
+    assert_eq!(tail.text(usize::MAX).len(), KEPT);
+}
+
+#[tokio::test]
+async fn a_line_that_just_fits_is_one_line() {
+    let mut exact = vec![b'y'; LONGEST];
+    exact.extend(b"\nz\n");
+    let lengths: Vec<_> = printed(&exact).await.0.lines().map(str::len).collect();
+    assert_eq!(lengths, [9 + LONGEST, 10]);
+}
+
+#[test]
+fn lines_are_the_same_however_the_bytes_come() {
+    let text = b"a\nbb\n\nccc";
+    for size in 1..=text.len() {
+        let mut lines = Lines::of("j");
+        let mut out: Vec<u8> = text.chunks(size).flat_map(|chunk| lines.with(chunk)).collect();
+        out.append(&mut lines.rest());
+        assert_eq!(String::from_utf8(out).unwrap(), "[j] a\n[j] bb\n[j] \n[j] ccc\n");
+    }
+}
+
+#[test]
+fn the_tail_begins_with_a_whole_character() {
+    let tail = Tail::default();
+    tail.add("ü".repeat(KEPT).as_bytes());
+    tail.add(b"!");
+    for most in 0..20 {
+        let text = tail.text(most);
+        assert!(text.len() <= most && text.chars().all(|c| c == 'ü' || c == '!'), "{text:?}");
+    }
+    assert_eq!(tail.text(3), "ü!");
+    tail.add(b"\xff\n\n");
+    assert_eq!(tail.text(6), "ü!\u{fffd}");
+}

@@ -1,0 +1,182 @@
+//! The jobs at work, until a signal ends that.
+
+use std::{
+    future::pending,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bandog::{
+    Client, Error,
+    schedule::{Job, MAX_NOTE, Run, Scheduler},
+};
+use rustix::process::Signal;
+use signal_hook::low_level::signal_name;
+use tokio::{sync::watch, time::timeout};
+
+use super::{
+    check,
+    child::{Failure, Ticket, Work},
+    entry::Entry,
+    file::JobFile,
+};
+use crate::{
+    exit_code::ExitCode,
+    fault::Fault,
+    signals::Signals,
+    store::Store,
+    voice::{post, say},
+};
+
+/// Between TERM and KILL: so much less than a job's own grace that the command's end is still recorded.
+const GRACE: Duration = Duration::from_secs(4);
+/// How long the store may take to let go at the end; later the leases do it.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How long commands that were killed may take to die.
+const BURIAL: Duration = Duration::from_secs(6);
+
+/// The commands at work, and how they are all ended at once.
+#[derive(Debug)]
+struct Crew {
+    at_work: watch::Sender<usize>,
+    hurry: watch::Sender<bool>,
+}
+
+/// Runs the jobs of a file over this store until a signal comes.
+pub(super) async fn serve(file: &JobFile, called: &str, store: &Store, drain: Duration) -> Result<ExitCode, Fault> {
+    let mut signals = Signals::catch(true).map_err(|error| Fault::system("cannot catch signals", error))?;
+    let options = store.options()?.program(format!("bandog schedule {called}"));
+    let lease = options.ttl();
+    let client = store.client(options)?;
+    let crew = Arc::new(Crew { at_work: watch::Sender::new(0), hurry: watch::Sender::new(false) });
+    let mut scheduler = Scheduler::over(&client).pool(file.pool).drain(drain);
+    for entry in &file.jobs {
+        scheduler = scheduler.job(job(entry, store, &crew));
+    }
+    let start = async {
+        client.ready().await?;
+        tell(file, called, store, lease);
+        scheduler.start().await
+    };
+    let running = tokio::select! { biased;
+        signal = signals.ending() => return Ok(ExitCode::Signal(signal.as_raw())),
+        running = start => running.map_err(|error| store.fault(&error))?,
+    };
+    say("started");
+    let signal = signals.ending().await;
+    say(&crew.farewell(signal, drain));
+    tokio::select! { biased;
+        stopped = running.stop() => leave(&client, stopped).await,
+        signal = signals.ending() => Ok(crew.end_at_once(&client, signal).await),
+    }
+}
+
+fn job(entry: &Entry, store: &Store, crew: &Arc<Crew>) -> Job {
+    let work = Arc::new(work(entry, store));
+    let crew = Arc::clone(crew);
+    entry.job().run(move |run| {
+        let (work, crew) = (Arc::clone(&work), Arc::clone(&crew));
+        async move { crew.run(&work, run).await }
+    })
+}
+
+fn work(entry: &Entry, store: &Store) -> Work {
+    Work {
+        job: entry.name.clone(),
+        command: entry.command.clone(),
+        env: entry.env.clone(),
+        url: store.for_child(),
+        grace: GRACE,
+    }
+}
+
+/// What is about to run, where, and what will not.
+fn tell(file: &JobFile, called: &str, store: &Store, lease: Duration) {
+    let count = if file.jobs.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", file.jobs.len()) };
+    let pool = file.pool;
+    say(&format!("{count} of {called}, {pool} at a time, over {} ({})", store.shown(), store.origin()));
+    for entry in &file.jobs {
+        say(&check::lines(entry, Some(lease)).join("\n"));
+        check::warn(entry);
+    }
+}
+
+async fn leave(client: &Client, stopped: Result<(), Error>) -> Result<ExitCode, Fault> {
+    if let Err(error) = stopped {
+        say(&format!("{error}\n  other nodes go on when the leases have ended"));
+    }
+    // A store that gives no answer keeps what is ours until its ttl.
+    let _ = timeout(FAREWELL, client.close()).await;
+    say("stopped");
+    Ok(ExitCode::Done)
+}
+
+impl Crew {
+    /// One try of a run.
+    async fn run(&self, work: &Work, run: Run) -> Result<(), Failure> {
+        let at_work = AtWork::of(&self.at_work);
+        let tick = run.tick().to_string();
+        let ticket = Ticket { tick, fence: run.fence().get(), attempt: run.attempt() };
+        post(&format!("{}: runs for {} (attempt {}, fence {})", work.job, ticket.tick, ticket.attempt, ticket.fence));
+        let begun = Instant::now();
+        let done = work.run(&ticket, run.cancelled(), self.hurried()).await;
+        let tail = done.tail.text(MAX_NOTE);
+        if !tail.is_empty() {
+            run.note(tail);
+        }
+        let took = format!("{:.1?}", begun.elapsed());
+        match &done.result {
+            Ok(()) => post(&format!("{}: done in {took}", work.job)),
+            Err(failure) => post(&format!("{}: {failure}, after {took}", work.job)),
+        }
+        drop(at_work);
+        if *self.hurry.borrow() {
+            // It was not the command's fault, so it is no failure: the run ends with this node.
+            pending::<()>().await;
+        }
+        done.result
+    }
+
+    async fn hurried(&self) {
+        // The sender lives as long as this.
+        let _ = self.hurry.subscribe().wait_for(|hurry| *hurry).await;
+    }
+
+    /// What is going to happen, now that the first signal has come.
+    fn farewell(&self, signal: Signal, drain: Duration) -> String {
+        let name = signal_name(signal.as_raw()).unwrap_or("a signal");
+        match *self.at_work.borrow() {
+            0 => format!("{name}: stopping"),
+            runs => format!(
+                "{name}: stopping; {runs} of its commands may go on for {}, another signal kills them",
+                humantime::format_duration(drain)
+            ),
+        }
+    }
+
+    /// Kills all commands, and lets go of the store so that others take over.
+    async fn end_at_once(&self, client: &Client, signal: Signal) -> ExitCode {
+        self.hurry.send_replace(true);
+        // Who cannot be killed in that time is left to its keeper.
+        let _ = timeout(BURIAL, self.at_work.subscribe().wait_for(|runs| *runs == 0)).await;
+        let _ = timeout(FAREWELL, client.close()).await;
+        say("stopped at once");
+        ExitCode::Signal(signal.as_raw())
+    }
+}
+
+/// A command at work, until this is dropped.
+struct AtWork<'a>(&'a watch::Sender<usize>);
+
+impl<'a> AtWork<'a> {
+    fn of(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count)
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}

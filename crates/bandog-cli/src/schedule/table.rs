@@ -1,0 +1,135 @@
+//! One table of a file, read key by key.
+
+use std::{ops::Range, time::Duration};
+
+use bandog::MAX_TTL;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::mistakes::Mistakes;
+
+/// A value and where it stands.
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// A table of which only certain keys may be used.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    /// What it is called in messages.
+    called: &'a str,
+    entries: &'a DeTable<'a>,
+    mistakes: &'a Mistakes,
+}
+
+impl<'a> Table<'a> {
+    /// Tells of each key that is not among these.
+    pub(super) fn new(called: &'a str, entries: &'a DeTable<'a>, keys: &[&str], mistakes: &'a Mistakes) -> Self {
+        for key in entries.keys().filter(|key| !keys.contains(&key.get_ref().as_ref())) {
+            let hint = match meant(key.get_ref(), keys) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("it may have {}", keys.join(", ")),
+            };
+            mistakes.add(key.span(), format!("{called} has no key {:?}; {hint}", key.get_ref()));
+        }
+        Self { called, entries, mistakes }
+    }
+
+    /// The value of a key, and where the key stands.
+    pub(super) fn get(self, key: &str) -> Option<(Range<usize>, &'a Value<'a>)> {
+        let (key, value) = self.entries.get_key_value(key)?;
+        Some((key.span(), value))
+    }
+
+    pub(super) fn text(self, key: &str) -> Option<(&'a str, &'a Value<'a>)> {
+        let (_, value) = self.get(key)?;
+        match value.get_ref() {
+            DeValue::String(text) => Some((text, value)),
+            other => self.no(value, format!("{key} is {}; write a text, in quotes", kind(other))),
+        }
+    }
+
+    pub(super) fn flag(self, key: &str) -> Option<bool> {
+        let (_, value) = self.get(key)?;
+        match value.get_ref() {
+            DeValue::Boolean(flag) => Some(*flag),
+            other => self.no(value, format!("{key} is {}; write true or false", kind(other))),
+        }
+    }
+
+    /// A duration of at least this.
+    pub(super) fn duration(self, key: &str, least: Duration) -> Option<Duration> {
+        let (_, value) = self.get(key)?;
+        let allowed = format!("{} to 365d are allowed", humantime::format_duration(least));
+        let text = match value.get_ref() {
+            DeValue::String(text) => text,
+            DeValue::Integer(number) => {
+                return self.no(value, format!("{key} has no unit; write it like \"{}s\"", number.as_str()));
+            }
+            other => return self.no(value, format!("{key} is {}; write it like \"2s\" or \"500ms\"", kind(other))),
+        };
+        match humantime::parse_duration(text) {
+            Ok(duration) if (least..=MAX_TTL).contains(&duration) => Some(duration),
+            Ok(_) => self.no(value, format!("{key} = {text:?}: {allowed}")),
+            Err(_) => {
+                self.no(value, format!("{key} = {text:?} is no duration; write it like 500ms, 10s or 2m; {allowed}"))
+            }
+        }
+    }
+
+    /// A policy, which may say itself what is wrong with it.
+    pub(super) fn policy<T: std::str::FromStr<Err = bandog::Error>>(self, key: &str) -> Option<T> {
+        let (text, value) = self.text(key)?;
+        match text.parse() {
+            Ok(policy) => Some(policy),
+            Err(error) => {
+                let error = error.to_string();
+                self.no(value, error.strip_suffix(" (Misused)").unwrap_or(&error))
+            }
+        }
+    }
+
+    /// Something that it must have.
+    pub(super) fn required<T>(self, key: &str, header: Range<usize>, found: Option<T>) -> Option<T> {
+        if !self.entries.contains_key(key) {
+            self.mistakes.add(header, format!("{} has no {key}", self.called));
+        }
+        found
+    }
+
+    /// Tells what is wrong with a value; there is nothing to go on with.
+    pub(super) fn no<T>(self, value: &Value<'_>, what: impl Into<String>) -> Option<T> {
+        self.mistakes.add(value.span(), what);
+        None
+    }
+
+    pub(super) fn called(self) -> &'a str {
+        self.called
+    }
+
+    pub(super) fn mistakes(self) -> &'a Mistakes {
+        self.mistakes
+    }
+}
+
+/// What a value is, in words.
+pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a number",
+        DeValue::Float(_) => "a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// The key that was probably meant: at most two letters are wrong, or it goes by another style.
+fn meant<'a>(key: &str, keys: &[&'a str]) -> Option<&'a str> {
+    let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let distance = |known: &&str| strsim::damerau_levenshtein(&plain, &known.replace('_', ""));
+    let nearest = keys.iter().min_by_key(|known| distance(known))?;
+    // Of a short word two letters are most of it.
+    (distance(nearest) <= 2.min(nearest.len() / 2)).then_some(nearest)
+}

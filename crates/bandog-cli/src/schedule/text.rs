@@ -1,0 +1,42 @@
+//! A file's text, and where its lines begin.
+
+/// A text whose places are found quickly, however long it is.
+#[derive(Debug)]
+pub(super) struct Text<'a> {
+    text: &'a str,
+    newlines: Vec<usize>,
+}
+
+/// A line, parted at a place in it, without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place<'a> {
+    pub(super) before: &'a str,
+    pub(super) after: &'a str,
+}
+
+impl<'a> Text<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, newlines: text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect() }
+    }
+
+    pub(super) fn as_str(&self) -> &'a str {
+        self.text
+    }
+
+    /// The number of the line that a byte belongs to, the first being 1.
+    pub(super) fn line(&self, at: usize) -> usize {
+        self.newlines.partition_point(|newline| *newline < at) + 1
+    }
+
+    /// The line around a byte; one that is no character's first belongs to that character.
+    pub(super) fn place(&self, at: usize) -> Place<'a> {
+        let at = (0..=at.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
+        let line = self.line(at) - 1;
+        let start = line.checked_sub(1).map_or(0, |newline| self.newlines[newline] + 1);
+        let end = self.newlines.get(line).copied().unwrap_or(self.text.len());
+        Place { before: &self.text[start..at], after: self.text[at..end].trim_end_matches('\r') }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! `bandog schedule FILE --check`: what a file says, and what is wrong with it.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::help::{Place, Ran};
+
+const GOOD: &str = r#"
+[[job]]
+name = "report"
+cron = "0 15 10 ? * MON-FRI"
+zone = "Europe/Berlin"
+command = ["true", "a b"]
+timeout = "10m"
+env = { TOKEN = "hunter2" }
+
+[[job]]
+name = "off"
+fixed_rate = "5s"
+command = "true"
+enabled = false
+"#;
+
+fn check(place: &Place, text: impl AsRef<[u8]>, options: &[&str]) -> Ran {
+    fs::write(place.path("jobs.toml"), text).unwrap();
+    place.run(&[&["schedule", "jobs.toml", "--check"], options].concat())
+}
+
+#[test]
+fn a_good_file_is_told_job_by_job() {
+    let place = Place::new();
+    let ran = check(&place, GOOD, &[]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    assert_eq!(lines[0], "report: At 10:15, Monday to Friday (Europe/Berlin)");
+    assert_eq!(lines[1].matches("T10:15:00+0").count(), 3, "{}", lines[1]);
+    assert_eq!(lines[2], "  command true \"a b\"");
+    assert_eq!(lines[3], "  policy  overlap skip, catch_up once, misfire_grace 1m, on_crash abandon, timeout 10m");
+    assert_eq!(lines[4..6], ["off: Every 5s (UTC)", "  next    never: it is not enabled"]);
+    assert!(!place.path("state").exists(), "no store is made");
+}
+
+#[test]
+fn a_program_reads_one_object_a_line() {
+    let place = Place::new();
+    let ran = check(&place, GOOD, &["--json"]);
+    assert!(!ran.stdout.contains("hunter2"), "values of the environment are told to nobody");
+    let rows: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [report, off] = &rows[..] else { panic!("{ran:?}") };
+    assert_eq!((&report["name"], &report["zone"]), (&"report".into(), &"Europe/Berlin".into()));
+    assert_eq!(report["trigger"], "cron 0 15 10 ? * MON-FRI");
+    assert_eq!(report["next"].as_array().unwrap().len(), 3);
+    assert_eq!((&report["timeout_ms"], &report["env"]), (&600_000.into(), &Value::from(vec!["TOKEN"])));
+    assert_eq!((&off["enabled"], &off["next"]), (&false.into(), &Value::from(Vec::<Value>::new())));
+}
+
+#[test]
+fn a_command_that_is_not_there_is_a_warning() {
+    let place = Place::new();
+    fs::write(place.path("text"), "").unwrap();
+    for (command, words) in [("\"nowhere/to/be\"", "no such command"), ("\"./text\"", "the command is not executable")]
+    {
+        let ran = check(&place, format!("[[job]]\nname = 'x'\nfixed_rate = '1s'\ncommand = [{command}]"), &[]);
+        ran.told(0, &["bandog: x: ", words, command.trim_matches('"')]);
+    }
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_told_with_line_and_column() {
+    let place = Place::new();
+    let text = "[[job]]\nname = \"x\"\ncron = \"0 0 24 * * ?\"\ncomand = \"true\"\n";
+    let ran = check(&place, text, &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
+    let told = "bandog: jobs.toml has 3 mistakes
+  line 1, column 1: the job \"x\" has no command
+    [[job]]
+    ^^^^^^^
+  line 3, column 13: hours: 24 is too large; allowed are 0 to 23
+    cron = \"0 0 24 * * ?\"
+                ^^
+  line 4, column 1: the job \"x\" has no key \"comand\"; did you mean command?
+    comand = \"true\"
+    ^^^^^^
+";
+    assert_eq!(ran.stderr, told);
+    // Without --check it is the same, before any store is made.
+    place.run(&["schedule", "jobs.toml"]).told(64, &[told]);
+    assert!(!place.path("state").exists());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told() {
+    let place = Place::new();
+    check(&place, "", &[]).told(64, &["line 1, column 1: there is no [[job]] in it"]);
+    check(&place, b"[[job]]\nname = \"\xff\"", &[]).told(64, &["line 2, column 9: this is no UTF-8"]);
+    check(&place, "\u{feff}[[job]]\r\nname = 'x'\r\nat = 2000-01-01T00:00:00Z\r\ncommand = 'true'\r\n", &[])
+        .told(0, &[]);
+    place.run(&["schedule", "none.toml"]).told(64, &["cannot read none.toml: No such file"]);
+    place.run(&["schedule", "/"]).told(64, &["cannot read /: Is a directory"]);
+    place.run(&["schedule", "/dev/zero"]).told(64, &["cannot read /dev/zero: it is longer than 32 MiB"]);
+    place.run(&["schedule"]).told(64, &["<FILE>"]);
+}
+
+#[test]
+fn a_store_that_cannot_be_is_told_before_a_job_runs() {
+    let place = Place::new();
+    fs::write(place.path("jobs.toml"), "[[job]]\nname = 'x'\nfixed_rate = '1s'\ncommand = 'touch ran'\n").unwrap();
+    place.run(&["schedule", "jobs.toml", "--url", "memory:"]).told(64, &["lives in one process"]);
+    place
+        .run(&["schedule", "jobs.toml", "--url", "redis://:hunter2@127.0.0.1:1"])
+        .told(69, &["redis://:***@127.0.0.1:1"]);
+    place.run(&["schedule", "jobs.toml", "--url", "ftp://x"]).told(64, &["ftp"]);
+    place.run(&["schedule", "jobs.toml", "--drain", "long"]).told(64, &["--drain"]);
+    assert!(!place.path("ran").exists());
+}
