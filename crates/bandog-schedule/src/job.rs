@@ -10,7 +10,7 @@ use crate::{
     CatchUp, OnCrash, Outcome, Overlap, Retry, Run, Scope, StoreDown,
     policy::Policy,
     run::Failure,
-    trigger::{MIN_PERIOD, Trigger},
+    trigger::{MIN_PERIOD, Trigger, millis},
 };
 
 /// A job to be handed to a [`crate::Scheduler`]: built step by step, and complete with [`Job::run`].
@@ -29,7 +29,7 @@ use crate::{
 /// ```
 #[must_use = "a job does nothing until a scheduler has it"]
 pub struct Job {
-    name: Arc<str>,
+    name: Box<str>,
     when: When,
     policy: Policy,
     body: Option<Body>,
@@ -297,13 +297,13 @@ impl When {
                 if cron.never_fires() {
                     return Err(Error::misused(format!("{text:?} never fires: no year has such a day")));
                 }
-                Trigger::Cron(Box::new(match zone {
+                Trigger::Cron(Arc::new(match zone {
                     Some(zone) => cron.in_zone(Zone::named(zone).map_err(|error| Error::misused(error.to_string()))?),
                     None => cron,
                 }))
             }
-            Self::FixedRate(period) => Trigger::FixedRate(*period),
-            Self::FixedDelay(delay) => Trigger::FixedDelay(*delay),
+            Self::FixedRate(period) => Trigger::FixedRate(millis(*period)),
+            Self::FixedDelay(delay) => Trigger::FixedDelay(millis(*delay)),
             Self::At(time) => Trigger::At(time.millisecond()),
             Self::Once => Trigger::Once,
         })
@@ -331,19 +331,18 @@ fn message(error: &Error) -> String {
 pub(crate) type Body = Arc<dyn Fn(Run) -> BoxFuture<'static, Option<Failure>> + Send + Sync>;
 
 /// A job that a scheduler keeps.
+#[derive(Clone)]
 pub(crate) struct Task {
-    pub(crate) name: Arc<str>,
+    pub(crate) name: Box<str>,
     pub(crate) trigger: Trigger,
     pub(crate) policy: Arc<Policy>,
     pub(crate) body: Body,
 }
 
-impl Task {
-    /// One try. A panic is a failure.
-    pub(crate) async fn attempt(&self, run: Run) -> Option<Failure> {
-        let making = AssertUnwindSafe(async { (self.body)(run).await });
-        making.catch_unwind().await.unwrap_or_else(|panic| Some(Failure(format!("it panicked: {}", words(&*panic)))))
-    }
+/// One try of a body. A panic is a failure.
+pub(crate) async fn attempt(body: &Body, run: Run) -> Option<Failure> {
+    let making = AssertUnwindSafe(async { body(run).await });
+    making.catch_unwind().await.unwrap_or_else(|panic| Some(Failure(format!("it panicked: {}", words(&*panic)))))
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> &str {

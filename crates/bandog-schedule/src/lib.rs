@@ -2,14 +2,18 @@
 //!
 //! Users add the `bandog` crate, which re-exports all of this as `bandog::schedule`.
 
-#![expect(dead_code, reason = "the inside follows")]
-
+mod dispatch;
 mod job;
 mod jobs;
+mod meters;
+mod misfire;
+mod plan;
 mod policy;
+mod register;
 mod rows;
 mod run;
 mod scheduler;
+mod state;
 mod trigger;
 
 pub use job::{Job, MAX_NAME};

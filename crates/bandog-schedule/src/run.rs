@@ -49,6 +49,7 @@ impl Kind {
 pub struct Run {
     facts: Arc<Facts>,
     attempt: u32,
+    cancel: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -60,13 +61,12 @@ pub(crate) struct Facts {
     pub(crate) kind: Kind,
     pub(crate) fence: Fence,
     pub(crate) last_success: Option<Time>,
-    pub(crate) cancel: CancellationToken,
     pub(crate) note: Mutex<Option<String>>,
 }
 
 impl Run {
-    pub(crate) fn new(facts: Arc<Facts>, attempt: u32) -> Self {
-        Self { facts, attempt }
+    pub(crate) fn new(facts: Arc<Facts>, attempt: u32, cancel: CancellationToken) -> Self {
+        Self { facts, attempt, cancel }
     }
 
     /// The job's name.
@@ -116,12 +116,12 @@ impl Run {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn cancelled(&self) {
-        self.facts.cancel.cancelled().await;
+        self.cancel.cancelled().await;
     }
 
     /// Whether the run should stop.
     pub fn is_cancelled(&self) -> bool {
-        self.facts.cancel.is_cancelled()
+        self.cancel.is_cancelled()
     }
 
     /// Leaves a note in the history beside this run, instead of an earlier one. Its end is kept if it is longer than

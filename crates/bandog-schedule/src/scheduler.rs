@@ -1,11 +1,25 @@
 //! From jobs to a scheduler that runs.
 
-use std::{num::NonZeroUsize, time::Duration};
+use std::{collections::HashMap, fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
-use bandog_core::{Clock, Error, ErrorKind, Result};
+use bandog_core::{ClientId, Clock, Error, Member, Result};
+use bandog_cron::{Cron, Dialect, Time};
 use bandog_sync::Client;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::{Job, Jobs, job::Task};
+use crate::{
+    Job, Jobs, Scope,
+    dispatch::{Dispatch, Entry, Msg, Timekeeper},
+    policy::Policy,
+    register::register,
+    state::JobState,
+    trigger::Trigger,
+};
+
+/// How long runs may go on by default when the scheduler stops.
+const DRAIN: Duration = Duration::from_secs(30);
+/// Of so many jobs the start is told one by one.
+const TOLD: usize = 100;
 
 /// A scheduler to be: its jobs, its store, its pool.
 #[derive(Default)]
@@ -15,8 +29,17 @@ pub struct Scheduler {
     pool: Option<NonZeroUsize>,
     drain: Option<Duration>,
     clock: Option<Clock>,
-    tasks: Vec<Task>,
+    node: Option<String>,
+    entries: Vec<Entry>,
     faults: Vec<Error>,
+    known: Known,
+}
+
+/// What many jobs share, while they are gathered: a million of them often have few expressions.
+#[derive(Default)]
+struct Known {
+    crons: HashMap<(Box<str>, Dialect, String), Arc<Cron>>,
+    policy: Option<Arc<Policy>>,
 }
 
 impl Scheduler {
@@ -49,10 +72,19 @@ impl Scheduler {
         self
     }
 
+    /// What this node calls itself in histories. Default: the machine's name and the process, `host:pid`.
+    pub fn node(mut self, name: impl Into<String>) -> Self {
+        self.node = Some(name.into());
+        self
+    }
+
     /// One more job.
     pub fn job(mut self, job: Job) -> Self {
         match job.ready() {
-            Ok(task) => self.tasks.push(task),
+            Ok(mut task) => {
+                self.known.share(&mut task.trigger, &mut task.policy);
+                self.entries.push(Entry::new(task, false));
+            }
             Err(fault) => self.faults.push(fault),
         }
         self
@@ -72,18 +104,101 @@ impl Scheduler {
     /// # Cancel safety
     /// Jobs may have been registered when the future is dropped; none of them runs.
     pub async fn start(self) -> Result<Running> {
-        let Self { client, pool, drain, clock, tasks, faults } = self;
-        let _ = (client, pool, drain, clock, tasks);
-        if let Some(fault) = faults.into_iter().next() {
-            return Err(fault);
+        let Self { client, pool, drain, clock, node, mut entries, faults, known } = self;
+        drop(known);
+        check(&entries, faults)?;
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(Error::misused("a scheduler starts within a tokio runtime").during("start"));
         }
-        Err(Error::new(ErrorKind::Unsupported, "schedules come with the next version"))
+        let clock = clock.or_else(|| client.as_ref().map(Client::clock)).unwrap_or_else(Clock::system);
+        let mut time = Timekeeper::new(clock);
+        for entry in &mut entries {
+            entry.is_shared = client.is_some() && entry.task.policy.scope == Scope::Cluster;
+        }
+        if let Some(client) = &client {
+            register(client, &mut time, &mut entries).await.map_err(|error| error.during("start"))?;
+        }
+        let node = node.unwrap_or_else(|| {
+            let here = Member::here(ClientId::random());
+            format!("{}:{}", here.host, here.pid)
+        });
+        let pool = pool.unwrap_or(NonZeroUsize::MIN).get();
+        tell(&entries, &time, pool);
+        let (mail, mailbox) = mpsc::unbounded_channel();
+        Dispatch::new(entries, time, node.into(), pool, client.clone(), (mail.clone(), mailbox)).start();
+        Ok(Running { mail, jobs: client.as_ref().map(Jobs::over), drain: drain.unwrap_or(DRAIN) })
     }
 }
 
-/// A scheduler that runs, until it is stopped or dropped.
+impl Known {
+    fn share(&mut self, trigger: &mut Trigger, policy: &mut Arc<Policy>) {
+        if let Trigger::Cron(cron) = trigger {
+            let same = (cron.text().into(), cron.dialect(), cron.zone().to_string());
+            *cron = Arc::clone(self.crons.entry(same).or_insert_with(|| Arc::clone(cron)));
+        }
+        match &self.policy {
+            Some(last) if last == policy => *policy = Arc::clone(last),
+            Some(_) | None => self.policy = Some(Arc::clone(policy)),
+        }
+    }
+}
+
+impl fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("client", &self.client)
+            .field("jobs", &self.entries.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tells every fault, and names that come twice.
+fn check(entries: &[Entry], mut faults: Vec<Error>) -> Result<()> {
+    let mut names: Vec<&str> = entries.iter().map(|entry| &*entry.task.name).collect();
+    names.sort_unstable();
+    for twice in names.windows(2).filter(|pair| pair[0] == pair[1]) {
+        faults.push(Error::misused(format!("job {:?}: there are two of this name", twice[0])));
+    }
+    match &faults[..] {
+        [] => Ok(()),
+        [one] => Err(one.clone().during("start")),
+        many => {
+            let texts: Vec<String> = many.iter().map(ToString::to_string).collect();
+            Err(Error::misused(format!("{} jobs cannot be run:\n{}", many.len(), texts.join("\n"))).during("start"))
+        }
+    }
+}
+
+/// Logs what will happen.
+fn tell(entries: &[Entry], time: &Timekeeper, pool: usize) {
+    tracing::info!(jobs = entries.len(), pool, "the scheduler starts");
+    for entry in entries.iter().take(TOLD) {
+        let crate::job::Task { name, trigger, policy, .. } = &entry.task;
+        let fresh = JobState::new(policy, time.now(), None);
+        let mut place = entry.state.as_deref().unwrap_or(&fresh).place();
+        let mut next = Vec::new();
+        while let Some(tick) = trigger.next(place).filter(|_| next.len() < 3) {
+            next.push(Time::from_millisecond(tick).to_string());
+            (place.watermark, place.next_due) = (tick, None);
+        }
+        let (trigger, zone, next) = (trigger.text(), trigger.zone(), next.join(", "));
+        let (overlap, catch_up, on_crash) = (policy.overlap, policy.catch_up, policy.on_crash);
+        tracing::info!(job = %name, trigger, zone, next, %overlap, %catch_up, %on_crash, enabled = policy.enabled, "job");
+        if next.is_empty() && policy.enabled {
+            tracing::warn!(job = %name, "it will not fire any more");
+        }
+    }
+}
+
+/// A scheduler that runs, until it is stopped or dropped. Dropping it stops it without a drain: its runs are cancelled,
+/// and dropped after their grace.
 #[derive(Debug)]
-pub struct Running {}
+#[must_use = "a scheduler stops when this is dropped"]
+pub struct Running {
+    mail: mpsc::UnboundedSender<Msg>,
+    jobs: Option<Jobs>,
+    drain: Duration,
+}
 
 impl Running {
     /// Stops in order: claims nothing more, lets runs go on for the drain time, cancels them, drops them after their
@@ -95,11 +210,39 @@ impl Running {
     /// # Cancel safety
     /// It stops even if the future is dropped after its first poll.
     pub async fn stop(self) -> Result<()> {
-        Ok(())
+        self.end(self.drain).await
     }
 
     /// Its jobs in the store, for operators; none without a store.
     pub fn jobs(&self) -> Option<Jobs> {
-        None
+        self.jobs.clone()
+    }
+
+    /// Waits until no run is under way and nothing is owed to the store: for tests.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn idle(&self) {
+        let (idle, answer) = oneshot::channel();
+        // A scheduler that has ended is idle too.
+        if self.mail.send(Msg::Idle(idle)).is_ok() {
+            let _ = answer.await;
+        }
+    }
+
+    async fn end(&self, drain: Duration) -> Result<()> {
+        let (done, answer) = oneshot::channel();
+        if self.mail.send(Msg::Stop { drain, done }).is_err() {
+            return Ok(());
+        }
+        answer.await.unwrap_or_else(|_| Err(Error::unavailable("the scheduler's runtime has ended").during("stop")))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let (done, _) = oneshot::channel();
+        // It may have been stopped before.
+        let _ = self.mail.send(Msg::Stop { drain: Duration::ZERO, done });
     }
 }

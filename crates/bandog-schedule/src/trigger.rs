@@ -1,6 +1,6 @@
 //! When a job is due, in milliseconds since 1970.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bandog_cron::{Cron, Time};
 
@@ -12,9 +12,9 @@ pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Trigger {
-    Cron(Box<Cron>),
-    FixedRate(Duration),
-    FixedDelay(Duration),
+    Cron(Arc<Cron>),
+    FixedRate(Ms),
+    FixedDelay(Ms),
     At(Ms),
     Once,
 }
@@ -37,7 +37,7 @@ impl Trigger {
         match self {
             Self::Cron(cron) => Some(cron.next(Time::from_millisecond(after))?.millisecond()),
             Self::FixedRate(period) => {
-                let period = millis(*period);
+                let period = *period;
                 let passed = after.saturating_sub(place.anchor);
                 let turns = if passed < 0 { 0 } else { passed / period + 1 };
                 turns.checked_mul(period)?.checked_add(place.anchor)
@@ -62,11 +62,10 @@ impl Trigger {
 
     /// What it is, in one line that a machine can tell apart.
     pub(crate) fn text(&self) -> String {
-        let span = |duration: &Duration| humantime::format_duration(*duration).to_string();
         match self {
             Self::Cron(cron) => format!("cron {}", cron.text()),
-            Self::FixedRate(period) => format!("fixed_rate {}", span(period)),
-            Self::FixedDelay(delay) => format!("fixed_delay {}", span(delay)),
+            Self::FixedRate(period) => format!("fixed_rate {}", span(*period)),
+            Self::FixedDelay(delay) => format!("fixed_delay {}", span(*delay)),
             Self::At(time) => format!("at {}", Time::from_millisecond(*time)),
             Self::Once => "once".to_owned(),
         }
@@ -74,11 +73,10 @@ impl Trigger {
 
     /// What it is, in words.
     pub(crate) fn description(&self) -> String {
-        let span = |duration: &Duration| humantime::format_duration(*duration).to_string();
         match self {
             Self::Cron(cron) => cron.describe(),
-            Self::FixedRate(period) => format!("every {}", span(period)),
-            Self::FixedDelay(delay) => format!("{} after each run", span(delay)),
+            Self::FixedRate(period) => format!("every {}", span(*period)),
+            Self::FixedDelay(delay) => format!("{} after each run", span(*delay)),
             Self::At(time) => format!("once at {}", Time::from_millisecond(*time)),
             Self::Once => "once".to_owned(),
         }
@@ -90,6 +88,11 @@ impl Trigger {
             Self::FixedRate(_) | Self::FixedDelay(_) | Self::At(_) | Self::Once => None,
         }
     }
+}
+
+/// Milliseconds as people write them.
+fn span(ms: Ms) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_millis(ms.unsigned_abs()))
 }
 
 /// A duration in milliseconds; what is longer than 292 million years becomes that.

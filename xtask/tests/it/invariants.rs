@@ -47,13 +47,16 @@ fn only_the_engine_asks_a_backend() {
 
 #[test]
 fn only_the_engine_and_a_backends_link_writer_and_bell_start_threads_or_tasks() {
-    let libraries = sources(&["bandog-core", "bandog-sync", "bandog-redis", "bandog-sqlite", "bandog"]);
+    let libraries =
+        sources(&["bandog-core", "bandog-sync", "bandog-schedule", "bandog-redis", "bandog-sqlite", "bandog"]);
     let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking(", "JoinSet"];
     let found = that_say(&libraries, &starts);
     let allowed = [
         "crates/bandog-redis/src/bell",
         "crates/bandog-redis/src/dial",
         "crates/bandog-redis/src/link",
+        "crates/bandog-schedule/src/dispatch",
+        "crates/bandog-schedule/src/job.rs", // Bodies that block.
         "crates/bandog-sqlite/src/bell",
         "crates/bandog-sqlite/src/inspect.rs", // `check`, which may take long and must not hold up the writer.
         "crates/bandog-sqlite/src/watch.rs",
@@ -87,7 +90,7 @@ fn no_public_signature_names_a_client_crates_type() {
 
 #[test]
 fn time_comes_from_the_clock_that_is_handed_in() {
-    let deciding = sources(&["bandog-core", "bandog-sync", "bandog"]);
+    let deciding = sources(&["bandog-core", "bandog-sync", "bandog-schedule", "bandog"]);
     let reads = ["Instant::now", "SystemTime::now", "clock_gettime", ".elapsed()"];
     // `member` says since when a client lives, which is for people only.
     assert_eq!(that_say(&deciding, &reads), ["crates/bandog-core/src/clock.rs", "crates/bandog-core/src/member.rs"]);

@@ -1,0 +1,199 @@
+//! One run, carried out as a task: tries, timeouts, pauses between tries, and an end that is always told.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use futures_util::future::{Either, select};
+use tokio::{sync::mpsc, task::AbortHandle, time};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::{JobId, Msg};
+use crate::{
+    Run, State,
+    job::{Body, attempt},
+    plan::Ended,
+    policy::Policy,
+    run::{Facts, Failure},
+};
+
+/// Why a run should stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Why {
+    /// Somebody, or its successor, cancelled it.
+    Asked = 1,
+    /// The node stops.
+    Stop = 2,
+    /// Its lease is about to end, or has ended.
+    Lost = 3,
+}
+
+/// A hand on a run that is under way.
+#[derive(Debug)]
+pub(crate) struct Hand {
+    pub(crate) job: JobId,
+    cancel: CancellationToken,
+    why: Arc<AtomicU8>,
+    abort: AbortHandle,
+}
+
+impl Hand {
+    /// Tells the run to stop; after its grace it is dropped.
+    pub(crate) fn cancel(&self, why: Why) {
+        if !self.cancel.is_cancelled() {
+            self.why.store(why as u8, Relaxed);
+            self.cancel.cancel();
+        }
+    }
+
+    /// Drops the run where it stands.
+    pub(crate) fn drop_now(&self, why: Why) {
+        self.cancel(why);
+        self.abort.abort();
+    }
+}
+
+/// What a run needs.
+pub(crate) struct Order {
+    pub(crate) job: JobId,
+    pub(crate) body: Body,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) facts: Arc<Facts>,
+    /// The first attempt's number.
+    pub(crate) attempt: u32,
+    pub(crate) mail: mpsc::UnboundedSender<Msg>,
+}
+
+/// Starts a run as a task of the current runtime.
+pub(crate) fn carry_out(order: Order) -> Hand {
+    let (cancel, why) = (CancellationToken::new(), Arc::new(AtomicU8::new(0)));
+    let facts = &order.facts;
+    let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt = order.attempt,
+        fence = facts.fence.get());
+    let job = order.job;
+    let report = Report {
+        job,
+        facts: Arc::clone(facts),
+        why: Arc::clone(&why),
+        mail: order.mail,
+        attempt: order.attempt,
+        end: None,
+    };
+    let carrying = carry(order.body, order.policy, cancel.clone(), report);
+    let abort = tokio::spawn(carrying.instrument(span)).abort_handle();
+    Hand { job, cancel, why, abort }
+}
+
+async fn carry(body: Body, policy: Arc<Policy>, cancel: CancellationToken, mut report: Report) {
+    let mut again = 0;
+    loop {
+        let end = once(&body, &policy, &cancel, &report).await;
+        let failed = match end {
+            End::Well => return report.end(State::Ok, None),
+            End::Cancelled => return report.end(report.cancelled(), Some("it was cancelled".into())),
+            End::Failed(state, error) => (state, error),
+        };
+        again += 1;
+        let Some(pause) = policy.retry.pause(again) else { return report.end(failed.0, Some(failed.1)) };
+        tracing::warn!(error = failed.1, "the job failed; it is tried again in {pause:.1?}");
+        if time::timeout(pause, cancel.cancelled()).await.is_ok() {
+            return report.end(report.cancelled(), Some(failed.1));
+        }
+        report.attempt += 1;
+    }
+}
+
+enum End {
+    Well,
+    Failed(State, String),
+    Cancelled,
+}
+
+/// One try.
+async fn once(body: &Body, policy: &Policy, cancel: &CancellationToken, report: &Report) -> End {
+    let stop = cancel.child_token();
+    let run = Run::new(Arc::clone(&report.facts), report.attempt, stop.clone());
+    let mut going = pin!(attempt(body, run));
+    let ending = async {
+        match policy.timeout {
+            Some(limit) => time::timeout(limit, cancel.cancelled()).await.is_err(),
+            None => {
+                cancel.cancelled().await;
+                false
+            }
+        }
+    };
+    let is_late = match select(going.as_mut(), pin!(ending)).await {
+        Either::Left((done, _)) => return finished(done, cancel),
+        Either::Right((is_late, _)) => is_late,
+    };
+    stop.cancel();
+    let rest = time::timeout(policy.grace, going).await;
+    match (is_late, rest) {
+        // It was nearly done, and did it.
+        (_, Ok(None)) => End::Well,
+        (true, Ok(Some(Failure(error)))) => End::Failed(State::TimedOut, error),
+        (true, Err(_)) => End::Failed(State::TimedOut, took_longer(policy.timeout)),
+        (false, Ok(Some(_)) | Err(_)) => End::Cancelled,
+    }
+}
+
+fn finished(done: Option<Failure>, cancel: &CancellationToken) -> End {
+    match done {
+        None => End::Well,
+        Some(_) if cancel.is_cancelled() => End::Cancelled,
+        Some(Failure(error)) => End::Failed(State::Failed, error),
+    }
+}
+
+fn took_longer(timeout: Option<Duration>) -> String {
+    format!("it took longer than {:?}", timeout.unwrap_or_default())
+}
+
+/// Tells the dispatcher how the run ended, even if its task is dropped.
+struct Report {
+    job: JobId,
+    facts: Arc<Facts>,
+    why: Arc<AtomicU8>,
+    mail: mpsc::UnboundedSender<Msg>,
+    attempt: u32,
+    end: Option<(State, Option<String>)>,
+}
+
+impl Report {
+    fn end(&mut self, state: State, error: Option<String>) {
+        self.end = Some((state, error));
+    }
+
+    fn cancelled(&self) -> State {
+        match self.why.load(Relaxed) {
+            why if why == Why::Stop as u8 => State::Interrupted,
+            why if why == Why::Lost as u8 => State::Lost,
+            _ => State::Cancelled,
+        }
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        let (state, error) = self.end.take().unwrap_or_else(|| (self.cancelled(), Some("it was dropped".into())));
+        let ended = Ended {
+            id: self.facts.id,
+            fence: self.facts.fence.get(),
+            attempt: self.attempt,
+            state,
+            at: 0,
+            error,
+            note: self.facts.take_note(),
+        };
+        // Without a dispatcher nobody is left who wants to know.
+        let _ = self.mail.send(Msg::Ended { job: self.job, ended });
+    }
+}

@@ -1,0 +1,255 @@
+//! The node's side of the store: calls in flight, its sessions, the board.
+
+use std::time::Duration;
+
+use bandog_core::{Error, Holding, Key, Moment, Reading, Records, Result, Swap, Swapped, Swaps, Version};
+use bandog_sync::{Client, Guard};
+use futures_util::{
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+use tokio::time;
+
+use super::JobId;
+
+/// Records in one call.
+pub(crate) const BATCH: usize = 256;
+/// Locks of nodes are numbered from 1 to at most this.
+const NODES: u32 = 10_000;
+/// How long a node rests before it asks for a session again.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// An answer.
+pub(crate) enum Done {
+    Swapped {
+        jobs: Vec<JobId>,
+        sent: Moment,
+        result: Result<Swaps>,
+    },
+    Looked {
+        sent: Moment,
+        holdings: Vec<Holding>,
+        result: Result<Reading>,
+    },
+    Read {
+        jobs: Vec<JobId>,
+        sent: Moment,
+        result: Result<Reading>,
+    },
+    Session {
+        lease: Duration,
+        result: Result<Guard>,
+    },
+    /// The session may end soon, unless a renewal succeeds.
+    Endangered {
+        lease: Duration,
+        holding: Holding,
+    },
+    Lost {
+        lease: Duration,
+        holding: Holding,
+    },
+    Bumped(Result<()>),
+}
+
+/// One renewed lock that says that this node lives: one for each length of leases.
+struct Session {
+    lease: Duration,
+    held: Option<(Guard, Holding)>,
+}
+
+pub(crate) struct Desk {
+    client: Client,
+    flying: FuturesUnordered<BoxFuture<'static, Done>>,
+    sessions: Vec<Session>,
+    pub(crate) board: Option<Version>,
+    /// Somebody should hear that there is something to do.
+    pub(crate) news: bool,
+}
+
+impl Desk {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, flying: FuturesUnordered::new(), sessions: Vec::new(), board: None, news: false }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.news && self.flying.is_empty()
+    }
+
+    /// The session of this lease, if there is one; else it is asked for.
+    pub(crate) fn session(&mut self, lease: Duration) -> Option<Holding> {
+        if let Some(session) = self.sessions.iter().find(|session| session.lease == lease) {
+            return session.held.as_ref().filter(|(guard, _)| !guard.is_lost()).map(|(_, holding)| holding.clone());
+        }
+        self.sessions.push(Session { lease, held: None });
+        self.ask(lease);
+        None
+    }
+
+    /// Whether this is a session of this node that stands.
+    pub(crate) fn holds(&self, holding: &Holding) -> bool {
+        let held = self.sessions.iter().filter_map(|session| session.held.as_ref());
+        held.filter(|(guard, _)| !guard.is_lost()).any(|(_, held)| held == holding)
+    }
+
+    fn ask(&self, lease: Duration) {
+        let client = self.client.clone();
+        self.flying.push(Box::pin(async move { Done::Session { lease, result: lowest_free(&client, lease).await } }));
+    }
+
+    /// Keeps a session, and watches its end; asks again if there is none. Gives its holding.
+    pub(crate) fn keep(&mut self, lease: Duration, result: Result<Guard>, margin: Duration) -> Result<Holding> {
+        let guard = match result {
+            Ok(guard) => guard,
+            Err(error) => {
+                let client = self.client.clone();
+                self.flying.push(Box::pin(async move {
+                    time::sleep(ASK_AGAIN).await;
+                    Done::Session { lease, result: lowest_free(&client, lease).await }
+                }));
+                return Err(error);
+            }
+        };
+        let holding = guard.holding();
+        let (endangered, lost) = (guard.expiring(margin), guard.lost());
+        let (soon, then) = (holding.clone(), holding.clone());
+        self.flying.push(Box::pin(async move {
+            endangered.await;
+            Done::Endangered { lease, holding: soon }
+        }));
+        self.flying.push(Box::pin(async move {
+            lost.await;
+            Done::Lost { lease, holding: then }
+        }));
+        if let Some(session) = self.sessions.iter_mut().find(|session| session.lease == lease) {
+            session.held = Some((guard, holding.clone()));
+        }
+        Ok(holding)
+    }
+
+    /// Watches again a session that was endangered and is renewed.
+    pub(crate) fn watch_again(&self, lease: Duration, holding: &Holding, margin: Duration) {
+        let held =
+            self.sessions.iter().find(|session| session.lease == lease).and_then(|session| session.held.as_ref());
+        let Some((guard, _)) = held.filter(|(_, held)| held == holding) else { return };
+        let (endangered, soon) = (guard.expiring(margin), holding.clone());
+        self.flying.push(Box::pin(async move {
+            time::sleep(margin).await;
+            endangered.await;
+            Done::Endangered { lease, holding: soon }
+        }));
+    }
+
+    /// A session has ended; the next one is asked for.
+    pub(crate) fn forget(&mut self, lease: Duration, holding: &Holding) {
+        let Some(session) = self.sessions.iter_mut().find(|session| session.lease == lease) else { return };
+        if session.held.as_ref().is_some_and(|(_, held)| held == holding) {
+            session.held = None;
+            self.ask(lease);
+        }
+    }
+
+    /// Gives every session back, so that others see at once that this node has gone.
+    pub(crate) async fn leave(&mut self) -> Result<()> {
+        self.flying.clear();
+        let mut told = Ok(());
+        for session in self.sessions.drain(..) {
+            let Some((guard, _)) = session.held else { continue };
+            let released = guard.release().await;
+            told = told.and(released);
+        }
+        told
+    }
+
+    pub(crate) fn swap(&self, sent: Moment, jobs: Vec<JobId>, swaps: Vec<Swap>) {
+        let client = self.client.clone();
+        self.flying.push(Box::pin(async move {
+            let result = client.swap(&swaps).await;
+            Done::Swapped { jobs, sent, result }
+        }));
+    }
+
+    pub(crate) fn read(&self, sent: Moment, jobs: Vec<JobId>, keys: Vec<Key>) {
+        let client = self.client.clone();
+        self.flying.push(Box::pin(async move {
+            let result = client.read(&keys, &[]).await;
+            Done::Read { jobs, sent, result }
+        }));
+    }
+
+    /// Looks at the board and at other nodes' sessions.
+    pub(crate) fn look(&self, sent: Moment, holdings: Vec<Holding>) {
+        let client = self.client.clone();
+        self.flying.push(Box::pin(async move {
+            let result = match board() {
+                Ok(board) => client.read(&[board], &holdings).await,
+                Err(error) => Err(error),
+            };
+            Done::Looked { sent, holdings, result }
+        }));
+    }
+
+    /// Tells the other nodes that there is something to do.
+    pub(crate) fn bump(&mut self) {
+        self.news = false;
+        let client = self.client.clone();
+        self.flying.push(Box::pin(async move { Done::Bumped(bump(&client).await) }));
+    }
+
+    /// The next answer; never if nothing is in flight.
+    pub(crate) async fn done(&mut self) -> Done {
+        match self.flying.next().await {
+            Some(done) => done,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The record whose version tells that somebody has a word for the nodes.
+pub(crate) fn board() -> Result<Key> {
+    Key::new("schedule/board")
+}
+
+/// The record of a job.
+pub(crate) fn key(name: &str) -> Result<Key> {
+    Key::new(format!("{PREFIX}{name}"))
+}
+
+/// What the names of jobs' records begin with.
+pub(crate) const PREFIX: &str = "job/";
+
+/// Gives the board a new version.
+pub(crate) async fn bump(client: &Client) -> Result<()> {
+    let board = board()?;
+    let mut from = None;
+    // Somebody who bumps it at the same time has told of ours as well, but no later than our swap.
+    loop {
+        let swaps = client.swap(&[Swap::new(board.clone(), from, "")]).await?;
+        match only(swaps.each)? {
+            Swapped::Differs(Some(record)) => from = Some(record.version),
+            Swapped::Differs(None) => from = None,
+            Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => return Ok(()),
+        }
+    }
+}
+
+/// The answer to one question.
+pub(crate) fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
+    let too_few = || Err(Error::unavailable("the store gave no answer").ambiguous());
+    answers.into_iter().next().unwrap_or_else(too_few)
+}
+
+/// The lock of the lowest number that no other node holds: so there are no more of them than there were nodes at a time.
+async fn lowest_free(client: &Client, lease: Duration) -> Result<Guard> {
+    for number in 1..=NODES {
+        let lock = client.mutex(format!("schedule/node/{number}")).watchdog(lease);
+        if let Some(guard) = lock.try_lock().await? {
+            return Ok(guard);
+        }
+    }
+    Err(Error::unavailable(format!("all of {NODES} nodes' sessions are held")))
+}

@@ -1,0 +1,48 @@
+//! What is counted, through the `metrics` facade.
+
+use metrics::{counter, gauge, histogram};
+
+use crate::{
+    State,
+    plan::{Ended, Plan},
+    trigger::Ms,
+};
+
+/// A claim's end: `won`, `lost`, `early`, `error`.
+pub(crate) fn claimed(result: &'static str) {
+    counter!("bandog_claims_total", "result" => result).increment(1);
+}
+
+/// A run begins, so late; so many run now.
+pub(crate) fn began(job: &str, late: Ms, running: usize) {
+    histogram!("bandog_run_lag_seconds", "job" => job.to_owned()).record(seconds(late));
+    gauge!("bandog_runs_running").set(f64::from(u32::try_from(running).unwrap_or(u32::MAX)));
+}
+
+/// A run has ended; so many run now.
+pub(crate) fn ended(job: &str, ended: &Ended, running: usize) {
+    counter!("bandog_runs_total", "job" => job.to_owned(), "outcome" => ended.state.as_str()).increment(1);
+    gauge!("bandog_runs_running").set(f64::from(u32::try_from(running).unwrap_or(u32::MAX)));
+    if ended.state == State::Ok {
+        gauge!("bandog_last_success_timestamp_seconds", "job" => job.to_owned()).set(seconds(ended.at));
+    }
+}
+
+/// Ticks that will not run.
+pub(crate) fn left_out(job: &str, plan: &Plan) {
+    for (count, reason) in [(plan.skipped, "skipped"), (plan.missed, "missed"), (plan.lost, "lost")] {
+        if count > 0 {
+            counter!("bandog_ticks_missed_total", "job" => job.to_owned(), "reason" => reason).increment(count);
+        }
+    }
+}
+
+/// How much the store's clock is ahead of ours.
+pub(crate) fn clock(ahead: f64) {
+    gauge!("bandog_clock_offset_seconds").set(ahead);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 have 41 bits")]
+fn seconds(ms: Ms) -> f64 {
+    ms as f64 / 1000.0
+}

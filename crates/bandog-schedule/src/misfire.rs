@@ -1,0 +1,98 @@
+//! Which ticks run that came since the last claim, and which do not.
+
+use crate::{
+    CatchUp, Kind,
+    policy::Policy,
+    trigger::{Ms, Place, Trigger, millis},
+};
+
+/// So many ticks are looked at one by one; of more, the oldest are dropped as missed.
+const LOOKED_AT: usize = 100_000;
+
+/// The ticks since the last claim.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Since {
+    /// Those that run, in order.
+    pub(crate) run: Vec<(Ms, Kind)>,
+    /// Those that came while the job ran, though nobody claimed them then.
+    pub(crate) overlapped: Vec<Ms>,
+    /// Those that nobody will run.
+    pub(crate) missed: Range,
+    /// The last one of all: the new watermark.
+    pub(crate) last: Option<Ms>,
+}
+
+/// Ticks that are told of as one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) first: Option<Ms>,
+    pub(crate) last: Ms,
+    pub(crate) ticks: u64,
+}
+
+impl Range {
+    pub(crate) fn add(&mut self, tick: Ms) {
+        self.first = Some(self.first.map_or(tick, |first| first.min(tick)));
+        self.last = if self.ticks == 0 { tick } else { self.last.max(tick) };
+        self.ticks += 1;
+    }
+}
+
+/// When a tick is to start: the same on every node.
+pub(crate) fn due(name: &str, policy: &Policy, tick: Ms) -> Ms {
+    let jitter = millis(policy.jitter);
+    if jitter == 0 {
+        return tick;
+    }
+    let hash = name
+        .bytes()
+        .chain(tick.to_le_bytes())
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    // The low bits of this hash (FNV-1a) are its good ones once the high ones are mixed in.
+    let spread = (hash ^ (hash >> 32)) % jitter.unsigned_abs();
+    tick.saturating_add_unsigned(spread)
+}
+
+/// Sorts the ticks after the watermark that are due by now.
+pub(crate) fn since(
+    name: &str,
+    trigger: &Trigger,
+    policy: &Policy,
+    place: Place,
+    busy: Option<(Ms, Ms)>,
+    now: Ms,
+) -> Since {
+    let mut since = Since::default();
+    let in_time = now.saturating_sub(millis(policy.misfire_grace));
+    let in_window = now.saturating_sub(millis(policy.window));
+    let mut late = Vec::new();
+    for (nth, tick) in trigger.between(place, place.watermark, now).enumerate() {
+        if due(name, policy, tick) > now {
+            break;
+        }
+        since.last = Some(tick);
+        let is_overlapped = busy.is_some_and(|(began, ended)| began < tick && tick <= ended);
+        if is_overlapped {
+            since.overlapped.push(tick);
+        } else if tick >= in_time {
+            since.run.push((tick, Kind::Scheduled));
+        } else if tick >= in_window {
+            late.push(tick);
+        } else {
+            since.missed.add(tick);
+        }
+        if nth >= LOOKED_AT {
+            // The rest is looked at in the next round, which follows at once.
+            break;
+        }
+    }
+    let caught = match policy.catch_up {
+        CatchUp::Skip => 0,
+        CatchUp::Once => 1,
+        CatchUp::All(max) => usize::try_from(max.get()).unwrap_or(usize::MAX),
+    };
+    let (left_out, caught) = late.split_at(late.len().saturating_sub(caught));
+    left_out.iter().for_each(|tick| since.missed.add(*tick));
+    since.run.splice(0..0, caught.iter().map(|tick| (*tick, Kind::CatchUp)));
+    since
+}

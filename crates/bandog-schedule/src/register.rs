@@ -1,0 +1,132 @@
+//! A scheduler's jobs, made known to the store before it starts.
+
+use std::time::Duration;
+
+use bandog_core::{Error, ErrorKind, Key, Records, Result, Swap, Swapped};
+use bandog_sync::Client;
+
+use crate::{
+    dispatch::{Entry, Timekeeper, key},
+    state::{JobState, Spec},
+    trigger::{Ms, Trigger},
+};
+
+/// Records in one call.
+const BATCH: usize = 256;
+/// So often a record is read again that somebody else changes at the same time.
+const TRIES: u32 = 20;
+
+/// Reads the jobs' records, makes those that are not there, and writes down what the jobs are now.
+pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &mut [Entry]) -> Result<()> {
+    let mut left: Vec<&mut Entry> = entries.iter_mut().filter(|entry| entry.is_shared).collect();
+    for _ in 0..TRIES {
+        let mut again = Vec::new();
+        let mut rest = left.into_iter();
+        loop {
+            let some: Vec<&mut Entry> = rest.by_ref().take(BATCH).collect();
+            if some.is_empty() {
+                break;
+            }
+            again.extend(register_some(client, time, some).await?);
+        }
+        if again.is_empty() {
+            return Ok(());
+        }
+        left = again;
+    }
+    Err(Error::unavailable("other nodes register the same jobs all the time").during("start"))
+}
+
+/// Gives those back that somebody else has changed meanwhile.
+async fn register_some<'a>(
+    client: &Client,
+    time: &mut Timekeeper,
+    mut entries: Vec<&'a mut Entry>,
+) -> Result<Vec<&'a mut Entry>> {
+    let keys = entries.iter().map(|entry| key(&entry.task.name)).collect::<Result<Vec<Key>>>()?;
+    let sent = time.moment();
+    let reading = client.read(&keys, &[]).await?;
+    time.observe(sent, reading.now);
+    let now = time.now();
+    let mut swaps = Vec::new();
+    let mut changed = Vec::new();
+    for ((entry, key), record) in entries.iter_mut().zip(keys).zip(reading.records) {
+        let spec = Box::new(Spec::new(&entry.task.trigger, &entry.task.policy, lease(client, entry)));
+        let (state, from) = match record? {
+            None => (JobState::new(&entry.task.policy, now, Some(spec)), None),
+            Some(record) => {
+                let mut state = JobState::read(&record.value, &key)?;
+                entry.version = Some(record.version);
+                renew(&mut state, spec, now, &entry.task.name);
+                (state, Some((record.version, record.value)))
+            }
+        };
+        let value = state.write()?;
+        entry.state = Some(Box::new(state));
+        let is_same = from.as_ref().is_some_and(|(_, was)| *was == value);
+        changed.push(!is_same);
+        if !is_same {
+            swaps.push(Swap::new(key, from.map(|(version, _)| version), value));
+        }
+    }
+    if swaps.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut answers = client.swap(&swaps).await?.each.into_iter();
+    let mut again = Vec::new();
+    for (entry, is_changed) in entries.into_iter().zip(changed) {
+        if !is_changed {
+            continue;
+        }
+        match answers.next().ok_or_else(|| Error::new(ErrorKind::Corrupt, "the store gave too few answers"))?? {
+            Swapped::Done(version) => entry.version = version,
+            Swapped::Differs(_) | Swapped::Early(_) | Swapped::NotHeld => again.push(entry),
+        }
+    }
+    Ok(again)
+}
+
+fn lease(client: &Client, entry: &Entry) -> Duration {
+    entry.task.policy.lease.unwrap_or_else(|| client.ttl())
+}
+
+/// Writes down what the job is now. A change of its ticks keeps the watermark: nothing before now is missed by it.
+fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) {
+    let Some(old) = &state.spec else {
+        state.spec = Some(spec);
+        return;
+    };
+    if **old == *spec {
+        return;
+    }
+    if old.revision > spec.revision {
+        let (ours, theirs) = (spec.revision, old.revision);
+        tracing::warn!(
+            job = name,
+            ours,
+            theirs,
+            "the store knows a newer revision of the job: this node claims no tick of it"
+        );
+        return;
+    }
+    if old.revision == spec.revision && state.running.is_empty() {
+        tracing::info!(job = name, "the job has changed");
+    } else if old.revision == spec.revision {
+        tracing::warn!(
+            job = name,
+            "the job has changed while nodes run it as it was; a greater revision(…) keeps those from claiming its ticks"
+        );
+    }
+    if old.trigger != spec.trigger {
+        state.watermark = state.watermark.max(now - 1);
+        state.next_due = state.next_due.map(|due| due.max(now)).or(Some(now).filter(|_| is_idle(state)));
+        if let Some(Trigger::FixedRate(_)) = spec.trigger() {
+            state.anchor = now;
+        }
+    }
+    state.spec = Some(spec);
+}
+
+fn is_idle(state: &JobState) -> bool {
+    state.running.is_empty() && state.queue.is_empty()
+}

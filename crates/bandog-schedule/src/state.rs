@@ -1,0 +1,298 @@
+//! What the cluster knows of one job: the record that nodes swap.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use bandog_core::{ClaimId, Error, ErrorKind, Holding, Key, Result};
+use bandog_cron::{Cron, Dialect, Time, Zone};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Kind, Paused, RunRow, State,
+    policy::Policy,
+    trigger::{Ms, Place, Trigger, millis},
+};
+
+/// A job's record. Times are in milliseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct JobState {
+    /// What the job is; none for jobs of this process only.
+    pub(crate) spec: Option<Box<Spec>>,
+    /// The newest tick that was ever claimed. It only rises, and never expires: so a tick is claimed once, for ever.
+    pub(crate) watermark: Ms,
+    /// Where a fixed rate's grid begins, and when a single run is due.
+    pub(crate) anchor: Ms,
+    /// When a fixed delay is due; none while its run lives.
+    pub(crate) next_due: Option<Ms>,
+    /// The last fence.
+    pub(crate) fence: u64,
+    /// The last run's number.
+    pub(crate) run: u64,
+    pub(crate) counts: Counts,
+    /// How many lines each ring of the history was given.
+    pub(crate) rings: [u64; 3],
+    /// Failures since the last run that ended well.
+    pub(crate) streak: u32,
+    /// When the run that ended last began and ended: ticks in between came while the job ran.
+    pub(crate) busy: Option<(Ms, Ms)>,
+    /// The tick of the last run that ended well.
+    pub(crate) last_success: Option<Ms>,
+    /// The run that ended last, without its note.
+    pub(crate) last: Option<Box<Past>>,
+    pub(crate) running: Vec<Live>,
+    pub(crate) queue: VecDeque<Waiting>,
+    pub(crate) paused: Option<Box<Paused>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    pub(crate) ok: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+    pub(crate) missed: u64,
+    pub(crate) lost: u64,
+}
+
+/// A run that waits for its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Waiting(pub(crate) u64, pub(crate) Kind, pub(crate) Ms, pub(crate) u32);
+
+/// A run that a node has claimed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Live {
+    pub(crate) id: u64,
+    pub(crate) kind: Kind,
+    pub(crate) tick: Ms,
+    pub(crate) due: Ms,
+    pub(crate) attempt: u32,
+    pub(crate) fence: u64,
+    pub(crate) started: Ms,
+    /// The node, for people.
+    pub(crate) node: String,
+    /// The node's session: the lock and the claim. None in this process only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<(String, String)>,
+    /// Somebody wants it to stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) cancel: bool,
+}
+
+impl Live {
+    /// The lock whose end says that the node is dead.
+    pub(crate) fn holding(&self) -> Option<Holding> {
+        let (key, id) = self.session.as_ref()?;
+        Some(Holding { key: Key::new(key).ok()?, id: id.parse::<ClaimId>().ok()? })
+    }
+}
+
+/// A run that ended, or ticks that did not run: one line of the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Past {
+    pub(crate) id: u64,
+    pub(crate) kind: Kind,
+    pub(crate) tick: Ms,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<Ms>,
+    pub(crate) ticks: u64,
+    pub(crate) attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fence: Option<u64>,
+    pub(crate) due: Ms,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) started: Option<Ms>,
+    pub(crate) ended: Ms,
+    pub(crate) state: State,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+/// What a job is, so that processes that do not have its code can tell of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Spec {
+    pub(crate) trigger: SpecTrigger,
+    pub(crate) enabled: bool,
+    pub(crate) revision: u64,
+    pub(crate) lease_ms: Ms,
+    pub(crate) overlap: String,
+    pub(crate) catch_up: String,
+    pub(crate) on_crash: String,
+    pub(crate) jitter_ms: Ms,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SpecTrigger {
+    Cron { text: String, dialect: String, zone: String },
+    FixedRate(Ms),
+    FixedDelay(Ms),
+    At(Ms),
+    Once,
+}
+
+impl Spec {
+    pub(crate) fn new(trigger: &Trigger, policy: &Policy, lease: Duration) -> Self {
+        let trigger = match trigger {
+            Trigger::Cron(cron) => SpecTrigger::Cron {
+                text: cron.text().to_owned(),
+                dialect: cron.dialect().to_string(),
+                zone: cron.zone().to_string(),
+            },
+            Trigger::FixedRate(period) => SpecTrigger::FixedRate(*period),
+            Trigger::FixedDelay(delay) => SpecTrigger::FixedDelay(*delay),
+            Trigger::At(time) => SpecTrigger::At(*time),
+            Trigger::Once => SpecTrigger::Once,
+        };
+        Self {
+            trigger,
+            enabled: policy.enabled,
+            revision: policy.revision,
+            lease_ms: millis(lease),
+            overlap: policy.overlap.to_string(),
+            catch_up: policy.catch_up.to_string(),
+            on_crash: policy.on_crash.to_string(),
+            jitter_ms: millis(policy.jitter),
+        }
+    }
+
+    /// The trigger that it tells of; none if another version of bandog wrote what this one cannot read.
+    pub(crate) fn trigger(&self) -> Option<Trigger> {
+        Some(match &self.trigger {
+            SpecTrigger::Cron { text, dialect, zone } => {
+                let cron = Cron::parse_with(text, dialect.parse::<Dialect>().ok()?).ok()?;
+                Trigger::Cron(Arc::new(cron.in_zone(Zone::named(zone).ok()?)))
+            }
+            SpecTrigger::FixedRate(period) => Trigger::FixedRate(*period),
+            SpecTrigger::FixedDelay(delay) => Trigger::FixedDelay(*delay),
+            SpecTrigger::At(time) => Trigger::At(*time),
+            SpecTrigger::Once => Trigger::Once,
+        })
+    }
+}
+
+impl JobState {
+    /// A job that nobody knew before: nothing before now is missed.
+    pub(crate) fn new(policy: &Policy, now: Ms, spec: Option<Box<Spec>>) -> Self {
+        let first = now.saturating_add(millis(policy.initial_delay));
+        Self {
+            spec,
+            watermark: now - 1,
+            anchor: first,
+            next_due: Some(first),
+            fence: 0,
+            run: 0,
+            counts: Counts::default(),
+            rings: [0; 3],
+            streak: 0,
+            busy: None,
+            last_success: None,
+            last: None,
+            running: Vec::new(),
+            queue: VecDeque::new(),
+            paused: None,
+        }
+    }
+
+    pub(crate) fn read(text: &str, key: &Key) -> Result<Self> {
+        serde_json::from_str(text).map_err(|source| {
+            Error::new(ErrorKind::Corrupt, "the record is no job that this version can read").at(key).caused_by(source)
+        })
+    }
+
+    pub(crate) fn write(&self) -> Result<String> {
+        serde_json::to_string(self)
+            .map_err(|source| Error::new(ErrorKind::Corrupt, "the job's state cannot be written").caused_by(source))
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place { watermark: self.watermark, anchor: self.anchor, next_due: self.next_due }
+    }
+}
+
+impl Past {
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// As people see it.
+    pub(crate) fn row(&self, job: &str) -> RunRow {
+        RunRow {
+            job: job.to_owned(),
+            id: self.id,
+            tick: time(self.tick),
+            from: self.from.map(time),
+            ticks: self.ticks,
+            kind: self.kind,
+            attempt: self.attempt,
+            node: self.node.clone(),
+            fence: self.fence,
+            due: time(self.due),
+            started: self.started.map(time),
+            ended: Some(time(self.ended)),
+            lag_ms: self.started.map(|started| lag(started, self.due)),
+            state: self.state,
+            error: self.error.clone(),
+            note: self.note.clone(),
+        }
+    }
+}
+
+impl Live {
+    /// As people see it.
+    pub(crate) fn row(&self, job: &str) -> RunRow {
+        RunRow {
+            job: job.to_owned(),
+            id: self.id,
+            tick: time(self.tick),
+            from: None,
+            ticks: 1,
+            kind: self.kind,
+            attempt: self.attempt,
+            node: Some(self.node.clone()),
+            fence: Some(self.fence),
+            due: time(self.due),
+            started: Some(time(self.started)),
+            ended: None,
+            lag_ms: Some(lag(self.started, self.due)),
+            state: State::Running,
+            error: None,
+            note: None,
+        }
+    }
+}
+
+impl Waiting {
+    /// As people see it.
+    pub(crate) fn row(&self, job: &str) -> RunRow {
+        let Self(id, kind, tick, attempt) = *self;
+        RunRow {
+            job: job.to_owned(),
+            id,
+            tick: time(tick),
+            from: None,
+            ticks: 1,
+            kind,
+            attempt,
+            node: None,
+            fence: None,
+            due: time(tick),
+            started: None,
+            ended: None,
+            lag_ms: None,
+            state: State::Queued,
+            error: None,
+            note: None,
+        }
+    }
+}
+
+/// An instant as people read it.
+pub(crate) fn time(ms: Ms) -> String {
+    Time::from_millisecond(ms).to_string()
+}
+
+fn lag(started: Ms, due: Ms) -> u64 {
+    started.saturating_sub(due).max(0).unsigned_abs()
+}

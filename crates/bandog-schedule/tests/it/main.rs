@@ -1,0 +1,6 @@
+//! The scheduler as users see it, over the memory store and tokio's paused clock.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod local;
+mod shared;
