@@ -1,21 +1,24 @@
 //! The reference backend: a map in this process.
 
+mod records;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use self::records::Recorded;
 use crate::{
-    Answer, Bell, Claim, ClientId, Clock, Finding, Holding, Inspect, Key, Leases, Line, LockState, Member, Moment,
-    Pattern, Profile, Reading, Record, Records, Released, Renewal, Result, Ringer, Row, Step, Swap, Swapped, Swaps,
-    Version,
+    Answer, Bell, Claim, ClientId, Clock, Finding, Inspect, Key, Leases, LockState, Member, Moment, Pattern, Profile,
+    Released, Renewal, Result, Ringer, Row, Step,
 };
 
-/// Leases in this process's memory, for tests and for programs of one process. Clones share the same locks.
+/// Leases and records in this process's memory, for tests and for programs of one process. Clones share the same
+/// locks and records.
 ///
 /// Everything that another backend promises it promises too; what it says is what the laws of the conformance suite
 /// are checked against first. Fences rise as long as the store lives.
@@ -35,25 +38,23 @@ pub struct Memory {
 #[derive(Debug, Default)]
 struct State {
     rows: BTreeMap<Key, LockState>,
-    records: BTreeMap<Key, Kept>,
-    /// The last of all records, so that a record that is made again has a greater one, even if no time has passed.
-    version: Option<Version>,
+    recorded: Recorded,
     listeners: HashMap<Key, BTreeMap<u64, Ringer>>,
     listener: u64,
     members: HashMap<ClientId, (Member, Moment)>,
-}
-
-/// A record and its history by slot.
-#[derive(Debug)]
-struct Kept {
-    record: Record,
-    lines: BTreeMap<String, String>,
 }
 
 impl Memory {
     /// An empty store that reads this clock.
     pub fn new(clock: Clock) -> Self {
         Self { clock, state: Arc::default(), epoch: Arc::new(watch::Sender::new(0)) }
+    }
+
+    /// The state, and the time since it cannot change: nothing is judged by a time before what others have seen.
+    fn at_once(&self) -> (MutexGuard<'_, State>, Moment) {
+        let state = self.state();
+        let now = self.clock.now();
+        (state, now)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -68,14 +69,12 @@ impl Leases for Memory {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let now = self.clock.now();
-        let mut state = self.state();
+        let (mut state, now) = self.at_once();
         steps.iter().map(|step| Ok(state.apply(step, now))).collect()
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let now = self.clock.now();
-        let mut state = self.state();
+        let (mut state, now) = self.at_once();
         claims.iter().map(|claim| Ok(state.lock(&claim.key).renew(claim, now))).collect()
     }
 
@@ -89,8 +88,8 @@ impl Leases for Memory {
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        let until = self.clock.now() + ttl;
-        self.state().members.insert(member.id, (member.clone(), until));
+        let (mut state, now) = self.at_once();
+        state.members.insert(member.id, (member.clone(), now + ttl));
         Ok(())
     }
 
@@ -113,29 +112,25 @@ impl Leases for Memory {
 #[async_trait]
 impl Inspect for Memory {
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
-        let now = self.clock.now();
-        let state = self.state();
+        let (state, now) = self.at_once();
         let rows = state.rows.iter().filter(|(key, _)| pattern.matches(key.as_str()));
         Ok(rows.filter_map(|(key, lock)| lock.row(key, now)).collect())
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
-        let now = self.clock.now();
-        let state = self.state();
+        let (state, now) = self.at_once();
         let held = state.rows.get(key).and_then(|lock| lock.row(key, now));
         Ok(held.unwrap_or_else(|| Row::free(key)))
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
-        let now = self.clock.now();
-        let mut state = self.state();
+        let (mut state, now) = self.at_once();
         state.members.retain(|_, (_, until)| now < *until);
         Ok(state.members.values().map(|(member, _)| member.clone()).collect())
     }
 
     async fn evict(&self, key: &Key) -> Result<Released> {
-        let now = self.clock.now();
-        let mut state = self.state();
+        let (mut state, now) = self.at_once();
         let evicted = state.lock(key).evict(now);
         Ok(state.ring(key, evicted))
     }
@@ -148,67 +143,7 @@ impl Inspect for Memory {
     }
 }
 
-#[async_trait]
-impl Records for Memory {
-    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
-        let (now, wall) = (self.clock.now(), self.clock.wall());
-        let mut state = self.state();
-        let each = swaps.iter().map(|swap| Ok(state.swap(swap, now, wall))).collect();
-        Ok(Swaps { now: wall, each })
-    }
-
-    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
-        let (now, wall) = (self.clock.now(), self.clock.wall());
-        let state = self.state();
-        let records = keys.iter().map(|key| Ok(state.records.get(key).map(|kept| kept.record.clone()))).collect();
-        let held = holdings.iter().map(|holding| Ok(state.is_held(holding, now))).collect();
-        Ok(Reading { now: wall, records, held })
-    }
-
-    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
-        let state = self.state();
-        Ok(state.records.keys().filter(|key| pattern.matches(key.as_str())).cloned().collect())
-    }
-
-    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
-        let state = self.state();
-        let lines = state.records.get(key).into_iter().flat_map(|kept| &kept.lines);
-        Ok(lines.map(|(slot, value)| Line { slot: slot.clone(), value: value.clone() }).collect())
-    }
-}
-
 impl State {
-    fn swap(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
-        let kept = self.records.get(&swap.key);
-        let last = kept.map(|kept| kept.record.version);
-        if last != swap.from {
-            return Swapped::Differs(kept.map(|kept| kept.record.clone()));
-        }
-        if let Some(missing) =
-            swap.not_before.and_then(|time| time.duration_since(wall).ok()).filter(|by| !by.is_zero())
-        {
-            return Swapped::Early(missing);
-        }
-        if swap.held.as_ref().is_some_and(|holding| !self.is_held(holding, now)) {
-            return Swapped::NotHeld;
-        }
-        let Some(value) = &swap.to else {
-            self.records.remove(&swap.key);
-            return Swapped::Done(None);
-        };
-        let version = Version::after(self.version, wall);
-        self.version = Some(version);
-        let record = Record { version, value: value.clone() };
-        let mut lines = self.records.remove(&swap.key).map(|kept| kept.lines).unwrap_or_default();
-        lines.extend(swap.lines.iter().map(|line| (line.slot.clone(), line.value.clone())));
-        self.records.insert(swap.key.clone(), Kept { record, lines });
-        Swapped::Done(Some(version))
-    }
-
-    fn is_held(&self, holding: &Holding, now: Moment) -> bool {
-        self.rows.get(&holding.key).is_some_and(|state| state.is_held_by(holding.id, now))
-    }
-
     fn apply(&mut self, step: &Step, now: Moment) -> Answer {
         match self.lock(step.key()).apply(step, now) {
             Answer::Released(released) => Answer::Released(self.ring(step.key(), released)),

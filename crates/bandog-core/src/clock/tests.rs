@@ -1,0 +1,95 @@
+use std::{sync::atomic::AtomicU64, time::SystemTime};
+
+use tokio::time::advance;
+
+use super::{Clock, Duration, Relaxed};
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// 2024-02-29T00:00:00Z, a day like others for a clock.
+const LEAP_DAY: Duration = Duration::from_secs(1_709_164_800);
+
+fn leap_day() -> SystemTime {
+    SystemTime::UNIX_EPOCH + LEAP_DAY
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_test_pauses_both_clocks_and_moves_both() {
+    let clock = Clock::tokio();
+    let (now, wall) = (clock.now(), clock.wall());
+    assert_eq!((clock.now(), clock.wall()), (now, wall));
+    advance(HOUR).await;
+    assert_eq!((clock.now(), clock.wall()), (now + HOUR, wall + HOUR));
+    tokio::time::sleep(HOUR * 24 * 365 * 20).await;
+    assert_eq!(clock.wall().duration_since(wall).unwrap(), clock.now().since(now));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_is_set_by_so_much_and_leases_do_not_mind() {
+    let clock = Clock::tokio();
+    let wall = clock.wall();
+    assert_eq!(clock.set_ahead(HOUR).wall(), wall + HOUR);
+    assert_eq!(clock.set_back(HOUR).wall(), wall - HOUR);
+    assert_eq!(clock.set_ahead(HOUR).set_ahead(HOUR).wall(), wall + HOUR * 2);
+    assert_eq!(clock.set_ahead(HOUR).set_back(HOUR * 3).wall(), wall - HOUR * 2);
+    assert_eq!(clock.set_back(HOUR).set_ahead(HOUR).wall(), wall);
+    for set in [clock.set_ahead(HOUR), clock.set_back(HOUR), clock.set_to(leap_day())] {
+        assert_eq!(set.now(), clock.now());
+    }
+    assert_eq!(clock.wall(), wall, "the clock that was copied is as it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_is_set_to_a_time_and_goes_on_from_there() {
+    let clock = Clock::tokio();
+    for time in [leap_day(), SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH - HOUR, leap_day() + LEAP_DAY * 2] {
+        for before in [clock, clock.set_ahead(HOUR), clock.set_back(HOUR)] {
+            assert_eq!(before.set_to(time).wall(), time);
+        }
+    }
+    let (set, now) = (clock.set_to(leap_day()), clock.now());
+    advance(HOUR * 24).await;
+    assert_eq!(set.wall(), leap_day() + HOUR * 24);
+    assert_eq!(set.now(), now + HOUR * 24);
+    assert_eq!(set.set_back(HOUR).wall(), leap_day() + HOUR * 23);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_can_be_set_by_292_years_and_no_more() {
+    let clock = Clock::tokio();
+    let most = Duration::from_nanos(i64::MAX.unsigned_abs());
+    assert_eq!(clock.set_ahead(Duration::MAX).wall(), clock.wall() + most);
+    assert_eq!(clock.set_ahead(Duration::MAX).set_ahead(HOUR).wall(), clock.wall() + most);
+    assert!(clock.set_back(Duration::MAX).wall() <= clock.wall() - most);
+}
+
+#[test]
+fn the_systems_wall_clock_is_the_machines() {
+    let clock = Clock::system();
+    let before = SystemTime::now();
+    let (behind, wall, ahead) = (clock.set_back(HOUR).wall(), clock.wall(), clock.set_ahead(HOUR).wall());
+    let after = SystemTime::now();
+    let looked = before..=after;
+    assert!(looked.contains(&wall) && looked.contains(&(behind + HOUR)) && looked.contains(&(ahead - HOUR)));
+}
+
+#[test]
+fn the_systems_wall_clock_can_be_set_and_goes_on() {
+    let since = Clock::system().now();
+    let set = Clock::system().set_to(leap_day());
+    let (first, second) = (set.wall(), set.wall());
+    let passed = set.now().since(since);
+    assert!(leap_day() <= first && first <= second, "{first:?}, {second:?}");
+    assert!(second <= leap_day() + passed + HOUR, "{second:?} after {passed:?}");
+}
+
+#[test]
+fn a_machine_that_slept_finds_both_clocks_later() {
+    static SLEPT: AtomicU64 = AtomicU64::new(0);
+    let clock = Clock::system_and(&SLEPT);
+    let set = clock.set_to(leap_day());
+    let now = clock.now();
+    SLEPT.store(u64::try_from(HOUR.as_nanos()).unwrap(), Relaxed);
+    assert!(clock.now().since(now) >= HOUR);
+    assert!(set.wall() >= leap_day() + HOUR && set.wall() < leap_day() + HOUR * 2);
+    assert!(clock.wall() >= SystemTime::now() + HOUR - Duration::from_secs(60));
+}
