@@ -15,6 +15,8 @@ mod exec;
 mod exit_code;
 mod family;
 mod fault;
+#[allow(dead_code, unused_imports, reason = "`bandog schedule` will serve it")]
+mod http;
 mod lock;
 mod ls;
 mod man;

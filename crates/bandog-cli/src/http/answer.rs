@@ -1,0 +1,81 @@
+//! Answers: bodies, and the headers that all of them have.
+
+use http_body_util::Full;
+use hyper::{
+    Response, StatusCode,
+    body::Bytes,
+    header::{self, HeaderName, HeaderValue},
+};
+use serde::Serialize;
+
+use super::source::Trouble;
+
+pub(super) type Reply = Response<Full<Bytes>>;
+
+/// A file of the page.
+#[derive(Debug)]
+pub(super) struct Asset {
+    pub(super) path: &'static str,
+    kind: &'static str,
+    text: &'static str,
+}
+
+/// All of the page. It loads nothing from elsewhere.
+pub(super) const ASSETS: [Asset; 6] = [
+    Asset { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
+    Asset { path: "/page.css", kind: "text/css; charset=utf-8", text: include_str!("page/page.css") },
+    Asset { path: "/page.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/page.js") },
+    Asset { path: "/view.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/view.js") },
+    Asset { path: "/words.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/words.js") },
+    Asset { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("page/icon.svg") },
+];
+
+/// A browser runs our files only, asks nobody else, and shows the page in no other.
+const HEADERS: [(HeaderName, &str); 7] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+impl Asset {
+    pub(super) fn reply(&self) -> Reply {
+        reply(StatusCode::OK, self.kind, self.text)
+    }
+}
+
+/// An answer of this media type.
+pub(super) fn reply(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(Full::new(body.into()));
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    reply
+}
+
+/// An answer for programs.
+pub(super) fn json(status: StatusCode, object: &impl Serialize) -> Reply {
+    match serde_json::to_vec(object) {
+        Ok(body) => reply(status, "application/json", body),
+        Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", error.to_string()),
+    }
+}
+
+/// A refusal or a failure.
+pub(super) fn trouble(trouble: &Trouble) -> Reply {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        error: &'a Trouble,
+    }
+    json(trouble.status, &Body { error: trouble })
+}

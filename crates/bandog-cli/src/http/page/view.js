@@ -1,0 +1,187 @@
+// What stands on the page. Texts are changed only where they differ, so that neither focus nor selection is lost.
+
+import { HERE, ago, clock, seconds, span, state, until, words } from "./words.js";
+
+export const $ = (selector, root = document) => root.querySelector(selector);
+
+export function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Sets the texts of the parts with these `data-f` names. */
+export function fill(root, texts) {
+  for (const [name, text] of Object.entries(texts)) put($(`[data-f="${name}"]`, root), text);
+}
+
+export function shape(element, name, tone = "") {
+  const use = $("use", element);
+  if (use.getAttribute("href") !== `#${name}`) use.setAttribute("href", `#${name}`);
+  if (element.dataset.tone !== tone) element.dataset.tone = tone;
+}
+
+/** Makes `parent` have one child for each item, in order; those whose key stays are kept. */
+export function sync(parent, items, key, make, paint) {
+  const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  const left = new Set(parent.children);
+  let place = parent.firstElementChild;
+  for (const item of items) {
+    const child = old.get(key(item)) ?? make(item);
+    left.delete(child);
+    child.dataset.key = key(item);
+    paint(child, item);
+    if (child === place) place = place.nextElementSibling;
+    else parent.insertBefore(child, place);
+  }
+  left.forEach((child) => child.remove());
+}
+
+const running = (job) => job.live.filter((run) => run.state === "running");
+const at = (text) => Date.parse(text);
+
+/** The parts of a job that change with the time. */
+export function tickJob(row, job, now) {
+  paintNext(row, job, now);
+  const last = job.last;
+  const lag = last?.lag_ms == null ? "" : ` · lag ${span(last.lag_ms)}`;
+  const attempt = last?.attempt > 1 ? ` · attempt ${last.attempt}` : "";
+  fill(row, { ago: last ? ago(now - at(last.ended ?? last.due)) + lag + attempt : "" });
+  const [run] = running(job);
+  const since = run && `for ${seconds(Math.max(0, Math.floor((now - at(run.started)) / 1000)))}`;
+  const waits = job.queued > 0 ? `${job.queued} queued` : "";
+  fill(row, { since: [since, run && `attempt ${run.attempt}`, waits].filter(Boolean).join(" · ") });
+}
+
+function paintNext(row, job, now) {
+  const [lead, next] = [$(".next .lead", row), $("time", row)];
+  const said = job.enabled === false ? ["none", "disabled"] : job.paused ? ["hold", "paused"] : job.next ? ["wait", until(at(job.next) - now)] : ["none", "no more fires"];
+  const isLate = said[1].startsWith("late");
+  shape(lead, isLate ? "warn" : said[0], isLate || job.paused ? "warn" : job.next ? "" : "quiet");
+  put(next, said[1]);
+  if (job.next) next.dateTime = job.next;
+  else next.removeAttribute("datetime");
+  const zone = job.zone || HERE;
+  const time = job.next ? clock(at(job.next), now, zone) : "";
+  const where = job.next && zone !== HERE ? ` ${zone}` : "";
+  fill(row, { at: job.paused ? `by ${job.paused.by}${job.paused.reason ? `: ${job.paused.reason}` : ""}` : time + where });
+  next.title = job.next ? `${clock(at(job.next), now)} ${HERE}\n${job.next}` : "";
+}
+
+/** A job's row, without what changes with the time. */
+export function paintJob(item, job) {
+  const row = $(".row", item);
+  fill(row, { name: job.name, description: job.description || job.trigger });
+  $(".sub", row).title = job.trigger;
+  const last = job.last && state(job.last.state);
+  const took = job.last?.started && job.last?.ended ? ` in ${span(at(job.last.ended) - at(job.last.started))}` : "";
+  shape($(".state", row), last ? last.shape : "none", last ? last.tone : "quiet");
+  fill(row, { state: last ? last.word + took : "never ran" });
+  const [run, ...more] = running(job);
+  shape($(".now .lead", row), run ? "run" : "none", run ? "live" : "quiet");
+  fill(row, { node: run ? run.node + (more.length ? ` and ${more.length} more` : "") : "idle" });
+}
+
+/** What is seen of a job that was opened. */
+export function paintInside(inside, job, acts, now) {
+  const paused = $('[data-f="paused"]', inside);
+  paused.hidden = !job.paused;
+  if (job.paused) put(paused, `Paused by ${job.paused.by} since ${clock(at(job.paused.at), now)}${job.paused.reason ? `: ${job.paused.reason}` : ""}`);
+  $('[data-part="acts"]', inside).hidden = !acts;
+  $('[data-act="pause"]', inside).hidden = Boolean(job.paused);
+  $('[data-act="resume"]', inside).hidden = !job.paused;
+  $('[data-act="cancel"]', inside).disabled = job.live.length === 0;
+  const facts = {
+    Trigger: job.trigger,
+    Zone: job.zone || "",
+    Overlap: words(job.overlap),
+    "Catch up": words(job.catch_up),
+    "On crash": words(job.on_crash),
+    Lease: span(job.lease_ms),
+    "Decided up to": job.watermark ? clock(at(job.watermark), now) : "",
+    Runs: `${job.ok} ok, ${job.failed} failed, ${job.lost} lost`,
+    Ticks: `${job.skipped} skipped, ${job.missed} missed`,
+  };
+  const known = Object.entries(facts).filter(([, text]) => text);
+  sync($("dl", inside), known, ([name]) => name, makeFact, (fact, [, text]) => put($("dd", fact), text));
+}
+
+function makeFact([name]) {
+  const fact = document.createElement("div");
+  const term = document.createElement("dt");
+  term.textContent = name;
+  fact.append(term, document.createElement("dd"));
+  return fact;
+}
+
+/** The runs of an opened job: those at work, then those that ended. */
+export function paintRuns(inside, job, ended, now) {
+  const live = new Set(job.live.map((run) => run.id));
+  const runs = [...job.live].reverse().concat(ended.filter((run) => !live.has(run.id)));
+  sync($(".runs tbody", inside), runs, (run) => `${run.id}/${run.attempt}`, makeRun, (row, run) => paintRun(row, job, run, now));
+  const none = $('[data-f="runs"]', inside);
+  none.hidden = runs.length > 0;
+  put(none, "No run is written down yet.");
+}
+
+function makeRun() {
+  const row = document.createElement("tr");
+  for (const kind of ["", "", "num", "num", "num", "", "", "num", "said"]) row.insertCell().className = kind;
+  row.cells[1].append(icon(), document.createElement("span"));
+  row.cells[1].classList.add("state");
+  return row;
+}
+
+function icon() {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("aria-hidden", "true");
+  svg.append(document.createElementNS("http://www.w3.org/2000/svg", "use"));
+  return svg;
+}
+
+function paintRun(row, job, run, now) {
+  const cells = row.cells;
+  const { shape: name, tone, word } = state(run.state);
+  put(cells[0], clock(at(run.tick ?? run.due), now, job.zone || HERE));
+  cells[0].title = run.tick ?? "";
+  shape(cells[1], name, tone);
+  put($("span", cells[1]), word);
+  put(cells[2], run.lag_ms == null ? "" : span(run.lag_ms));
+  const end = run.ended ? at(run.ended) : now;
+  put(cells[3], run.started ? (run.ended ? span(end - at(run.started)) : seconds(Math.max(0, Math.floor((end - at(run.started)) / 1000)))) : "");
+  put(cells[4], run.attempt ? String(run.attempt) : "");
+  put(cells[5], words(run.kind));
+  put(cells[6], run.node ?? "");
+  put(cells[7], run.fence == null ? "" : String(run.fence));
+  say(cells[8], [run.error, run.note].filter(Boolean).join("\n"));
+}
+
+/** A text of one line as it is; a longer one behind its first line. */
+function say(cell, text) {
+  if (cell.dataset.text === text) return;
+  cell.dataset.text = text;
+  const [first] = text.split("\n");
+  if (text === first && text.length <= 60) return cell.replaceChildren(text);
+  const [details, summary, all] = ["details", "summary", "pre"].map((name) => document.createElement(name));
+  summary.textContent = first.length > 60 ? `${first.slice(0, 59)}…` : first;
+  all.textContent = text;
+  details.append(summary, all);
+  cell.replaceChildren(details);
+}
+
+/** The locks that are held. */
+export function paintLocks(locks, age) {
+  sync($("#locks tbody"), locks, (lock) => lock.name, makeLock, (row, lock) => {
+    const holder = lock.holder ? `${lock.holder.program} (process ${lock.holder.pid} on ${lock.holder.host})` : (lock.owner ?? "somebody");
+    const texts = [lock.name, holder, String(lock.fence ?? "–"), lock.ttl_ms == null ? "never" : span(Math.max(0, lock.ttl_ms - age)), String(lock.waiters.length || "–")];
+    texts.forEach((text, place) => put(row.cells[place], text));
+  });
+}
+
+function makeLock() {
+  const row = document.createElement("tr");
+  const name = document.createElement("th");
+  name.scope = "row";
+  row.append(name);
+  for (const kind of ["", "num", "num", "num"]) row.insertCell().className = kind;
+  ["", "Holder", "Fence", "Ends in", "Waiting"].forEach((label, place) => (row.cells[place].dataset.label = label));
+  return row;
+}

@@ -1,0 +1,75 @@
+//! Which path means what.
+
+use hyper::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
+
+use super::{
+    answer::{ASSETS, Asset},
+    source::Trouble,
+};
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) enum Route {
+    Asset(&'static Asset),
+    Health,
+    Figures,
+    About,
+    Jobs,
+    Job(String),
+    History(String),
+    Locks,
+    Act(String, Verb),
+}
+
+/// What is to be done to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Run,
+    Pause,
+    Resume,
+    Cancel,
+}
+
+impl Route {
+    pub(super) fn of(method: &Method, path: &str) -> Result<Self, Trouble> {
+        let route = Self::of_path(path)?;
+        let allowed: &[Method] =
+            if matches!(route, Self::Act(..)) { &[Method::POST] } else { &[Method::GET, Method::HEAD] };
+        if allowed.contains(method) {
+            return Ok(route);
+        }
+        let message = format!("{path} is asked with {}, not with {method}", allowed[0]);
+        Err(Trouble::new(StatusCode::METHOD_NOT_ALLOWED, "method", message))
+    }
+
+    fn of_path(path: &str) -> Result<Self, Trouble> {
+        if let Some(asset) = ASSETS.iter().find(|asset| asset.path == path) {
+            return Ok(Self::Asset(asset));
+        }
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        Ok(match parts[..] {
+            ["healthz"] => Self::Health,
+            ["metrics"] => Self::Figures,
+            ["api", "about"] => Self::About,
+            ["api", "locks"] => Self::Locks,
+            ["api", "jobs"] => Self::Jobs,
+            ["api", "jobs", name] => Self::Job(job(name)?),
+            ["api", "jobs", name, "history"] => Self::History(job(name)?),
+            ["api", "jobs", name, "run"] => Self::Act(job(name)?, Verb::Run),
+            ["api", "jobs", name, "pause"] => Self::Act(job(name)?, Verb::Pause),
+            ["api", "jobs", name, "resume"] => Self::Act(job(name)?, Verb::Resume),
+            ["api", "jobs", name, "cancel"] => Self::Act(job(name)?, Verb::Cancel),
+            _ => return Err(Trouble::new(StatusCode::NOT_FOUND, "path", "there is nothing under this path")),
+        })
+    }
+}
+
+/// A job's name, as a path spells it.
+fn job(spelt: &str) -> Result<String, Trouble> {
+    match percent_decode_str(spelt).decode_utf8() {
+        Ok(name) if !name.is_empty() => Ok(name.into_owned()),
+        Ok(_) => Err(Trouble::new(StatusCode::NOT_FOUND, "path", "a job's name is missing in this path")),
+        Err(_) => Err(Trouble::new(StatusCode::BAD_REQUEST, "path", "a job's name is UTF-8 text")),
+    }
+}

@@ -1,0 +1,97 @@
+//! A client that sends exactly what it is told to.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+/// Longer than anything here takes; only a failure waits for it.
+pub(super) const SOON: Duration = Duration::from_secs(20);
+
+pub(super) struct Asker(BufReader<TcpStream>);
+
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    headers: Vec<(String, String)>,
+    pub(super) body: String,
+}
+
+impl Asker {
+    pub(super) fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    pub(super) fn get(&mut self, path: &str) -> Reply {
+        self.ask("GET", path, &["Host: localhost"], "")
+    }
+
+    /// Asks with these headers and waits for the answer.
+    pub(super) fn ask(&mut self, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
+        let length = format!("Content-Length: {}", body.len());
+        let head = [headers, &[length.as_str(), "", ""]].concat().join("\r\n");
+        self.send(format!("{method} {path} HTTP/1.1\r\n{head}{body}").as_bytes());
+        self.reply(method).expect("an answer")
+    }
+
+    /// Sends without waiting. Whoever is refused may find the way closed before all is sent.
+    pub(super) fn send(&mut self, bytes: &[u8]) {
+        let _ = self.0.get_mut().write_all(bytes);
+    }
+
+    /// The next answer; none if the connection has ended.
+    pub(super) fn reply(&mut self, method: &str) -> Option<Reply> {
+        let status = self.line()?.split(' ').nth(1)?.parse().unwrap();
+        let mut headers = Vec::new();
+        while let Some((name, value)) = self.line()?.split_once(": ") {
+            headers.push((name.to_lowercase(), value.to_owned()));
+        }
+        let mut reply = Reply { status, headers, body: String::new() };
+        if method != "HEAD" {
+            let mut body = vec![0; reply.header("content-length")?.parse().unwrap()];
+            self.0.read_exact(&mut body).ok()?;
+            reply.body = String::from_utf8(body).unwrap();
+        }
+        Some(reply)
+    }
+
+    /// Whether the other side has ended the connection, sooner or later.
+    pub(super) fn ends(&mut self) -> bool {
+        let mut rest = Vec::new();
+        // A reset is an end, too; a wait that was too long is none.
+        match self.0.read_to_end(&mut rest) {
+            Ok(_) => true,
+            Err(error) => !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
+        }
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let length = self.0.read_line(&mut line).ok()?;
+        (length > 0).then(|| line.trim_end().to_owned())
+    }
+}
+
+impl Reply {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    /// It was refused or failed in this way.
+    #[track_caller]
+    pub(super) fn refuses(&self, status: u16, kind: &str) {
+        let body = self.json();
+        assert_eq!((self.status, &body["error"]["kind"]), (status, &Value::from(kind)), "{body}");
+        assert!(body["error"]["message"].as_str().is_some_and(|message| message.len() > 10), "{body}");
+    }
+}

@@ -1,0 +1,62 @@
+//! The files of the page and what browsers are told about them.
+
+use super::Served;
+use crate::http::answer::ASSETS;
+
+#[test]
+fn all_files_are_there_and_load_nothing_from_elsewhere() {
+    let page = Served::to_look_at();
+    for asset in &ASSETS {
+        let reply = page.get(asset.path);
+        assert_eq!(reply.status, 200, "{}", asset.path);
+        // The names of XML's languages are no addresses.
+        let text = reply.body.replace("http://www.w3.org/2000/svg", "");
+        for word in ["http:", "https:", "//cdn", "innerHTML", "eval(", "style=\"", "onclick=\""] {
+            assert!(!text.contains(word), "{} has {word}", asset.path);
+        }
+    }
+    let html = page.get("/").body;
+    for path in ["/page.css", "/page.js", "/icon.svg"] {
+        assert!(html.contains(&format!("\"{path}\"")), "{path}");
+    }
+}
+
+#[test]
+fn each_answer_has_the_headers_that_keep_others_out() {
+    let page = Served::to_look_at();
+    for path in ["/", "/page.js", "/api/jobs", "/metrics", "/healthz", "/nothing"] {
+        let reply = page.get(path);
+        let policy = reply.header("content-security-policy").unwrap();
+        for rule in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "form-action 'none'"] {
+            assert!(policy.contains(rule), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        let told = |name| reply.header(name);
+        assert_eq!(told("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(told("referrer-policy"), Some("no-referrer"), "{path}");
+        assert_eq!(told("cache-control"), Some("no-store"), "{path}");
+        assert_eq!(told("access-control-allow-origin"), None, "{path}");
+        assert_eq!(told("set-cookie"), None, "{path}");
+    }
+}
+
+#[test]
+fn health_and_figures_are_text() {
+    let page = Served::to_look_at();
+    assert_eq!(page.get("/healthz").body, "ok\n");
+    let figures = page.get("/metrics");
+    assert_eq!(
+        (figures.status, figures.header("content-type")),
+        (200, Some("text/plain; version=0.0.4; charset=utf-8"))
+    );
+}
+
+#[test]
+fn a_head_is_a_get_without_its_body() {
+    let page = Served::to_look_at();
+    let mut asker = page.asker();
+    let head = asker.ask("HEAD", "/", &["Host: localhost"], "");
+    let got = asker.get("/");
+    assert_eq!(head.header("content-length"), got.header("content-length"));
+    assert_eq!(head.header("content-type"), got.header("content-type"));
+}
