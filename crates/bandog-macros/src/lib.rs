@@ -1,10 +1,11 @@
-//! The attributes of bandog, which re-exports them: `#[bandog::locked]`.
+//! The attributes of bandog, which re-exports them: `#[bandog::locked]` and `#[bandog::scheduled]`.
 
 use proc_macro::TokenStream;
 
 mod duration;
 mod keys;
 mod locked;
+mod scheduled;
 mod signature;
 mod template;
 #[cfg(test)]
@@ -116,6 +117,119 @@ mod words;
 #[proc_macro_attribute]
 pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
     told(locked::expand(attribute.into(), function.clone().into()), function)
+}
+
+/// Declares a job: a function that a scheduler runs when its time has come, once per tick in the whole cluster.
+///
+/// ```no_run
+/// use bandog::schedule::{Run, Scheduler, Shared};
+///
+/// struct Shop {
+///     name: String,
+/// }
+///
+/// #[bandog::scheduled(cron = "0 15 10 ? * MON-FRI", zone = "Europe/Berlin")]
+/// async fn report(run: Run, shop: Shared<Shop>) -> Result<(), std::io::Error> {
+///     std::fs::write("report", format!("{}, {}", shop.name, run.tick()))
+/// }
+///
+/// #[bandog::scheduled(fixed_rate = "5s", name = "poll the till", timeout = "1s")]
+/// fn poll() {} // without async it runs in the blocking pool
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// let client = bandog::connect("redis://localhost").await?;
+/// let running = Scheduler::over(&client).share(Shop { name: "north".to_owned() }).declared().start().await?;
+/// tokio::signal::ctrl_c().await.ok();
+/// running.stop().await
+/// # }
+/// ```
+///
+/// The expression is checked when the program is compiled, and so are zones, durations and every other word:
+///
+/// ```text
+/// error: `cron` is no expression of the quartz dialect
+///
+///        0 15 25 ? * MON-FRI
+///             ^^ hours: 25 is too large; allowed are 0 to 23
+/// ```
+///
+/// # When it runs
+///
+/// One of these:
+///
+/// | key | it fires |
+/// |---|---|
+/// | `cron = "0 15 10 ? * MON-FRI"` | when the expression does: see `docs/cron.md` |
+/// | `fixed_rate = "5s"` | at once and then in every period |
+/// | `fixed_delay = "5s"` | at once and then so long after each run's end |
+/// | `at = "2026-12-31T23:59:00+01:00"` | once |
+///
+/// With `cron` go `zone` (an IANA name; default `UTC`) and `dialect` (`quartz`, `spring`, `unix`; default `quartz`);
+/// with the two periods goes `initial_delay`.
+///
+/// # What else may be said
+///
+/// | key | values | default | see |
+/// |---|---|---|---|
+/// | `name` | a text of 1 to 200 bytes, one for the whole cluster | the function's name | |
+/// | `overlap` | `skip`, `queue`, `queue(10)`, `allow(3)`, `replace` | `skip`; of `fixed_rate` `queue(1000)` | `Overlap` |
+/// | `catch_up` | `skip`, `once`, `all(10)` | `once` | `CatchUp` |
+/// | `window` | how old a missed tick may be to be caught up | `1h` | `Job::window` |
+/// | `misfire_grace` | how late a tick still runs as if nothing had been | `1m` | `Job::misfire_grace` |
+/// | `on_crash` | `abandon`, `retry` | `abandon` | `OnCrash` |
+/// | `lease` | after what time a silent node counts as dead; 100 ms at least | the client's watchdog | `Job::lease` |
+/// | `timeout` | how long one try may take | no limit | `Job::timeout` |
+/// | `retry` | `3`, `"3 from 1s"`, `"3 from 1s to 1m"` | not at all | `Retry` |
+/// | `jitter` | the most that a start is delayed by | none | `Job::jitter` |
+/// | `store_down` | `fail_closed`, `fail_open` | `fail_closed` | `StoreDown` |
+/// | `enabled` | `true`, `false` | `true` | `Job::disabled` |
+///
+/// Times are written `500ms`, `10s`, `2m`. What has no key here can be said of the job itself: `report::job()`, below.
+///
+/// # What the environment says
+///
+/// In each text, `${NAME}` and `${NAME:default}` stand for a variable of the environment, read when the job is made.
+/// It is looked up as it is written, and then in capitals with `_` for `.` and `-`, so `${app.report.cron}` is
+/// `APP_REPORT_CRON`, too. A trigger that is `-` disables the job, as in Spring: `cron = "${app.report.cron:-}"`. A
+/// default is checked when the program is compiled; the variable when the scheduler starts, which fails with the job's
+/// name if there is neither or the value is wrong.
+///
+/// # The function
+///
+/// Async or not (then it runs in the blocking pool, and cannot be dropped where it stands). It takes, in any order,
+/// `Run` (its tick, its fence, whether it should stop) and `Shared<T>` (a value handed to `Scheduler::share`), and
+/// returns nothing or `Result<(), E>`. An error and a panic are failures: logged, counted, recorded, tried again if
+/// `retry` says so; they never stop the schedule. It stays an ordinary function, which can be called.
+///
+/// ```compile_fail,E0277
+/// #[bandog::scheduled(fixed_rate = "5s")]
+/// async fn poll(port: u16) {} // nobody gives it a port
+/// ```
+///
+/// ```compile_fail,E0277
+/// #[bandog::scheduled(fixed_rate = "5s")]
+/// async fn poll() -> u64 { // neither well nor ill
+///     42
+/// }
+/// ```
+///
+/// # How a scheduler gets it
+///
+/// `Scheduler::declared()` takes all functions of the program. They are gathered by the linker: a library that the
+/// program never names is not linked, so name it, `use reports as _;`. Where that does not do, or in a test that wants
+/// one job only, the attribute has made a type of the function's name, whose `job()` is the job:
+///
+/// ```
+/// use bandog::schedule::Scheduler;
+///
+/// #[bandog::scheduled(fixed_rate = "5s")]
+/// async fn poll() {}
+///
+/// let scheduler = Scheduler::new().job(poll::job().revision(2));
+/// ```
+#[proc_macro_attribute]
+pub fn scheduled(attribute: TokenStream, function: TokenStream) -> TokenStream {
+    told(scheduled::expand(attribute.into(), function.clone().into()), function)
 }
 
 /// What was made, or the fault and the function as it was, so that nothing else is missing.

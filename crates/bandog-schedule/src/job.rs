@@ -8,6 +8,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 
 use crate::{
     CatchUp, OnCrash, Outcome, Overlap, Retry, Run, Scope, StoreDown,
+    inject::Wants,
     policy::Policy,
     run::Failure,
     trigger::{MIN_PERIOD, Trigger, millis},
@@ -34,6 +35,7 @@ pub struct Job {
     policy: Policy,
     body: Option<Body>,
     fault: Option<Error>,
+    pub(crate) wants: Option<Wants>,
 }
 
 /// A trigger as it is being built.
@@ -82,7 +84,7 @@ impl Job {
 
     fn new(name: impl AsRef<str>, when: When) -> Self {
         let policy = Policy::new(Overlap::Skip);
-        Self { name: name.as_ref().into(), when, policy, body: None, fault: None }
+        Self { name: name.as_ref().into(), when, policy, body: None, fault: None, wants: None }
     }
 
     /// What it does: an async function of the [`Run`], which gives nothing or a `Result`. It runs as a task of the
@@ -267,6 +269,12 @@ impl Job {
     /// Keeps the first fault.
     fn blame(&mut self, error: Error) {
         self.fault.get_or_insert(error);
+    }
+
+    /// The job with this fault, unless it has one.
+    pub(crate) fn blamed(mut self, error: Error) -> Self {
+        self.blame(error);
+        self
     }
 
     /// The job as the scheduler keeps it.

@@ -2,7 +2,9 @@
 //!
 //! Users add the `bandog` crate, which re-exports all of this as `bandog::schedule`.
 
+mod declared;
 mod dispatch;
+mod inject;
 mod job;
 mod jobs;
 mod meters;
@@ -16,9 +18,19 @@ mod scheduler;
 mod state;
 mod trigger;
 
+pub use declared::Declared;
+pub use inject::Shared;
 pub use job::{Job, MAX_NAME};
 pub use jobs::Jobs;
 pub use policy::{CatchUp, OnCrash, Overlap, Retry, Scope, StoreDown};
 pub use rows::{JobRow, Paused, RunRow, State};
 pub use run::{Kind, MAX_NOTE, Outcome, Run};
 pub use scheduler::{Running, Scheduler};
+
+/// What `#[bandog::scheduled]` calls. It is no API: only the attribute of the same version knows it.
+#[doc(hidden)]
+pub mod __declared {
+    pub use crate::declared::{Declaring, Ended, Piece, ended};
+    pub use crate::inject::{Given, Inject, Shares};
+    pub use inventory::submit;
+}

@@ -141,6 +141,10 @@ impl Facts {
 }
 
 /// What a body may give: nothing, or a result whose error is a failure.
+#[diagnostic::on_unimplemented(
+    message = "a job gives nothing or `Result<(), E>`, where `E` is an error or becomes a boxed one",
+    label = "a scheduler does not know whether this is a failure"
+)]
 pub trait Outcome {
     /// None when the run ended well.
     fn failure(self) -> Option<Failure>;

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     Job, Jobs, Scope,
     dispatch::{Dispatch, Entry, Msg, Timekeeper},
+    inject::Shares,
     policy::Policy,
     register::register,
     state::JobState,
@@ -31,7 +32,8 @@ pub struct Scheduler {
     clock: Option<Clock>,
     node: Option<String>,
     entries: Vec<Entry>,
-    faults: Vec<Error>,
+    pub(crate) faults: Vec<Error>,
+    pub(crate) shares: Shares,
     known: Known,
 }
 
@@ -80,7 +82,7 @@ impl Scheduler {
 
     /// One more job.
     pub fn job(mut self, job: Job) -> Self {
-        match job.ready() {
+        match job.given(&self.shares).ready() {
             Ok(mut task) => {
                 self.known.share(&mut task.trigger, &mut task.policy);
                 self.entries.push(Entry::new(task, false));
@@ -104,8 +106,9 @@ impl Scheduler {
     /// # Cancel safety
     /// Jobs may have been registered when the future is dropped; none of them runs.
     pub async fn start(self) -> Result<Running> {
-        let Self { client, pool, drain, clock, node, mut entries, faults, known } = self;
+        let Self { client, pool, drain, clock, node, mut entries, mut faults, shares, known } = self;
         drop(known);
+        faults.extend(shares.faults());
         check(&entries, faults)?;
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Error::misused("a scheduler starts within a tokio runtime").during("start"));

@@ -54,7 +54,7 @@ pub use bandog_core::{
     Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Key, Level, MAX_KEY_LEN, MAX_TTL, MIN_TTL, Member,
     Pattern, Result, Row,
 };
-pub use bandog_macros::locked;
+pub use bandog_macros::{locked, scheduled};
 pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Lost, Mutex, Owner};
 
 pub use self::connect::{ConnectOptions, connect};

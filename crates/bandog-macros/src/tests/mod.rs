@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod locked;
+mod scheduled;
 
 use proc_macro2::TokenStream;
 

@@ -4,4 +4,5 @@
 mod connecting;
 mod locked;
 mod locked_shapes;
+mod scheduled;
 mod urls;

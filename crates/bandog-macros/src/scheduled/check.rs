@@ -1,0 +1,156 @@
+//! What each key takes. `bandog-schedule` reads the same texts again when the scheduler starts.
+
+use std::time::Duration;
+
+use bandog_cron::{Cron, Dialect, Time, Zone};
+use syn::{Error, Result};
+
+use super::text::Text;
+use crate::{
+    duration::{LONGEST, TTLS},
+    words::{listed, nearest},
+};
+
+/// Nothing, or what is wrong with a text, to be read after "`key` is "text"".
+type Checked = std::result::Result<(), String>;
+
+/// A key of the attribute.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) example: &'static str,
+    pub(crate) check: fn(&str) -> Checked,
+}
+
+/// The keys that say when a job runs.
+pub(crate) const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
+
+/// All keys.
+pub(crate) const KEYS: [Key; 19] = [
+    Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // Checked with its dialect: `cron`.
+    Key { name: "fixed_rate", example: "5s", check: period },
+    Key { name: "fixed_delay", example: "5s", check: period },
+    Key { name: "at", example: "2026-12-31T23:59:00Z", check: instant },
+    Key { name: "name", example: "report", check: name },
+    Key { name: "zone", example: "Europe/Berlin", check: zone },
+    Key { name: "dialect", example: "quartz", check: |text| one_of(text, &["quartz", "spring", "unix"]) },
+    Key { name: "initial_delay", example: "10s", check: pause },
+    Key { name: "overlap", example: "skip", check: overlap },
+    Key { name: "catch_up", example: "once", check: catch_up },
+    Key { name: "window", example: "1h", check: pause },
+    Key { name: "misfire_grace", example: "1m", check: pause },
+    Key { name: "on_crash", example: "retry", check: |text| one_of(text, &["retry", "abandon"]) },
+    Key { name: "lease", example: "30s", check: |text| duration(text, *TTLS.start(), "100ms") },
+    Key { name: "timeout", example: "10m", check: limit },
+    Key { name: "retry", example: "3", check: retry },
+    Key { name: "jitter", example: "10s", check: pause },
+    Key { name: "store_down", example: "fail_closed", check: |text| one_of(text, &["fail_closed", "fail_open"]) },
+    Key { name: "enabled", example: "true", check: |text| one_of(text, &["true", "false"]) },
+];
+
+/// The cron expression, if there is one, in its dialect: its error is shown under the expression.
+pub(crate) fn cron(texts: &[Text]) -> Result<()> {
+    let find = |key: &str| texts.iter().find(|text| text.key == key);
+    let Some(cron) = find("cron") else { return Ok(()) };
+    let dialect = match find("dialect") {
+        None => Dialect::Quartz,
+        Some(text) => match text.known().and_then(|known| known.parse().ok()) {
+            Some(dialect) => dialect,
+            None => return Ok(()), // It is not known, or told already.
+        },
+    };
+    let Some(text) = cron.known().filter(|text| text.trim() != "-") else { return Ok(()) };
+    let no = |message| Err(Error::new(cron.span(), message));
+    match Cron::parse_with(&text, dialect) {
+        Ok(expression) if expression.never_fires() => no(format!("`cron` is {text:?}, which never fires")),
+        Ok(_) => Ok(()),
+        Err(fault) => no(format!("`cron` is no expression of the {dialect} dialect\n\n{}", fault.picture())),
+    }
+}
+
+fn name(text: &str) -> Checked {
+    let fits = (1..=200).contains(&text.len()) && !text.chars().any(char::is_control);
+    if fits { Ok(()) } else { Err("; a job's name has 1 to 200 bytes without control characters".to_owned()) }
+}
+
+fn zone(text: &str) -> Checked {
+    Zone::named(text)
+        .map(drop)
+        .map_err(|_| ", which is not a zone of the IANA table; write Europe/Berlin or UTC".to_owned())
+}
+
+fn instant(text: &str) -> Checked {
+    if text.trim() == "-" || text.parse::<Time>().is_ok() {
+        return Ok(());
+    }
+    Err(", which is no instant; write 2026-12-31T23:59:00Z or 2026-12-31T23:59:00+01:00".to_owned())
+}
+
+/// A trigger's; `-` is none at all.
+fn period(text: &str) -> Checked {
+    if text.trim() == "-" { Ok(()) } else { limit(text) }
+}
+
+fn limit(text: &str) -> Checked {
+    duration(text, Duration::from_millis(1), "1ms")
+}
+
+fn pause(text: &str) -> Checked {
+    duration(text, Duration::ZERO, "0s")
+}
+
+fn duration(text: &str, least: Duration, written: &str) -> Checked {
+    match humantime::parse_duration(text) {
+        Ok(time) if (least..=LONGEST).contains(&time) => Ok(()),
+        Ok(_) => Err(format!("; it takes {written} to 365d")),
+        Err(_) => Err(", which is no duration; write 500ms, 10s or 2m".to_owned()),
+    }
+}
+
+fn one_of(text: &str, known: &[&str]) -> Checked {
+    if known.contains(&text.trim()) { Ok(()) } else { Err(otherwise(text, known, &listed(known))) }
+}
+
+fn otherwise(text: &str, known: &[&str], all: &str) -> String {
+    match nearest(text, known) {
+        Some(meant) => format!("; did you mean {meant:?}? It takes {all}"),
+        None => format!("; it takes {all}"),
+    }
+}
+
+fn overlap(text: &str) -> Checked {
+    match word(text) {
+        ("skip" | "queue" | "replace", None) | ("queue" | "allow", Some(true)) => Ok(()),
+        _ => {
+            Err(otherwise(text, &["skip", "queue", "replace"], "`skip`, `queue`, `queue(10)`, `allow(3)` or `replace`"))
+        }
+    }
+}
+
+fn catch_up(text: &str) -> Checked {
+    match word(text) {
+        ("skip" | "once", None) | ("all", Some(true)) => Ok(()),
+        _ => Err(otherwise(text, &["skip", "once"], "`skip`, `once` or `all(10)`")),
+    }
+}
+
+fn retry(text: &str) -> Checked {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (number, time) =
+        (|text: &str| text.parse::<u32>().is_ok(), |text: &str| humantime::parse_duration(text).is_ok());
+    let fits = match words[..] {
+        [times] => number(times),
+        [times, "from", base] => number(times) && time(base),
+        [times, "from", base, "to", cap] => number(times) && time(base) && time(cap),
+        _ => false,
+    };
+    if fits { Ok(()) } else { Err("; it takes `3`, `3 from 1s` or `3 from 1s to 1m`".to_owned()) }
+}
+
+/// `word`, or `word(number)` with whether that is a number from 1.
+fn word(text: &str) -> (&str, Option<bool>) {
+    let text = text.trim();
+    match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+        Some((word, number)) => (word.trim(), Some(number.trim().parse::<u32>().is_ok_and(|number| number > 0))),
+        None => (text, None),
+    }
+}

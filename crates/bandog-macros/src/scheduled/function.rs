@@ -1,0 +1,115 @@
+//! The function that a job runs, and the code that makes its job.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::{Attribute, Error, FnArg, Ident, ItemFn, PatType, Result, ReturnType, Type, Visibility};
+
+use super::text::Text;
+use crate::signature;
+
+/// What is needed of it.
+pub(crate) struct Function<'a> {
+    name: &'a Ident,
+    vis: &'a Visibility,
+    /// Under which conditions it is there at all.
+    conditions: Vec<&'a Attribute>,
+    is_async: bool,
+    params: Vec<&'a Type>,
+    returned: TokenStream,
+}
+
+impl<'a> Function<'a> {
+    pub(crate) fn read(function: &'a ItemFn) -> Result<Self> {
+        let sig = &function.sig;
+        if let Some(constness) = &sig.constness {
+            return Err(Error::new(constness.span, "a job is no `const fn`"));
+        }
+        if let Some(generic) = sig.generics.params.first() {
+            let message = "a job has no generic parameters: nothing would say what they are";
+            return Err(Error::new(syn::spanned::Spanned::span(generic), message));
+        }
+        let params = sig.inputs.iter().map(|input| match input {
+            FnArg::Typed(PatType { ty, .. }) => Ok(&**ty),
+            FnArg::Receiver(receiver) => Err(Error::new(
+                receiver.self_token.span,
+                "a job is a free function: take what it needs as `Shared<T>`, and give it to `Scheduler::share`",
+            )),
+        });
+        Ok(Self {
+            name: &sig.ident,
+            vis: &function.vis,
+            conditions: function.attrs.iter().filter(|attr| attr.path().is_ident("cfg")).collect(),
+            is_async: sig.asyncness.is_some(),
+            params: params.collect::<Result<_>>()?,
+            returned: returned(&sig.output)?,
+        })
+    }
+
+    /// The type of the function's name with `job()`, and the entry in the program's list of jobs.
+    pub(crate) fn job(&self, texts: &[Text]) -> TokenStream {
+        let Self { name, vis, conditions, .. } = self;
+        let support = quote!(::bandog::schedule::__declared);
+        let (job_name, values) = (name.to_string(), texts.iter().map(Text::tokens));
+        let docs = format!("The job that [`{name}()`] is declared as.");
+        let declaring = Ident::new("declaring", Span::mixed_site());
+        let run = self.run(&declaring);
+        quote! {
+            #[doc = #docs]
+            #[allow(non_camel_case_types)]
+            #(#conditions)*
+            #vis enum #name {}
+
+            #(#conditions)*
+            impl #name {
+                #[doc = "The job, for `Scheduler::job`, with all that its attribute says; `Scheduler::declared` takes it by itself."]
+                #vis fn job() -> ::bandog::schedule::Job {
+                    #[allow(unused_mut)]
+                    let mut #declaring = #support::Declaring::new(#job_name, &[#(#values),*]);
+                    #run
+                }
+            }
+
+            #(#conditions)*
+            #support::submit! {
+                ::bandog::schedule::Declared { make: #name::job }
+            }
+        }
+    }
+
+    /// The job with its body, which takes each parameter from the run.
+    fn run(&self, declaring: &Ident) -> TokenStream {
+        let Self { name, params, returned, .. } = self;
+        let support = quote!(::bandog::schedule::__declared);
+        let takes: Vec<_> = (0..params.len()).map(|at| format_ident!("take_{at}", span = Span::mixed_site())).collect();
+        let [given, ending] = ["given", "ending"].map(|name| Ident::new(name, Span::mixed_site()));
+        let call = quote!(#name(#(#takes(#given)),*));
+        let body = if self.is_async {
+            quote! {
+                #declaring.run(move |#given| {
+                    let #ending = #call;
+                    async move { #support::ended::<#returned>(#ending.await) }
+                })
+            }
+        } else {
+            quote!(#declaring.run_blocking(move |#given| #support::ended::<#returned>(#call)))
+        };
+        quote! {
+            #(let #takes = #declaring.takes::<#params>();)*
+            #body
+        }
+    }
+}
+
+fn returned(output: &ReturnType) -> Result<TokenStream> {
+    match output {
+        ReturnType::Default => Ok(quote!(())),
+        ReturnType::Type(_, returned) => match &**returned {
+            Type::ImplTrait(_) => {
+                let message =
+                    "a job returns nothing or `Result<(), E>`; a future is what an `async fn` makes by itself";
+                Err(Error::new(signature::span(returned), message))
+            }
+            returned => Ok(quote!(#returned)),
+        },
+    }
+}

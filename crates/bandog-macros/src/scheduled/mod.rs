@@ -1,0 +1,100 @@
+//! `#[bandog::scheduled]`: a function that a scheduler runs.
+
+mod check;
+mod function;
+mod text;
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::{Error, Expr, ExprLit, ItemFn, Lit, LitStr, Result};
+
+use self::{
+    check::{KEYS, TRIGGERS},
+    function::Function,
+    text::Text,
+};
+use crate::{
+    keys::{self, Keys},
+    words::listed,
+};
+
+/// The function again, and beside it a type of the same name that makes its job.
+pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<TokenStream> {
+    let function: ItemFn = syn::parse2(function).map_err(|error| {
+        Error::new(error.span(), format!("`#[bandog::scheduled]` stands before a function with a body: {error}"))
+    })?;
+    let texts = read(attribute);
+    let shape = Function::read(&function);
+    let (texts, shape) = match (texts, shape) {
+        (Ok(texts), Ok(shape)) => (texts, shape),
+        (Err(mut fault), Err(other)) => {
+            fault.combine(other);
+            return Err(fault);
+        }
+        (Err(fault), _) | (_, Err(fault)) => return Err(fault),
+    };
+    let job = shape.job(&texts);
+    Ok(quote!(#function #job))
+}
+
+/// What the attribute says, checked as far as it is known now.
+fn read(attribute: TokenStream) -> Result<Vec<Text>> {
+    let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+    let mut keys = Keys::parse(attribute, &known)?;
+    let mut texts = Vec::new();
+    let mut faults: Vec<Error> = Vec::new();
+    for key in &KEYS {
+        let Some(value) = keys.take(key.name) else { continue };
+        match literal(key.name, value, key.example).and_then(|literal| Text::read(key.name, literal)) {
+            Ok(text) => {
+                faults.extend(text.check(key.check).err());
+                texts.push(text);
+            }
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() {
+        faults.extend(together(&texts).err());
+    }
+    faults.extend(check::cron(&texts).err());
+    let mut faults = faults.into_iter();
+    let Some(mut fault) = faults.next() else { return Ok(texts) };
+    faults.for_each(|other| fault.combine(other));
+    Err(fault)
+}
+
+/// A text; where one would write a number or a truth value without quotes, that is one too.
+fn literal(name: &str, value: Expr, example: &str) -> Result<LitStr> {
+    let span = keys::span(&value);
+    match (name, value) {
+        ("retry", Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => Ok(LitStr::new(number.base10_digits(), span)),
+        ("enabled", Expr::Lit(ExprLit { lit: Lit::Bool(truth), .. })) => {
+            Ok(LitStr::new(&truth.value.to_string(), span))
+        }
+        (_, value) => keys::text(name, value, example),
+    }
+}
+
+/// Which keys go with which.
+fn together(texts: &[Text]) -> Result<()> {
+    let find = |name: &str| texts.iter().find(|text| text.key == name);
+    let mut triggers = TRIGGERS.iter().filter_map(|name| find(name));
+    let Some(trigger) = triggers.next() else {
+        let message = format!("nothing says when it runs: write one of {}", listed(&TRIGGERS));
+        return Err(Error::new(Span::call_site(), message));
+    };
+    if let Some(other) = triggers.next() {
+        let message = format!("a job has one trigger, and this one has `{}` and `{}`", trigger.key, other.key);
+        return Err(Error::new(other.span(), message));
+    }
+    let belongs = |name: &str, to: &[&str]| match find(name) {
+        Some(text) if !to.contains(&trigger.key) => {
+            let message = format!("`{name}` belongs to {}, and this job has `{}`", listed(to), trigger.key);
+            Err(Error::new(text.span(), message))
+        }
+        Some(_) | None => Ok(()),
+    };
+    belongs("zone", &["cron"])?;
+    belongs("dialect", &["cron"])?;
+    belongs("initial_delay", &["fixed_rate", "fixed_delay"])
+}

@@ -1,0 +1,89 @@
+//! A value that may have places for the environment: `${REPORT_CRON:0 0 6 * * ?}`.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::{Error, LitStr, Result};
+
+/// A key's text.
+pub(crate) struct Text {
+    pub(crate) key: &'static str,
+    literal: LitStr,
+    pieces: Vec<Piece>,
+}
+
+enum Piece {
+    Text(String),
+    Variable { name: String, default: Option<String> },
+}
+
+impl Text {
+    pub(crate) fn read(key: &'static str, literal: LitStr) -> Result<Self> {
+        let pieces = split(&literal.value()).map_err(|fault| Error::new(literal.span(), fault))?;
+        Ok(Self { key, literal, pieces })
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.literal.span()
+    }
+
+    /// The text, with the defaults where the environment has a place; none if there is a place without a default.
+    pub(crate) fn known(&self) -> Option<String> {
+        self.pieces.iter().map(Piece::known).collect()
+    }
+
+    /// Checks what is known of it.
+    pub(crate) fn check(&self, check: fn(&str) -> std::result::Result<(), String>) -> Result<()> {
+        let Some(text) = self.known() else { return Ok(()) };
+        check(&text).map_err(|what| Error::new(self.span(), format!("`{}` is {text:?}{what}", self.key)))
+    }
+
+    /// `("cron", &[Piece::Text("…")])`
+    pub(crate) fn tokens(&self) -> TokenStream {
+        let (key, pieces) = (self.key, self.pieces.iter().map(Piece::tokens));
+        quote!((#key, &[#(#pieces),*]))
+    }
+}
+
+impl Piece {
+    fn known(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Variable { default, .. } => default.as_deref(),
+        }
+    }
+
+    fn tokens(&self) -> TokenStream {
+        let piece = quote!(::bandog::schedule::__declared::Piece);
+        match self {
+            Self::Text(text) => quote!(#piece::Text(#text)),
+            Self::Variable { name, default: Some(default) } => {
+                quote!(#piece::Variable(#name, ::core::option::Option::Some(#default)))
+            }
+            Self::Variable { name, default: None } => quote!(#piece::Variable(#name, ::core::option::Option::None)),
+        }
+    }
+}
+
+fn split(text: &str) -> std::result::Result<Vec<Piece>, String> {
+    let (mut pieces, mut rest) = (Vec::new(), text);
+    while let Some((before, place)) = rest.split_once("${") {
+        let Some((inside, after)) = place.split_once('}') else {
+            return Err(format!("`${{` has no end in {text:?}; write ${{NAME}} or ${{NAME:default}}"));
+        };
+        let (name, default) = match inside.split_once(':') {
+            Some((name, default)) => (name, Some(default.to_owned())),
+            None => (inside, None),
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(format!("{name:?} names no variable; write ${{NAME}} or ${{NAME:default}}"));
+        }
+        pieces.extend(Some(Piece::Text(before.to_owned())).filter(|_| !before.is_empty()));
+        pieces.push(Piece::Variable { name: name.to_owned(), default });
+        rest = after;
+    }
+    if !rest.is_empty() || pieces.is_empty() {
+        pieces.push(Piece::Text(rest.to_owned()));
+    }
+    Ok(pieces)
+}

@@ -1,0 +1,187 @@
+//! Jobs that functions are declared as: `#[bandog::scheduled]` hands over the texts of its keys.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bandog_core::{Error, Result};
+use bandog_cron::{Dialect, Time};
+
+use crate::{
+    Job, Outcome, Scheduler,
+    inject::{Given, Inject, Wants},
+    run::Failure,
+};
+
+/// A function of the program that was declared with `#[bandog::scheduled]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Declared {
+    /// Makes its job.
+    pub make: fn() -> Job,
+}
+
+inventory::collect!(Declared);
+
+impl Scheduler {
+    /// All jobs that functions of this program are declared as, with `#[bandog::scheduled]`.
+    ///
+    /// They are gathered when the program is linked. A library that the program never names is not linked at all: name
+    /// it (`use reports as _;`), or hand over its jobs one by one, `.job(reports::daily::job())`, which is also the way
+    /// on systems whose linkers gather nothing. That no function is declared is an error of [`Scheduler::start`], since
+    /// a schedule of nothing is rarely meant.
+    pub fn declared(mut self) -> Self {
+        let mut jobs: Vec<Job> = inventory::iter::<Declared>().map(|declared| (declared.make)()).collect();
+        if jobs.is_empty() {
+            let message = "declared() found no function with #[bandog::scheduled] in this program; name the library that \
+                           has them (`use reports as _;`), or hand each job over with .job(daily::job())";
+            self.faults.push(Error::misused(message));
+        }
+        jobs.sort_by(|one, other| one.name().cmp(other.name()));
+        self.jobs(jobs)
+    }
+}
+
+/// A piece of a key's text.
+#[derive(Debug, Clone, Copy)]
+pub enum Piece {
+    /// As it stands.
+    Text(&'static str),
+    /// What the environment has under this name, or else the default.
+    Variable(&'static str, Option<&'static str>),
+}
+
+/// A key and the pieces of its text.
+pub(crate) type Text<'a> = (&'static str, &'a [Piece]);
+
+/// A job on its way from a function's attribute.
+#[derive(Debug)]
+pub struct Declaring {
+    job: Job,
+    wants: Wants,
+}
+
+impl Declaring {
+    /// A job of this function with these keys.
+    pub fn new(function: &str, texts: &[Text<'_>]) -> Self {
+        Self { job: job(function, texts, |name| std::env::var(name).ok()), wants: Wants::default() }
+    }
+
+    /// One more parameter: what takes it from a run.
+    pub fn takes<T: Inject>(&mut self) -> fn(&Given) -> T {
+        self.wants.all.push(T::lacks);
+        T::inject
+    }
+
+    /// The job of an async function.
+    pub fn run<F, G>(self, body: F) -> Job
+    where
+        F: Fn(&Given) -> G + Send + Sync + 'static,
+        G: Future<Output = Ended> + Send + 'static,
+    {
+        let shares = Arc::clone(&self.wants.shares);
+        self.ready(|job| job.run(move |run| body(&Given { run, shares: Arc::clone(&shares) })))
+    }
+
+    /// The job of a function that may block.
+    pub fn run_blocking<F: Fn(&Given) -> Ended + Send + Sync + 'static>(self, body: F) -> Job {
+        let shares = Arc::clone(&self.wants.shares);
+        self.ready(|job| job.run_blocking(move |run| body(&Given { run, shares: Arc::clone(&shares) })))
+    }
+
+    fn ready(self, with_body: impl FnOnce(Job) -> Job) -> Job {
+        let mut job = with_body(self.job);
+        job.wants = Some(self.wants).filter(|wants| !wants.all.is_empty());
+        job
+    }
+}
+
+/// What a function gave.
+pub struct Ended(Option<Failure>);
+
+impl Outcome for Ended {
+    fn failure(self) -> Option<Failure> {
+        self.0
+    }
+}
+
+/// What a function gave, whatever it is.
+pub fn ended<O: Outcome>(outcome: O) -> Ended {
+    Ended(outcome.failure())
+}
+
+/// The job that these texts describe; of the wrong ones the first is told.
+fn job(function: &str, texts: &[Text<'_>], environment: impl Fn(&str) -> Option<String>) -> Job {
+    let mut fault = None;
+    let mut values = BTreeMap::new();
+    for (key, pieces) in texts {
+        match pieces.iter().map(|piece| resolve(*piece, &environment)).collect::<Result<String, String>>() {
+            Ok(text) => drop(values.insert(*key, text)),
+            Err(why) => fault = fault.or_else(|| Some(Error::misused(format!("{key} takes {why}")))),
+        }
+    }
+    let name = values.remove("name").unwrap_or_else(|| function.to_owned());
+    let job = match fault.map_or_else(|| trigger(&name, &mut values), Err) {
+        Ok(job) => job,
+        Err(fault) => return Job::once(&name).blamed(fault),
+    };
+    values.into_iter().fold(job, |job, (key, text)| option(job, key, text.trim()))
+}
+
+/// A variable is looked up as it is written, and then as systems write it that allow letters and `_` only:
+/// `app.report.cron` is `APP_REPORT_CRON`, too.
+fn resolve(piece: Piece, environment: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let (name, default) = match piece {
+        Piece::Text(text) => return Ok(text.to_owned()),
+        Piece::Variable(name, default) => (name, default),
+    };
+    let plain = name.replace(['.', '-'], "_").to_ascii_uppercase();
+    let found = environment(name).or_else(|| environment(&plain)).or_else(|| default.map(ToOwned::to_owned));
+    found.ok_or_else(|| format!("${{{name}}}, and the environment has no {plain}"))
+}
+
+fn trigger(name: &str, values: &mut BTreeMap<&str, String>) -> Result<Job> {
+    let mut take = |key| values.remove(key).map(|text: String| (key, text));
+    let found = ["cron", "fixed_rate", "fixed_delay", "at"].into_iter().find_map(&mut take);
+    let (key, text) = found.ok_or_else(|| Error::misused("nothing says when it runs"))?;
+    Ok(match (key, text.trim()) {
+        ("cron", text) => Job::cron(name, text),
+        (_, "-") => Job::once(name).disabled(),
+        ("fixed_rate", text) => Job::fixed_rate(name, duration(key, text)?),
+        ("fixed_delay", text) => Job::fixed_delay(name, duration(key, text)?),
+        (_, text) => Job::at(name, text.parse::<Time>().map_err(|fault| Error::misused(format!("{key}: {fault}")))?),
+    })
+}
+
+fn option(job: Job, key: &str, text: &str) -> Job {
+    match key {
+        "zone" => job.zone(text),
+        "dialect" => {
+            let dialect = text.parse::<Dialect>().map_err(|fault| Error::misused(fault.to_string()));
+            with(job, dialect, Job::dialect)
+        }
+        "enabled" if text == "true" => job,
+        "enabled" if text == "false" => job.disabled(),
+        "overlap" => with(job, text.parse(), Job::overlap),
+        "catch_up" => with(job, text.parse(), Job::catch_up),
+        "on_crash" => with(job, text.parse(), Job::on_crash),
+        "retry" => with(job, text.parse(), Job::retry),
+        "store_down" => with(job, text.parse(), Job::store_down),
+        "initial_delay" => with(job, duration(key, text), Job::initial_delay),
+        "window" => with(job, duration(key, text), Job::window),
+        "misfire_grace" => with(job, duration(key, text), Job::misfire_grace),
+        "lease" => with(job, duration(key, text), Job::lease),
+        "timeout" => with(job, duration(key, text), Job::timeout),
+        "jitter" => with(job, duration(key, text), Job::jitter),
+        _ => job.blamed(Error::misused(format!("{key} = {text:?} is unknown"))),
+    }
+}
+
+fn with<T>(job: Job, value: Result<T>, set: fn(Job, T) -> Job) -> Job {
+    match value {
+        Ok(value) => set(job, value),
+        Err(fault) => job.blamed(fault),
+    }
+}
+
+fn duration(key: &str, text: &str) -> Result<Duration> {
+    humantime::parse_duration(text)
+        .map_err(|_| Error::misused(format!("{key} = {text:?} is no duration; write 500ms, 10s or 2m")))
+}

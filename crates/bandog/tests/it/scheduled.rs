@@ -1,0 +1,125 @@
+//! What `#[bandog::scheduled]` makes of functions, and what is told when a scheduler starts.
+
+use bandog::{
+    ErrorKind, Result,
+    schedule::{Job, Run, Scheduler, Shared},
+    scheduled,
+};
+
+/// What `start()` says of these jobs.
+async fn told(scheduler: Scheduler) -> String {
+    let fault = scheduler.start().await.err().unwrap();
+    assert_eq!(fault.kind(), ErrorKind::Misused, "{fault}");
+    fault.to_string()
+}
+
+async fn told_of(job: Job) -> String {
+    told(Scheduler::new().job(job)).await
+}
+
+#[tokio::test]
+async fn a_variable_that_is_not_there_is_told_at_the_start() {
+    #[scheduled(cron = "${bandog.test.not-there}")]
+    async fn report() {}
+    let fault = told_of(report::job()).await;
+    let why = "job \"report\": cron takes ${bandog.test.not-there}, and the environment has no BANDOG_TEST_NOT_THERE";
+    assert!(fault.contains(why), "{fault}");
+}
+
+#[tokio::test]
+async fn what_the_environment_has_is_checked_at_the_start() {
+    // Cargo sets these for tests, so that nothing has to be changed.
+    #[scheduled(name = "wrong cron", cron = "${CARGO_PKG_NAME}")]
+    fn wrong_cron() {}
+    #[scheduled(fixed_rate = "${CARGO_PKG_NAME:5s}")]
+    fn wrong_period() {}
+    #[scheduled(cron = "@daily", zone = "${cargo.pkg-name}")]
+    fn wrong_zone() {}
+    #[scheduled(cron = "@daily", overlap = "${CARGO_PKG_NAME:skip}")]
+    fn wrong_overlap() {}
+    #[scheduled(cron = "@daily", dialect = "${CARGO_PKG_NAME:quartz}")]
+    fn wrong_dialect() {}
+    #[scheduled(at = "${CARGO_PKG_NAME:-}")]
+    fn wrong_time() {}
+    #[scheduled(fixed_rate = "1s", lease = "${CARGO_PKG_VERSION_MAJOR}ms")]
+    fn wrong_lease() {}
+    for (job, words) in [
+        (wrong_cron::job(), "job \"wrong cron\": bandog\n"),
+        (wrong_period::job(), "job \"wrong_period\": fixed_rate = \"bandog\" is no duration; write 500ms, 10s or 2m"),
+        (wrong_zone::job(), "bandog"),
+        (wrong_overlap::job(), "overlap = \"bandog\" is unknown; write skip, queue"),
+        (wrong_dialect::job(), "bandog"),
+        (wrong_time::job(), "job \"wrong_time\": at: "),
+        (wrong_lease::job(), "lease"),
+    ] {
+        let fault = told_of(job).await;
+        assert!(fault.contains(words), "{words:?} is not in {fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_shared_value_that_is_not_there_is_told_at_the_start() {
+    struct Shop;
+    #[scheduled(fixed_rate = "1s")]
+    async fn sweep(_: Shared<Shop>, _: Run) -> Result<()> {
+        Ok(())
+    }
+    let fault = told_of(sweep::job()).await;
+    assert!(fault.contains("job \"sweep\": it takes Shared<") && fault.contains("Shop>"), "{fault}");
+    let fault = told(Scheduler::new().share(Shop).job(sweep::job()).share(Shop)).await;
+    assert!(fault.contains("share() was given two values of") && fault.contains("Shop"), "{fault}");
+}
+
+#[tokio::test]
+async fn every_word_that_the_attribute_takes_is_taken_at_the_start() {
+    #[scheduled(
+        fixed_rate = "1h",
+        initial_delay = "1h",
+        overlap = "queue",
+        catch_up = "skip",
+        window = "2h",
+        misfire_grace = "5s",
+        on_crash = "retry",
+        lease = "1m",
+        timeout = "1m",
+        retry = 3,
+        jitter = "1s",
+        store_down = "fail_open",
+        enabled = false
+    )]
+    fn one() {}
+    #[scheduled(
+        fixed_delay = "1h",
+        overlap = "queue(10)",
+        catch_up = "once",
+        on_crash = "abandon",
+        retry = "3 from 1s"
+    )]
+    fn two() {}
+    #[scheduled(
+        cron = "*/5 * * * *",
+        dialect = "unix",
+        overlap = "allow(3)",
+        catch_up = "all(10)",
+        retry = "3 from 1s to 1m"
+    )]
+    fn three() {}
+    #[scheduled(
+        cron = "0 0 0 * * 7",
+        dialect = "spring",
+        overlap = "replace",
+        store_down = "fail_closed",
+        enabled = true
+    )]
+    fn four() {}
+    #[scheduled(at = "2026-12-31T23:59:00+01:00", overlap = "skip", name = "the last")]
+    fn five() {}
+    #[scheduled(fixed_delay = "${bandog.test:-}", initial_delay = "5s")]
+    fn six() {}
+    #[scheduled(cron = "-", zone = "UTC")]
+    fn seven() {}
+    assert_eq!(five::job().name(), "the last");
+    let jobs = [one::job(), two::job(), three::job(), four::job(), five::job(), six::job(), seven::job()];
+    let started = Scheduler::new().jobs(jobs).start().await;
+    assert!(started.is_ok(), "{started:?}");
+}
