@@ -1,0 +1,176 @@
+//! The keeper of one command: what it reports, and that nobody outlives it.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use bandog_testkit::{Signal, eventually, is_alive, process::send};
+use serde_json::{Value, json};
+
+use crate::help::{Place, SOON};
+
+/// A keeper at work, and bandog's end of its line.
+struct Keeper {
+    process: Child,
+    line: UnixStream,
+}
+
+impl Keeper {
+    fn of(place: &Place, grace_ms: &str, script: &str) -> Self {
+        let (line, theirs) = UnixStream::pair().unwrap();
+        let mut command: Command = place.bandog(&["__keep", grace_ms, "--", "sh", "-c", script]);
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped());
+        Self { process: command.spawn().unwrap(), line }
+    }
+
+    fn say(&mut self, word: u8) {
+        self.line.write_all(&[word]).unwrap();
+    }
+
+    /// Waits for the line's end and gives what was reported.
+    fn reports(&mut self) -> Value {
+        self.line.set_read_timeout(Some(SOON)).unwrap();
+        let mut text = String::new();
+        self.line.read_to_string(&mut text).unwrap();
+        self.process.wait().unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.line.shutdown(std::net::Shutdown::Both);
+        let _ = self.process.wait();
+    }
+}
+
+fn exit(code: u8) -> Value {
+    json!({ "ended": { "Exit": code }, "survivors": [] })
+}
+
+/// Prints its number into a file, and then does nothing for long, whatever it is told.
+fn deaf(name: &str) -> String {
+    format!(
+        "sh -c 'trap \"\" TERM INT HUP; echo $$ > {name}; n=0; while [ $n -lt 1000 ]; do n=$((n+1)); sleep 0.02; done'"
+    )
+}
+
+#[test]
+fn the_commands_end_is_reported() {
+    let place = Place::new();
+    assert_eq!(Keeper::of(&place, "1000", "exit 3").reports(), exit(3));
+    assert_eq!(Keeper::of(&place, "1000", "true").reports(), exit(0));
+    let killed = Keeper::of(&place, "1000", "kill -9 $$").reports();
+    assert_eq!(killed, json!({ "ended": { "Signal": 9 }, "survivors": [] }));
+}
+
+#[test]
+fn what_the_command_leaves_behind_is_dead_before_its_end_is_reported() {
+    let place = Place::new();
+    let script = format!(
+        "sleep 1000 & echo $! > polite; env -i PATH=$PATH setsid {} & {} & while ! [ -s deaf -a -s lone ]; do sleep 0.01; done; exit 4",
+        deaf("lone"),
+        deaf("deaf")
+    );
+    let mut keeper = Keeper::of(&place, "100", &script);
+    assert_eq!(keeper.reports(), exit(4));
+    for name in ["polite", "lone", "deaf"] {
+        assert!(!is_alive(place.pid(name)), "{name}");
+    }
+}
+
+#[test]
+fn who_is_told_to_end_may_end_in_order() {
+    let place = Place::new();
+    let script = "trap 'echo told > told; exit 5' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let mut keeper = Keeper::of(&place, "20000", script);
+    place.pid("pid");
+    keeper.say(b'e');
+    assert_eq!(keeper.reports(), exit(5));
+    assert_eq!(place.written("told"), "told");
+}
+
+#[test]
+fn who_does_not_end_in_the_grace_is_killed() {
+    let place = Place::new();
+    let mut keeper = Keeper::of(&place, "100", &format!("exec {}", deaf("pid")));
+    let pid = place.pid("pid");
+    keeper.say(b'e');
+    assert_eq!(keeper.reports()["ended"], json!({ "Signal": 9 }));
+    assert!(!is_alive(pid));
+}
+
+#[test]
+fn a_second_word_kills_at_once() {
+    let place = Place::new();
+    let mut keeper = Keeper::of(&place, "3600000", &format!("exec {}", deaf("pid")));
+    place.pid("pid");
+    keeper.say(b'e');
+    keeper.say(b'k');
+    assert_eq!(keeper.reports()["ended"], json!({ "Signal": 9 }));
+}
+
+#[test]
+fn nobody_outlives_a_bandog_that_has_gone() {
+    let place = Place::new();
+    // One has left the group, the session, its parent and its environment.
+    let script = format!("(env -i PATH=$PATH setsid {} &); {} & exec {}", deaf("lone"), deaf("below"), deaf("pid"));
+    let mut keeper = Keeper::of(&place, "3600000", &script);
+    let pids = ["pid", "below", "lone"].map(|name| place.pid(name));
+    keeper.line.shutdown(std::net::Shutdown::Both).unwrap();
+    keeper.process.wait().unwrap();
+    assert_eq!(pids.map(is_alive), [false; 3]);
+}
+
+#[test]
+fn signals_to_the_keeper_are_bandogs_to_answer() {
+    let place = Place::new();
+    let mut keeper = Keeper::of(&place, "1000", "echo $$ > pid; while ! [ -e go ]; do sleep 0.01; done; exit 6");
+    place.pid("pid");
+    // `setsid` and `env` have become it.
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::TSTP] {
+        send(keeper.process.id(), signal);
+    }
+    fs::write(place.path("go"), "").unwrap();
+    assert_eq!(keeper.reports(), exit(6));
+}
+
+#[test]
+fn the_command_dies_with_a_keeper_that_is_killed() {
+    let place = Place::new();
+    let mut keeper = Keeper::of(&place, "1000", &format!("exec {}", deaf("pid")));
+    let pid = place.pid("pid");
+    keeper.process.kill().unwrap();
+    eventually(SOON, || !is_alive(pid));
+}
+
+#[test]
+fn the_command_reads_nothing_and_has_no_file_of_bandogs() {
+    let place = Place::new();
+    let mut keeper = Keeper::of(&place, "1000", "cat; readlink /proc/self/fd/0; ls /proc/self/fd; env");
+    assert_eq!(keeper.reports(), exit(0));
+    let mut out = String::new();
+    keeper.process.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    let plain = Command::new("sh").args(["-c", "ls /proc/self/fd"]).output().unwrap();
+    let expected = format!("/dev/null\n{}", String::from_utf8(plain.stdout).unwrap());
+    assert!(out.starts_with(&expected), "{out}");
+    assert!(!out.contains("BANDOG_HELD"), "it runs under no lock: {out}");
+}
+
+#[test]
+fn a_command_that_cannot_be_run_says_so() {
+    let place = Place::new();
+    let (mut line, theirs) = UnixStream::pair().unwrap();
+    let mut command = place.bandog(&["__keep", "1000", "--", "./nowhere"]);
+    let output = command.stdin(Stdio::from(OwnedFd::from(theirs))).output().unwrap();
+    drop(command);
+    let mut text = String::new();
+    line.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    line.read_to_string(&mut text).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), exit(127));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot run \"./nowhere\""), "{output:?}");
+}
