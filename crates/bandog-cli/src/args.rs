@@ -48,6 +48,7 @@ Examples:
   bandog show deploy                              who holds it
   bandog ls 'order-*'                             which locks are held
   bandog release deploy --force                   take it from a holder that hangs
+  bandog schedule jobs.toml --check               what a file of jobs says
   bandog demo                                     what goes wrong without a lock";
 
 /// One command and its arguments.

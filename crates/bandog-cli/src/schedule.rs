@@ -24,15 +24,21 @@ use crate::{
 };
 
 /// Runs the jobs of a file, each tick once in the whole cluster.
+///
+/// Start the same command with the same file on many machines over one store. Each job is a command that runs when a
+/// cron expression, a period or an instant says so, on one of them. It finds BANDOG_JOB, BANDOG_TICK (RFC 3339, UTC),
+/// BANDOG_FENCE and BANDOG_ATTEMPT in its environment; what it prints is handed on line by line.
 #[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The file of jobs, in TOML.
     file: PathBuf,
     /// Only check the file, and print each job with its next fires. No store is asked.
     #[arg(long)]
     check: bool,
-    #[command(flatten)]
-    format: print::Format,
+    /// With --check: print one JSON object a line, for programs.
+    #[arg(long, requires = "check")]
+    json: bool,
     #[command(flatten)]
     store: store::Args,
     /// How long running commands may go on when bandog is told to stop, before they are ended.
@@ -40,11 +46,42 @@ pub(crate) struct Args {
     drain: Duration,
 }
 
+const HELP: &str = "\
+The file:
+  [pool]
+  size = 4                        # so many runs at a time; 1 without it
+
+  [[job]]
+  name = \"report\"
+  cron = \"0 15 10 ? * MON-FRI\"   # or fixed_rate = \"30s\", or fixed_delay = \"5m\",
+                                  # or at = 2027-01-01T00:00:00Z
+  zone = \"Europe/Berlin\"
+  command = [\"./report\", \"-v\"]   # or a text for sh -c
+
+  A job may have initial_delay, overlap (skip, queue(N), allow(N), replace), catch_up (skip,
+  once, all(N)), misfire_grace, on_crash (abandon, retry), timeout, lease, retry, jitter,
+  enabled and env.
+
+Signals:
+  TERM, INT, HUP and QUIT stop it in order: nothing new is claimed, what runs may go on for
+  --drain, and is then ended (TERM, KILL after 4 s) and handed over. A second one kills at once.
+
+Exit codes:
+    0  stopped in order; with --check: the file is good
+  128 + N  ended at once by signal N
+   64  the command line, the URL or the file is wrong: all its mistakes are told
+   69  the store does not answer at the start
+   70, 71, 77  as with `bandog lock`
+
+Examples:
+  bandog schedule jobs.toml --check
+  BANDOG_URL=redis://app:secret@cache.example bandog schedule /etc/shop/jobs.toml";
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     // The whole is checked before anything is asked of a store.
     let file = JobFile::read(&args.file)?;
     if args.check {
-        return check::print(&file, args.format);
+        return check::print(&file, print::Format { json: args.json });
     }
     let store = Store::of(&args.store)?;
     runtime::block_on_with_io(serve::serve(&file, &args.file.display().to_string(), &store, args.drain))

@@ -56,6 +56,19 @@ fn a_program_reads_one_object_a_line() {
 }
 
 #[test]
+fn the_documents_example_is_a_good_file() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command.md");
+    let page = fs::read_to_string(page).unwrap();
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let ran = check(&Place::new(), example, &["--json"]);
+    assert_eq!((ran.code, ran.stdout.lines().count()), (0, 4), "{ran:?}");
+    let keys: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    for key in ["name", "cron", "command", "env", "lease", "retry", "enabled"] {
+        assert!(keys.contains(&key), "{key}");
+    }
+}
+
+#[test]
 fn a_command_that_is_not_there_is_a_warning() {
     let place = Place::new();
     fs::write(place.path("text"), "").unwrap();
