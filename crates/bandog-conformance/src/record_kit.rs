@@ -10,6 +10,8 @@ use crate::kit::{PATIENCE, one, within};
 /// The record that most laws swap.
 pub(crate) const RECORD: &str = "record";
 
+/// More than any crowd of ours makes one of them try.
+pub(crate) const TRIES: usize = 10_000;
 /// Before a call that had no answer is repeated.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -76,7 +78,7 @@ pub(crate) async fn insist(records: &impl Records, repeated: &Swap) -> Swapped {
 /// Adds one to the number in the record, and writes beside it how often this slot did so: once more than `before`.
 pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> Result<(), Error> {
     let mut present = get(records, RECORD).await?;
-    loop {
+    for _ in 0..TRIES {
         let from = present.as_ref().map(|record| record.version);
         let number: u64 = present.map_or(0, |record| record.value.parse().expect("a number"));
         let lines = vec![line(slot, &(before + 1).to_string())];
@@ -86,6 +88,7 @@ pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> 
             refused @ (Swapped::Early(_) | Swapped::NotHeld) => panic!("nothing was asked for: {refused:?}"),
         }
     }
+    panic!("{TRIES} swaps, each from the record that the last one was told of, were all in vain")
 }
 
 /// The number in the record.

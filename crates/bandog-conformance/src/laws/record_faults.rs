@@ -9,7 +9,7 @@ use tokio::time;
 use crate::{
     Law, World,
     kit::{PATIENCE, kind, within},
-    record_kit::{RECORD, delete, done, get, insist, key, line, swap, whole, write},
+    record_kit::{RECORD, TRIES, delete, done, get, insist, key, line, swap, whole, write},
     wrap::{Delayed, Fate, Lossy},
 };
 
@@ -87,7 +87,7 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
 /// Adds a word to the record.
 async fn say(client: &Client, word: &str) {
     let mut present = None;
-    loop {
+    for _ in 0..TRIES {
         let (from, text) = match present {
             Some(Record { version, value }) => (Some(version), value),
             None => (None, String::new()),
@@ -100,6 +100,7 @@ async fn say(client: &Client, word: &str) {
         }
         present = record;
     }
+    panic!("{word:?} cannot be said")
 }
 
 /// Law 153: a store that stands still ends a swap in time with an error; if that says that nothing was done, nothing
