@@ -109,6 +109,11 @@ impl Clock {
         }
     }
 
+    /// Whether a test may pause it, so that it does not sleep with the machine.
+    pub fn is_virtual(&self) -> bool {
+        matches!(self.source, Source::Tokio)
+    }
+
     /// What the wall clock shows. It may be wrong, and jump: leases never ask it. The store's clock decides where
     /// several machines must agree.
     pub fn wall(&self) -> SystemTime {

@@ -253,6 +253,17 @@ impl Job {
         self
     }
 
+    /// The same job, whose every try is told of before it begins.
+    pub(crate) fn watched(mut self, watch: impl Fn(&Run) + Send + Sync + 'static) -> Self {
+        self.body = self.body.map(|body| -> Body {
+            Arc::new(move |run| {
+                watch(&run);
+                body(run)
+            })
+        });
+        self
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

@@ -15,6 +15,7 @@ mod register;
 mod rows;
 mod run;
 mod scheduler;
+mod simulate;
 mod state;
 mod trigger;
 
@@ -26,6 +27,7 @@ pub use policy::{CatchUp, OnCrash, Overlap, Retry, Scope, StoreDown};
 pub use rows::{JobRow, Paused, RunRow, State};
 pub use run::{Kind, MAX_NOTE, Outcome, Run};
 pub use scheduler::{Running, Scheduler};
+pub use simulate::{TestRun, TestScheduler, TestSetting};
 
 /// What `#[bandog::scheduled]` calls. It is no API: only the attribute of the same version knows it.
 #[doc(hidden)]

@@ -303,7 +303,7 @@ impl JobState {
     fn start(&mut self, view: &View<'_>, plan: &mut Plan) {
         while self.can_start(view.policy) {
             if plan.starts >= view.places {
-                plan.is_starved = true;
+                plan.is_starved = view.is_current;
                 return;
             }
             let Some(Waiting(id, kind, tick, attempt)) = self.queue.pop_front() else { return };

@@ -5,11 +5,14 @@ use std::{collections::HashMap, fmt, num::NonZeroUsize, sync::Arc, time::Duratio
 use bandog_core::{ClientId, Clock, Error, Member, Result};
 use bandog_cron::{Cron, Dialect, Time};
 use bandog_sync::Client;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+};
 
 use crate::{
     Job, Jobs, Scope,
-    dispatch::{Dispatch, Entry, Msg, Timekeeper},
+    dispatch::{Dispatch, Entry, LOOK, Msg, Timekeeper},
     inject::Shares,
     policy::Policy,
     register::register,
@@ -30,6 +33,7 @@ pub struct Scheduler {
     pool: Option<NonZeroUsize>,
     drain: Option<Duration>,
     clock: Option<Clock>,
+    looks: Option<Duration>,
     node: Option<String>,
     entries: Vec<Entry>,
     pub(crate) faults: Vec<Error>,
@@ -74,6 +78,12 @@ impl Scheduler {
         self
     }
 
+    /// How often it looks for words of operators and at the other nodes.
+    pub(crate) fn looks_every(mut self, time: Duration) -> Self {
+        self.looks = Some(time);
+        self
+    }
+
     /// What this node calls itself in histories. Default: the machine's name and the process, `host:pid`.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = Some(name.into());
@@ -106,7 +116,7 @@ impl Scheduler {
     /// # Cancel safety
     /// Jobs may have been registered when the future is dropped; none of them runs.
     pub async fn start(self) -> Result<Running> {
-        let Self { client, pool, drain, clock, node, mut entries, mut faults, shares, known } = self;
+        let Self { client, pool, drain, clock, looks, node, mut entries, mut faults, shares, known } = self;
         drop(known);
         faults.extend(shares.faults());
         check(&entries, faults)?;
@@ -128,8 +138,17 @@ impl Scheduler {
         let pool = pool.unwrap_or(NonZeroUsize::MIN).get();
         tell(&entries, &time, pool);
         let (mail, mailbox) = mpsc::unbounded_channel();
-        Dispatch::new(entries, time, node.into(), pool, client.clone(), (mail.clone(), mailbox)).start();
-        Ok(Running { mail, jobs: client.as_ref().map(Jobs::over), drain: drain.unwrap_or(DRAIN) })
+        let task = Dispatch::new(
+            entries,
+            time,
+            node.into(),
+            pool,
+            client.clone(),
+            looks.unwrap_or(LOOK),
+            (mail.clone(), mailbox),
+        )
+        .start();
+        Ok(Running { mail, jobs: client.as_ref().map(Jobs::over), drain: drain.unwrap_or(DRAIN), task })
     }
 }
 
@@ -201,9 +220,16 @@ pub struct Running {
     mail: mpsc::UnboundedSender<Msg>,
     jobs: Option<Jobs>,
     drain: Duration,
+    task: AbortHandle,
 }
 
 impl Running {
+    /// Ends it where it stands, and tells nobody.
+    pub(crate) fn crash(&self) {
+        // The dispatcher's runs are dropped with it.
+        self.task.abort();
+    }
+
     /// Stops in order: claims nothing more, lets runs go on for the drain time, cancels them, drops them after their
     /// grace, and hands what has not ended to other nodes at once (or records it as interrupted: [`crate::OnCrash`]).
     ///
@@ -231,6 +257,12 @@ impl Running {
         if self.mail.send(Msg::Idle(idle)).is_ok() {
             let _ = answer.await;
         }
+    }
+
+    /// Looks for words of operators at once.
+    pub(crate) fn look(&self) {
+        // A scheduler that has ended looks at nothing.
+        let _ = self.mail.send(Msg::Look);
     }
 
     async fn end(&self, drain: Duration) -> Result<()> {

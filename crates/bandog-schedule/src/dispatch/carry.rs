@@ -60,6 +60,13 @@ impl Hand {
     }
 }
 
+/// A run does not outlive its dispatcher.
+impl Drop for Hand {
+    fn drop(&mut self) {
+        self.abort.abort();
+    }
+}
+
 /// What a run needs.
 pub(crate) struct Order {
     pub(crate) job: JobId,

@@ -15,12 +15,14 @@ mod time;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap, HashSet, VecDeque},
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::Duration,
 };
 
 use bandog_core::{Error, Fence, Holding, Key, Moment, Record, Result, Swap, Swapped};
 use bandog_cron::Time;
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
@@ -58,10 +60,12 @@ pub(crate) enum Msg {
     },
     /// Answered when nothing is under way.
     Idle(oneshot::Sender<()>),
+    /// Somebody may have said a word just now.
+    Look,
 }
 
 /// How often a node looks at the board and at the others' sessions.
-const LOOK: Duration = Duration::from_secs(1);
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// The wall clock may jump, so it is read at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Everything is read again after so many looks, should a word have been missed.
@@ -94,7 +98,9 @@ pub(crate) struct Dispatch {
     /// Jobs to plan in this round, and whether it is their turn for a place.
     ready: VecDeque<(JobId, Turn)>,
     out: Vec<(JobId, Swap)>,
-    looked: Moment,
+    /// How often it looks.
+    every: Duration,
+    look_at: Moment,
     looks: u32,
     is_looking: bool,
     /// How long it waits before it asks a store again that gave no answer.
@@ -126,9 +132,10 @@ impl Dispatch {
         node: Arc<str>,
         pool: usize,
         client: Option<bandog_sync::Client>,
+        every: Duration,
         (mail, mailbox): (mpsc::UnboundedSender<Msg>, mpsc::UnboundedReceiver<Msg>),
     ) -> Self {
-        let (started, looked) = (time.now(), time.moment());
+        let (started, look_at) = (time.now(), time.moment());
         Self {
             entries,
             time,
@@ -144,7 +151,8 @@ impl Dispatch {
             line: VecDeque::new(),
             ready: VecDeque::new(),
             out: Vec::new(),
-            looked,
+            every,
+            look_at,
             looks: 0,
             is_looking: false,
             pause: RETRY,
@@ -155,8 +163,13 @@ impl Dispatch {
     }
 
     /// Starts it as a task of the current runtime.
-    pub(crate) fn start(self) {
-        tokio::spawn(self.run());
+    pub(crate) fn start(self) -> tokio::task::AbortHandle {
+        let task = tokio::spawn(async {
+            if AssertUnwindSafe(self.run()).catch_unwind().await.is_err() {
+                tracing::error!("the scheduler ended by a panic of its own: no job starts any more");
+            }
+        });
+        task.abort_handle()
     }
 
     /// Runs until it is told to stop.
@@ -200,6 +213,7 @@ impl Dispatch {
         match msg {
             Msg::Ended { job, ended } => self.run_ended(job, ended),
             Msg::Idle(idler) => self.idlers.push(idler),
+            Msg::Look => self.look_at = self.time.moment(),
             // The handle's end, after it has been told to stop.
             Msg::Stop { .. } if self.stopping.is_some() => {}
             Msg::Stop { drain, done } => {
@@ -481,10 +495,10 @@ impl Dispatch {
     /// Once a second: has anybody a word, does everybody live, who waits too long.
     fn look(&mut self) {
         let now = self.time.moment();
-        if now.since(self.looked) < LOOK {
+        if now < self.look_at {
             return;
         }
-        self.looked = now;
+        self.look_at = now + self.every;
         self.tell_of_long_waits(now);
         let Some(desk) = &mut self.desk else { return };
         if !self.is_looking {
@@ -730,8 +744,10 @@ impl Dispatch {
             for (job, entry) in (0..).zip(&mut self.entries) {
                 let Some(state) = &entry.state else { continue };
                 for holding in &dead {
-                    if state.running.iter().any(|live| live.holding().as_ref() == Some(holding)) {
-                        entry.events.push(Event::Dead((*holding).clone()));
+                    let event = Event::Dead((*holding).clone());
+                    let had = state.running.iter().any(|live| live.holding().as_ref() == Some(holding));
+                    if had && !entry.events.contains(&event) {
+                        entry.events.push(event);
                         self.ready.push_back((job, Turn::Usual));
                     }
                 }
