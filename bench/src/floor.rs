@@ -16,6 +16,15 @@ pub(crate) enum Fenced {
     No,
 }
 
+/// A connection as ours is made.
+pub(crate) async fn dial(url: &str) -> MultiplexedConnection {
+    let info: ConnectionInfo = format!("{url}?protocol=resp3").into_connection_info().expect("a URL");
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    let client = redis::Client::open(info.set_tcp_settings(tcp)).expect("a URL");
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(std::time::Duration::from_secs(3)));
+    client.get_multiplexed_async_connection_with_config(&config).await.expect("the server answers")
+}
+
 #[derive(Clone)]
 pub(crate) struct Floor {
     connection: MultiplexedConnection,
@@ -26,12 +35,7 @@ pub(crate) struct Floor {
 
 impl Floor {
     pub(crate) async fn dial(url: &str, fenced: Fenced) -> Self {
-        let info: ConnectionInfo = format!("{url}?protocol=resp3").into_connection_info().expect("a URL");
-        let tcp = info.tcp_settings().clone().set_nodelay(true);
-        let client = redis::Client::open(info.set_tcp_settings(tcp)).expect("a URL");
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(std::time::Duration::from_secs(3)));
-        let mut connection =
-            client.get_multiplexed_async_connection_with_config(&config).await.expect("the server answers");
+        let mut connection = dial(url).await;
         let claim = if fenced == Fenced::Yes { CLAIM } else { PLAIN_CLAIM };
         for script in [claim, RELEASE] {
             let loading = redis::cmd("SCRIPT").arg("LOAD").arg(script).to_owned();

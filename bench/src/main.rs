@@ -9,6 +9,7 @@ mod handoff;
 mod held;
 mod local;
 mod measure;
+mod records;
 mod report;
 mod scale;
 
@@ -21,8 +22,8 @@ use self::report::Report;
 /// Ratios in one run. The servers are its own, on free ports, and end with it.
 #[derive(Parser)]
 struct Args {
-    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron. Without a
-    /// name: everything.
+    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron, records.
+    /// Without a name: everything.
     what: Vec<String>,
     /// How long each figure is measured, in seconds.
     #[arg(long, default_value_t = 1.0)]
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut report = Report::new(args.rounds, Duration::from_secs_f64(args.seconds));
-    let all = ["cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held", "scale", "cron"];
+    let all = ["cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held", "scale", "cron", "records"];
     if let Some(unknown) = args.what.iter().find(|what| !all.contains(&what.as_str())) {
         eprintln!("bench: {unknown:?} cannot be measured; known are {}", all.join(", "));
         return ExitCode::from(64);
@@ -82,6 +83,9 @@ fn main() -> ExitCode {
     }
     if wanted("cron") {
         cron::measure(&mut report);
+    }
+    if wanted("records") {
+        records::measure(&mut report);
     }
     report.finish(args.keep.as_deref())
 }

@@ -13,8 +13,8 @@
 --        {version, value}: the record is another one, or {}: there is none
 --        or the error, which stops none of the others
 --
--- A command that is refused leaves nothing behind: a plain swap is one command, and see the order of those in `make`,
--- `replace` and `delete`.
+-- A command that is refused leaves nothing behind: a plain swap is one write, and see the order of those in `write`,
+-- `make` and `delete`.
 
 local keys, args, call, try = KEYS, ARGV, redis.call, redis.pcall
 local index = keys[1]
@@ -53,37 +53,60 @@ local function corrupt(record)
   return redis.error_reply('CORRUPT the version of the record at ' .. record .. ' cannot be counted on')
 end
 
--- The writing of a swap that is not plain. A history that is no hash is found out before anything has changed, and
--- what was written for one hash is allowed for the other.
-local function write(record, history, text, value, lines, at)
-  for i = 1, lines do
-    call('hset', history, args[at + 2 * i - 1], args[at + 2 * i])
-  end
-  call('hset', record, 'v', text, 'b', value)
+-- What keeps a swap from being done though the record is as expected.
+local function unmet(before, holding)
+  local missing = before * 1000 - now
+  if missing > 0 then return -missing end
+  local held = stands[holding]
+  if held ~= 1 then return held ~= 0 and held end
 end
 
-local function make(record, history, name, value, lines, at)
+-- A history that is no hash is found out before the record has changed, and what was allowed and had room for the
+-- one hash has it for the other.
+local function write(record, history, text, value, lines, at)
+  for i = 1, lines do
+    local done = try('hset', history, args[at + 2 * i - 1], args[at + 2 * i])
+    if type(done) == 'table' then return done end
+  end
+  return try('hset', record, 'v', text, 'b', value)
+end
+
+local function replace(record, history, from, before, holding, lines, value, at)
+  local found = try('hget', record, 'v')
+  if found ~= from then return instead(record, found) end
+  local no = unmet(before, holding)
+  if no ~= nil then return no end
+  local version, text = after(from)
+  if not version then return corrupt(record) end
+  local done = write(record, history, text, value, lines, at)
+  if type(done) == 'table' then return done end
+  return version
+end
+
+local function make(record, history, before, holding, lines, value, name, at)
+  local found = call('hget', record, 'v')
+  if found or call('pttl', record) ~= -2 then return instead(record, found) end
+  local no = unmet(before, holding)
+  if no ~= nil then return no end
+  if lines < 0 then return 0 end
   call('hexists', history, '')
   -- Both change nothing, but that lines without a record go: SET XX finds no key, and is refused for want of memory,
   -- which Redis checks only at the first write of a script. From here on DEL is known to be allowed, so it can undo
   -- what follows.
   call('set', record, '', 'XX')
   call('del', record, history)
-  local done, why = pcall(write, record, history, now_text, value, lines, at)
-  if done then done, why = pcall(call, 'sadd', index, name) end
-  if done then return now end
+  local done = write(record, history, now_text, value, lines, at)
+  if type(done) ~= 'table' then done = try('sadd', index, name) end
+  if type(done) ~= 'table' then return now end
   call('del', record, history)
-  error(why, 0)
+  return done
 end
 
-local function replace(record, history, from, value, lines, at)
-  local version, text = after(from)
-  if not version then return corrupt(record) end
-  write(record, history, text, value, lines, at)
-  return version
-end
-
-local function delete(record, history, name)
+local function delete(record, history, from, before, holding, name)
+  local found = call('hget', record, 'v')
+  if found ~= from then return instead(record, found) end
+  local no = unmet(before, holding)
+  if no ~= nil then return no end
   call('hexists', history, '')
   call('srem', index, name)
   local done = try('del', record, history)
@@ -92,48 +115,28 @@ local function delete(record, history, name)
   return done
 end
 
--- A swap that is not plain.
-local function change(record, history, from, before, holding, lines, value, name, at)
-  local version = call('hget', record, 'v')
-  if version ~= (from ~= '' and from) then return instead(record, version) end
-  if not version and call('pttl', record) ~= -2 then return instead(record, version) end
-  local missing = before * 1000 - now
-  if missing > 0 then return -missing end
-  local held = stands[holding]
-  if held ~= 1 then return held ~= 0 and held end
-  if lines < 0 then return version and delete(record, history, name) or 0 end
-  if not version then return make(record, history, name, value, lines, at) end
-  return replace(record, history, from, value, lines, at)
-end
-
-local function plain(record, from, before, holding, value)
-  local found = try('hget', record, 'v')
-  if found ~= from then return instead(record, found) end
-  local missing = before * 1000 - now
-  if missing > 0 then return -missing end
-  local held = stands[holding]
-  if held ~= 1 then return held ~= 0 and held end
-  local version, text = after(from)
-  if not version then return corrupt(record) end
-  local done = try('hset', record, 'v', text, 'b', value)
-  if done ~= 0 and type(done) == 'table' then return done end
-  return version
-end
-
 local replies = { now }
 local k, a, count = 2 + holdings, 2 + holdings, 1
 while k <= #keys do
-  local record, from, before, holding, lines, value = keys[k], args[a], args[a + 1], args[a + 2], args[a + 3], args[a + 4]
+  local record, from, before, holding, lines, value =
+    keys[k], args[a], args[a + 1], args[a + 2], args[a + 3], args[a + 4]
+  local done, reply = true, nil
   k, a, count = k + 1, a + 5, count + 1
   if lines == '=' then
-    replies[count] = plain(record, from, before, holding, value)
+    reply = replace(record, nil, from, before, holding, 0, value)
   else
-    local number = tonumber(lines)
-    local done, reply = pcall(change, record, keys[k], from, before, holding, number, value, args[a], a)
-    -- Before version 7 Redis raised texts.
-    if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
-    replies[count] = reply
+    local history, name, at, number = keys[k], args[a], a, tonumber(lines)
     k, a = k + 1, a + 1 + 2 * math.max(number, 0)
+    if from == '' then
+      done, reply = pcall(make, record, history, before, holding, number, value, name, at)
+    elseif number < 0 then
+      done, reply = pcall(delete, record, history, from, before, holding, name)
+    else
+      reply = replace(record, history, from, before, holding, number, value, at)
+    end
   end
+  -- Before version 7 Redis raised texts.
+  if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
+  replies[count] = reply
 end
 return replies

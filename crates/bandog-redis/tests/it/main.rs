@@ -13,6 +13,8 @@ mod fences;
 mod help;
 mod layout;
 mod look;
+mod record_days;
+mod record_rights;
 mod records;
 mod registry;
 mod rights;

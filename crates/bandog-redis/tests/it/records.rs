@@ -421,7 +421,7 @@ pub(crate) fn holding(claim: &Claim) -> Holding {
     Holding { key: claim.key.clone(), id: claim.id }
 }
 
-fn line((slot, value): (&str, &str)) -> Line {
+pub(crate) fn line((slot, value): (&str, &str)) -> Line {
     Line { slot: slot.into(), value: value.into() }
 }
 

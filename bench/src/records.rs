@@ -1,0 +1,159 @@
+//! Swaps of records per second on one connection, as jobs make them: each of a text of some 300 bytes, with a lock that
+//! must be held and a time that must have come.
+
+use std::{
+    num::NonZeroU32,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use bandog_core::{
+    Answer, Claim, ClaimId, ClientId, Holding, Key, Kind, Leases, Line, Records, Step, Swap, Swapped, Verdict,
+};
+use bandog_redis::{Redis, RedisOptions};
+use bandog_testkit::RedisServer;
+use redis::aio::MultiplexedConnection;
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use crate::{
+    cycles::Engine,
+    floor::dial,
+    measure::{Workers, count},
+    report::{Report, median},
+};
+
+/// A job's state as its record has it.
+const TEXT: &str = r#"{"w":1790000000000,"anchor":1780000000000,"next_due":1790000060000,"fence":421337,"ok":421001,"failed":17,"skipped":319,"live":[{"id":421337,"tick":1790000000000,"kind":"scheduled","attempt":1,"node":"shop-1","key":"schedule/node/3","claim":"957c1da6-54c9-8017-93c7-a4ef987df61c:19"}],"pause":null,"revision":7}"#;
+const LINE: &str = r#"{"id":421336,"tick":1789999940000,"kind":"scheduled","attempt":1,"node":"shop-1","fence":421336,"due":1789999940000,"started":1789999940012,"ended":1789999941207,"state":"ok"}"#;
+
+/// How swaps are sent: so many tasks, each of which sends so many swaps at once and waits for the answers.
+#[derive(Debug, Clone, Copy)]
+struct Traffic {
+    tasks: usize,
+    each: usize,
+    lines: usize,
+}
+
+pub(crate) fn measure(report: &mut Report) {
+    let server = RedisServer::start();
+    let floors = [1, 256].map(|tasks| floor(report, &server, tasks));
+    for lines in [0, 1] {
+        for (tasks, each, target) in
+            [(1, 1, ""), (256, 1, "≥ 20,000/s"), (1, 256, ""), (4, 256, "≥ 200,000/s"), (2, 1024, "≥ 200,000/s")]
+        {
+            let traffic = Traffic { tasks, each, lines };
+            let target = if lines == 0 { target } else { "" };
+            row(report, &server, traffic, "the backend itself", &floors, target);
+        }
+        row(report, &server, Traffic { tasks: 256, each: 1, lines }, "a client", &floors, "≥ 20,000/s");
+    }
+}
+
+fn row(report: &mut Report, server: &RedisServer, traffic: Traffic, over: &str, floors: &[f64; 2], target: &str) {
+    let Traffic { tasks, each, lines } = traffic;
+    let mut figures = Vec::new();
+    for round in 0..report.rounds {
+        server.cmd(&["FLUSHALL"]);
+        let figure = swaps(report, server, traffic, over);
+        report.raw(json!({"what": "records", "round": round, "over": over, "tasks": tasks, "swaps_each": each,
+            "lines": lines, "per_second": figure}));
+        figures.push(figure);
+    }
+    let what = format!("swaps of records, {tasks} tasks × {each} in a call, {lines} lines, over {over}");
+    let [one, many] = floors;
+    let against = format!("SET NX PX one by one: {one:.0}/s, by 256 tasks {many:.0}/s");
+    report.row(what, format!("{:.0}/s", median(figures)), against, target);
+}
+
+/// What others claim with.
+fn floor(report: &mut Report, server: &RedisServer, tasks: usize) -> f64 {
+    let mut figures = Vec::new();
+    for round in 0..report.rounds {
+        server.cmd(&["FLUSHALL"]);
+        let figure = Workers::Two.runtime().block_on(async {
+            let connection = dial(&server.url()).await;
+            let cycle = |number: usize| {
+                let connection = connection.clone();
+                let ticks = Arc::new(std::sync::atomic::AtomicU64::new(0));
+                move || {
+                    let tick = ticks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    claim_of_others(connection.clone(), format!("job-{number}:{tick}"))
+                }
+            };
+            count(tasks, report.span, cycle).await.per_second
+        });
+        report
+            .raw(json!({"what": "records", "round": round, "over": "SET NX PX", "tasks": tasks, "per_second": figure}));
+        figures.push(figure);
+    }
+    median(figures)
+}
+
+async fn claim_of_others(mut connection: MultiplexedConnection, name: String) {
+    let mut set = redis::cmd("SET");
+    set.arg(&name).arg("957c1da6-54c9-8017-93c7-a4ef987df61c:19").arg("NX").arg("PX").arg(1000);
+    set.query_async::<()>(&mut connection).await.expect("the server answers");
+}
+
+fn swaps(report: &Report, server: &RedisServer, traffic: Traffic, over: &str) -> f64 {
+    Workers::Two.runtime().block_on(async {
+        let options = RedisOptions::from_url(&server.url()).expect("a URL");
+        let redis = Redis::new(options).expect("options");
+        let held = hold(&redis).await;
+        let records: Arc<dyn Records> = match over {
+            "a client" => Arc::new(Engine::OwnThread.connect(&server.url()).await),
+            _ => Arc::new(redis),
+        };
+        let mut each = Vec::with_capacity(traffic.tasks);
+        for task in 0..traffic.tasks {
+            each.push(Arc::new(Mutex::new(made(&*records, task, traffic, &held).await)));
+        }
+        let cycle = |task: usize| {
+            let (records, swaps) = (Arc::clone(&records), Arc::clone(&each[task]));
+            move || {
+                let (records, swaps) = (Arc::clone(&records), Arc::clone(&swaps));
+                async move { swap(&*records, &mut *swaps.lock().await).await }
+            }
+        };
+        count(traffic.tasks, report.span, cycle).await.per_second * traffic.each as f64
+    })
+}
+
+/// The swaps of one task's records, which are there.
+async fn made(records: &dyn Records, task: usize, traffic: Traffic, held: &Holding) -> Vec<Swap> {
+    let line = Line { slot: "ok:17".into(), value: LINE.into() };
+    let swap = |number| Swap {
+        not_before: Some(UNIX_EPOCH + Duration::from_millis(1_790_000_000_000)),
+        held: Some(held.clone()),
+        lines: vec![line.clone(); traffic.lines],
+        ..Swap::new(Key::new(format!("job/report-{task}-{number}")).expect("a name"), None, TEXT)
+    };
+    let mut swaps: Vec<Swap> = (0..traffic.each).map(swap).collect();
+    self::swap(records, &mut swaps).await;
+    swaps
+}
+
+/// Does these swaps, and makes them the next ones of the same records.
+async fn swap(records: &dyn Records, swaps: &mut [Swap]) {
+    let done = records.swap(swaps).await.expect("the server answers").each;
+    for (swap, done) in swaps.iter_mut().zip(done) {
+        let Ok(Swapped::Done(version)) = done else { panic!("the records are its own: {done:?}") };
+        swap.from = version;
+    }
+}
+
+async fn hold(redis: &Redis) -> Holding {
+    let id = ClaimId { client: ClientId::random(), number: 1 };
+    let claim = Claim {
+        key: Key::new("schedule/node/1").expect("a name"),
+        id,
+        kind: Kind::Mutex,
+        ttl: Duration::from_secs(3600),
+        fences: NonZeroU32::MIN,
+    };
+    let key = claim.key.clone();
+    let granted = redis.apply(&[Step::Claim(claim)]).await;
+    assert!(matches!(granted[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{granted:?}");
+    Holding { key, id }
+}

@@ -1,0 +1,204 @@
+//! Bad days of records: answers that are lost, servers that forget, refuse, or are taken over from.
+
+use std::time::Duration;
+
+use bandog_core::{Error, ErrorKind, Pattern, Record, Records, Swap, Swapped};
+use bandog_redis::Redis;
+use bandog_testkit::{RedisServer, eventually_async};
+
+use crate::{
+    help::{SOON, hasty, operator},
+    records::{deletion, done, from, key, made, one, read_one, value, with_lines},
+};
+
+const SHORT: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn a_lost_answer_is_ambiguous_and_the_next_try_finds_its_own_text() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let redis = hasty(&format!("redis://{}@{}", RedisServer::OPERATOR, wire.addr()), SHORT);
+    let version = made(&redis, "r", "one").await;
+    let swap = with_lines(from("r", version, "two"), &[("ok:0", "x")]);
+    wire.drop_replies(true);
+    ambiguous(&one(&redis, &swap).await.unwrap_err());
+    wire.drop_replies(false);
+    let found = eventually_async(SOON, async || one(&redis, &swap).await).await;
+    let Swapped::Differs(Some(Record { version: now, value })) = found else { panic!("{found:?}") };
+    assert!(now > version && value == "two");
+    assert_eq!(redis.history(&key("r")).await.unwrap().len(), 1);
+    // The same with a record that is made, and with one that is deleted.
+    wire.drop_replies(true);
+    ambiguous(&one(&redis, &Swap::new(key("new"), None, "mine")).await.unwrap_err());
+    ambiguous(&one(&redis, &deletion("r", now)).await.unwrap_err());
+    wire.drop_replies(false);
+    let found = eventually_async(SOON, async || one(&redis, &Swap::new(key("new"), None, "mine")).await).await;
+    assert!(matches!(found, Swapped::Differs(Some(Record { value, .. })) if value == "mine"));
+    assert_eq!(one(&redis, &deletion("r", now)).await.unwrap(), Swapped::Differs(None));
+}
+
+#[tokio::test]
+async fn a_wire_that_is_cut_in_flight_is_ambiguous_at_once() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let redis = crate::help::at(&format!("redis://{}@{}", RedisServer::OPERATOR, wire.addr()));
+    let swaps: Vec<Swap> = (0..1000).map(|number| Swap::new(key(&number.to_string()), None, "x")).collect();
+    redis.read(&[], &[]).await.unwrap();
+    wire.drop_replies(true);
+    let cut = async {
+        eventually_async(SOON, async || server.cmd(&["SCARD", "bandog:records"]).int() == 1000).await;
+        wire.drop_replies(false);
+    };
+    let (answer, ()) = tokio::join!(redis.swap(&swaps), cut);
+    let error = answer.unwrap_err();
+    ambiguous(&error);
+    assert_eq!(error.verb(), Some("swap"));
+    let names = eventually_async(SOON, async || redis.names(&Pattern::all()).await).await;
+    assert_eq!(names.len(), 1000);
+}
+
+#[tokio::test]
+async fn a_server_that_pauses_its_clients_does_it_later() {
+    let server = RedisServer::start();
+    let redis = hasty(&format!("redis://{}@{}", RedisServer::OPERATOR, server.addr()), SHORT);
+    let mut version = made(&redis, "r", "one").await;
+    for kind in ["ALL", "WRITE"] {
+        server.cmd(&["CLIENT", "PAUSE", "2000", kind]);
+        let paused = async || one(&redis, &from("r", version, kind)).await;
+        ambiguous(&paused().await.unwrap_err());
+        eventually_async(SOON, async || server.hash("bandog:record:{r}")["b"] == kind).await;
+        let found = eventually_async(SOON, paused).await;
+        let Swapped::Differs(Some(record)) = found else { panic!("{found:?}") };
+        assert_eq!(record.value, kind);
+        version = record.version;
+    }
+}
+
+#[tokio::test]
+async fn a_restart_forgets_what_was_not_kept() {
+    let (forgets, keeps) = (RedisServer::start(), RedisServer::start_with(&["--appendonly", "yes"]));
+    for (server, kept) in [(forgets, false), (keeps, true)] {
+        let redis = operator(&server);
+        let version = done(&redis, &with_lines(Swap::new(key("r"), None, "one"), &[("ok:0", "x")])).await.unwrap();
+        server.restart();
+        let reading = eventually_async(SOON, async || read_one(&redis, "r").await).await;
+        assert_eq!(reading, kept.then(|| Record { version, value: "one".into() }));
+        assert_eq!(redis.names(&Pattern::all()).await.unwrap().len(), usize::from(kept));
+        assert_eq!(redis.history(&key("r")).await.unwrap().len(), usize::from(kept));
+        let next = one(&redis, &from("r", version, "two")).await.unwrap();
+        match next {
+            Swapped::Done(Some(next)) => assert!(kept && next > version),
+            other => assert!(!kept && other == Swapped::Differs(None), "{other:?}"),
+        }
+        if !kept {
+            assert!(made(&redis, "r", "again").await > version);
+        }
+    }
+}
+
+#[tokio::test]
+async fn versions_rise_over_a_failover_that_lost_the_latest() {
+    let (master, replica) = (RedisServer::start(), RedisServer::start());
+    let redis = operator(&master);
+    let first = made(&redis, "r", "one").await;
+    replica.cmd(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    eventually_async(2 * SOON, async || replica.hash("bandog:record:{r}").len() == 2).await;
+    // The replica hears nothing of what follows.
+    replica.cmd(&["REPLICAOF", "NO", "ONE"]);
+    let mut last = first;
+    for number in 0..10 {
+        last = done(&redis, &from("r", last, &number.to_string())).await.unwrap();
+    }
+    let other = made(&redis, "other", "x").await;
+    let heir = operator(&replica);
+    assert_eq!(
+        one(&heir, &from("r", last, "x")).await.unwrap(),
+        Swapped::Differs(Some(Record { version: first, value: "one".into() }))
+    );
+    assert!(done(&heir, &from("r", first, "heir")).await.unwrap() > last);
+    assert!(made(&heir, "other", "heir").await > other);
+}
+
+#[tokio::test]
+async fn a_full_memory_refuses_texts_and_lets_records_be_deleted() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    let version = done(&redis, &with_lines(Swap::new(key("r"), None, "one"), &[("ok:0", "x")])).await.unwrap();
+    let gone = made(&redis, "gone", "x").await;
+    let before = all(&server);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let swaps = [
+        Swap::new(key("new"), None, "two"),
+        with_lines(Swap::new(key("new"), None, "two"), &[("ok:0", "y")]),
+        from("r", version, "two"),
+        with_lines(from("r", version, "two"), &[("ok:0", "y"), ("ok:1", "y")]),
+    ];
+    for swap in &swaps {
+        refused(&one(&redis, swap).await.unwrap_err(), "memory limit");
+    }
+    for answer in redis.swap(&swaps).await.unwrap().each {
+        refused(&answer.unwrap_err(), "memory limit");
+    }
+    assert_eq!(all(&server), before);
+    assert_eq!(value(&redis, "r").await.unwrap(), "one");
+    done(&redis, &deletion("gone", gone)).await;
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    done(&redis, &from("r", version, "two")).await;
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_writes_can_be_read() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    let version = made(&redis, "r", "one").await;
+    let before = all(&server);
+    for (bad, good, part) in [
+        (&["REPLICAOF", "127.0.0.1", "1"][..], &["REPLICAOF", "NO", "ONE"][..], "read-only replica"),
+        (
+            &["CONFIG", "SET", "min-replicas-to-write", "1"],
+            &["CONFIG", "SET", "min-replicas-to-write", "0"],
+            "replicas",
+        ),
+    ] {
+        server.cmd(bad);
+        for swap in [from("r", version, "x"), Swap::new(key("new"), None, "x"), deletion("r", version)] {
+            refused(&one(&redis, &swap).await.unwrap_err(), part);
+        }
+        assert_eq!(value(&redis, "r").await.unwrap(), "one");
+        server.cmd(good);
+        assert_eq!(all(&server), before);
+    }
+}
+
+#[tokio::test]
+async fn without_a_server_nothing_was_done() {
+    let server = RedisServer::start();
+    server.kill();
+    let redis: Redis = operator(&server);
+    let errors = [
+        redis.swap(&[Swap::new(key("r"), None, "x")]).await.map(|_| ()).unwrap_err(),
+        redis.read(&[], &[]).await.map(|_| ()).unwrap_err(),
+        redis.names(&Pattern::all()).await.map(|_| ()).unwrap_err(),
+        redis.history(&key("r")).await.map(|_| ()).unwrap_err(),
+    ];
+    for (error, verb) in errors.iter().zip(["swap", "read", "names", "history"]) {
+        refused(error, "cannot reach");
+        assert_eq!(error.verb(), Some(verb));
+    }
+}
+
+/// Everything that is there.
+fn all(server: &RedisServer) -> Vec<String> {
+    server.keys().iter().map(|key| format!("{key} {:?}", server.cmd(&["DUMP", key]))).collect()
+}
+
+#[track_caller]
+fn ambiguous(error: &Error) {
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
+}
+
+#[track_caller]
+fn refused(error: &Error, part: &str) {
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{error}");
+    assert!(error.to_string().contains(part), "{error} says nothing of {part:?}");
+}
