@@ -113,7 +113,7 @@ fn swaps(report: &Report, server: &RedisServer, traffic: Traffic, over: &str) ->
             let (records, swaps) = (Arc::clone(&records), Arc::clone(&each[task]));
             move || {
                 let (records, swaps) = (Arc::clone(&records), Arc::clone(&swaps));
-                async move { swap(&*records, &mut *swaps.lock().await).await }
+                async move { swap(&*records, &mut swaps.lock().await).await }
             }
         };
         count(traffic.tasks, report.span, cycle).await.per_second * traffic.each as f64
