@@ -3,7 +3,7 @@
 use std::{fmt, num::NonZeroU32, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bandog_core::{Error, MAX_TTL, Result, check_ttl};
-use bandog_cron::{Cron, Dialect, Time, Zone};
+use bandog_cron::{Cron, Dialect, ParseError, Time, Zone};
 use futures_util::{FutureExt, future::BoxFuture};
 
 use crate::{
@@ -312,7 +312,11 @@ impl When {
         Ok(match self {
             Self::Cron { .. } if !enabled && self.is_dash() => Trigger::Once,
             Self::Cron { text, dialect, zone } => {
-                let cron = Cron::parse_with(text, *dialect).map_err(|error| Error::misused(error.picture()))?;
+                // The expression begins a line, so that the caret stands under its place.
+                let refused = |error: ParseError| {
+                    Error::misused(format!("this is no expression of the {dialect} dialect\n{}", error.picture()))
+                };
+                let cron = Cron::parse_with(text, *dialect).map_err(refused)?;
                 if cron.never_fires() {
                     return Err(Error::misused(format!("{text:?} never fires: no year has such a day")));
                 }
