@@ -139,12 +139,14 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 106, records, record_versions_rise }
         $crate::one_law! { $test $world, 107, records, record_batch_order }
         $crate::one_law! { $test $world, 108, records, record_many }
+        $crate::one_law! { $test $world, 109, records, record_closed }
         $crate::one_law! { $test $world, 111, record_conditions, record_too_early }
         $crate::one_law! { $test $world, 112, record_conditions, record_late_enough }
         $crate::one_law! { $test $world, 113, record_conditions, record_held }
         $crate::one_law! { $test $world, 114, record_conditions, record_held_no_more }
         $crate::one_law! { $test $world, 115, record_conditions, record_held_passed_on }
         $crate::one_law! { $test $world, 116, record_conditions, record_conditions_in_order }
+        $crate::one_law! { $test $world, 117, record_conditions, record_wrong_clocks }
         $crate::one_law! { $test $world, 121, record_history, record_lines }
         $crate::one_law! { $test $world, 122, record_history, record_slots_go_round }
         $crate::one_law! { $test $world, 123, record_history, record_odd_slots }

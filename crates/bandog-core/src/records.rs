@@ -92,7 +92,7 @@ pub struct Swap {
     pub to: Option<String>,
     /// Lines that are written beside it, each instead of what its slot had.
     pub lines: Vec<Line>,
-    /// The store refuses the swap while its own clock shows an earlier time. Counted in milliseconds.
+    /// The store refuses the swap while its own clock shows an earlier time, to the millisecond.
     pub not_before: Option<SystemTime>,
     /// The store refuses the swap unless this claim holds its lock.
     pub held: Option<Holding>,
@@ -166,11 +166,36 @@ pub struct Reading {
 /// keeps no records implements nothing; all of it is `Unsupported` then.
 ///
 /// A swap is one atomic step: its record, its lines and its conditions. Several swaps are sent in one round trip, and
-/// are no transaction. What was answered is as durable as the store can make it: a restart of the machine keeps it where
-/// the store has a disk to itself (SQLite), and what a store loses by its settings (Redis, by default the last second) it
-/// loses here too.
+/// are no transaction. What was answered is as durable as the store can make it: SQLite has it on its disk, and what Redis
+/// loses by its settings, or when it fails over to a replica, it loses here too.
 ///
-/// An `Err` means that nobody knows whether it was done, if it says so ([`Error::maybe_applied`]): read, and see.
+/// An `Err` means that nobody knows whether it was done, if it says so ([`Error::maybe_applied`]): swap again from the
+/// same version, which is done once at most, or read, and see. Only a creation can come late and still be done: after
+/// somebody has deleted the record again.
+///
+/// ```
+/// use bandog_core::{Clock, Key, Memory, Record, Records, Swap, Swapped};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), bandog_core::Error> {
+/// /// Adds one, however many others do so at the same time.
+/// async fn add_one(store: &impl Records, key: &Key) -> Result<u64, bandog_core::Error> {
+///     let mut present: Option<Record> = None;
+///     loop {
+///         let number = present.as_ref().map_or(0, |record| record.value.parse().unwrap_or(0)) + 1;
+///         let from = present.map(|record| record.version);
+///         match store.swap(&[Swap::new(key.clone(), from, number.to_string())]).await?.each.remove(0)? {
+///             Swapped::Differs(record) => present = record,
+///             Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => return Ok(number),
+///         }
+///     }
+/// }
+///
+/// let (store, key) = (Memory::new(Clock::system()), Key::new("visits")?);
+/// assert_eq!(add_one(&store, &key).await?, 1);
+/// assert_eq!(add_one(&store, &key).await?, 2);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Records: Send + Sync + 'static {
     /// Does these swaps in their order, each if its conditions hold.

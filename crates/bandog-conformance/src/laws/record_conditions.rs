@@ -153,6 +153,28 @@ pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
+/// Law 117: whatever a client's own clock shows, the store's is told, judges, and makes the versions.
+pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
+    world.records()?;
+    let clock = world.clock();
+    let wrong = [clock.set_ahead(HOUR), clock.set_back(HOUR), clock.set_to(SystemTime::UNIX_EPOCH)];
+    let mut last = None;
+    for clock in wrong {
+        let client = world.options().clock(clock).over(world.backend())?;
+        let right = world.client().read(&[], &[]).await?.now;
+        let now = client.read(&[], &[]).await?.now;
+        let off = now.duration_since(right).unwrap_or_default();
+        assert!(right <= now && off <= world.slack(), "{off:?} off");
+        let early = Swap { not_before: Some(now + HOUR / 2), ..write(RECORD, last, "early") };
+        assert!(matches!(swap(&client, early).await?, Swapped::Early(_)), "{clock:?} has a say");
+        let late = Swap { not_before: Some(now - TICK), ..write(RECORD, last, "late") };
+        let version = Some(done(&client, late).await?);
+        assert!(version > last && version >= Some(Version::after(None, right)));
+        last = version;
+    }
+    Ok(())
+}
+
 /// Nothing can be done in the name of this holding, and it does not stand.
 async fn assert_not_held(records: &impl Records, holding: &Holding, from: Option<Version>) -> Result<(), Error> {
     let before = whole(records, RECORD).await?;

@@ -1,10 +1,10 @@
 //! Reading records: the store's time, names, prefixes, texts of every kind.
 
-use bandog_core::{Error, Holding, MAX_KEY_LEN, Pattern, Records, Swap, Swapped};
+use bandog_core::{Error, ErrorKind, Holding, MAX_KEY_LEN, Pattern, Records, Swap, Swapped};
 
 use crate::{
     Law, World,
-    kit::{NAME, PATIENCE, bare_claim, odd_names, take},
+    kit::{NAME, PATIENCE, bare_claim, kind, odd_names, take},
     record_kit::{RECORD, delete, done, get, key, line, swap, whole, write},
 };
 
@@ -122,6 +122,14 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
     for client in [&a, &b, &plain] {
         done(client, Swap { held: Some(guard.holding()), ..write("held", None, "") }).await?;
     }
+
+    // With the prefix a name can be too long; then nothing of the call is done.
+    let long = "n".repeat(MAX_KEY_LEN - 1);
+    let swaps = [write("beside it", None, ""), write(&long, None, "")];
+    assert_eq!(kind(a.swap(&swaps).await), Some(ErrorKind::Misused));
+    assert_eq!(kind(a.read(&[key(&long)], &[]).await), Some(ErrorKind::Misused));
+    assert_eq!(kind(a.history(&key(&long)).await), Some(ErrorKind::Misused));
+    assert_eq!(get(&a, "beside it").await?, None);
     Ok(())
 }
 

@@ -171,3 +171,20 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     assert_eq!(client.names(&Pattern::all()).await?.len(), many);
     Ok(())
 }
+
+/// Law 109: a client that was closed asks its store nothing any more, and says so.
+pub async fn record_closed<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (client, other) = (world.client(), world.client());
+    let version = done(&client, write(RECORD, None, "one")).await?;
+    client.close().await?;
+    let kinds = [
+        kind(client.swap(&[write(RECORD, Some(version), "two")]).await),
+        kind(client.read(&[key(RECORD)], &[]).await),
+        kind(client.names(&Pattern::all()).await),
+        kind(client.history(&key(RECORD)).await),
+    ];
+    assert_eq!(kinds, [Some(ErrorKind::Closed); 4]);
+    assert_eq!(get(&other, RECORD).await?.map(|record| record.value), Some("one".into()));
+    Ok(())
+}
