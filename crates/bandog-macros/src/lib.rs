@@ -121,7 +121,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 
 /// Declares a job: a function that a scheduler runs when its time has come, once per tick in the whole cluster.
 ///
-/// ```no_run
+/// ```
 /// use bandog::schedule::{Run, Scheduler, Shared};
 ///
 /// struct Shop {
@@ -137,9 +137,9 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// fn poll() {} // without async it runs in the blocking pool
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
-/// let client = bandog::connect("redis://localhost").await?;
+/// let client = bandog::connect("memory:").await?; // redis://localhost, sqlite:/var/lib/shop/jobs.db
 /// let running = Scheduler::over(&client).share(Shop { name: "north".to_owned() }).declared().start().await?;
-/// tokio::signal::ctrl_c().await.ok();
+/// // until the program ends: tokio::signal::ctrl_c().await
 /// running.stop().await
 /// # }
 /// ```
@@ -196,9 +196,9 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 ///
 /// # The function
 ///
-/// Async or not (then it runs in the blocking pool, and cannot be dropped where it stands). It takes, in any order,
-/// `Run` (its tick, its fence, whether it should stop) and `Shared<T>` (a value handed to `Scheduler::share`), and
-/// returns nothing or `Result<(), E>`. An error and a panic are failures: logged, counted, recorded, tried again if
+/// Async or not (then it runs in the blocking pool, and cannot be dropped where it stands). It takes, in any order, by
+/// value or by reference, `Run` (its tick, its fence, whether it should stop) and `Shared<T>` (a value handed to
+/// `Scheduler::share`), and returns nothing or `Result<(), E>`. An error and a panic are failures: logged, counted, recorded, tried again if
 /// `retry` says so; they never stop the schedule. It stays an ordinary function, which can be called.
 ///
 /// ```compile_fail,E0277

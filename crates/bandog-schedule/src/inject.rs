@@ -55,7 +55,7 @@ impl Scheduler {
 
 /// What a parameter of a declared job can be.
 #[diagnostic::on_unimplemented(
-    message = "a job takes `Run` and `Shared<T>` by value, and `{Self}` is neither",
+    message = "a job takes `Run` and `Shared<T>`, by value or by reference, and `{Self}` is neither",
     label = "a scheduler cannot give this",
     note = "a value of your own comes as `bandog::schedule::Shared<T>`, from `Scheduler::share(value)`"
 )]

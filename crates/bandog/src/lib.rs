@@ -13,7 +13,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Without async, the same words stand in [`blocking`].
+//! Without async, the same words stand in [`blocking`]. [`macro@locked`] puts a whole function under a lock; [`macro@scheduled`]
+//! and [`schedule`] run jobs once per tick in a whole cluster.
 //!
 //! # In your tests
 //!
@@ -73,3 +74,8 @@ pub mod backend {
         Released, Renewal, Ringer, Step, Verdict,
     };
 }
+
+/// The examples of the README, which are compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

@@ -2,7 +2,9 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
-use syn::{Attribute, Error, FnArg, Ident, ItemFn, PatType, Result, ReturnType, Type, Visibility};
+use syn::{
+    Attribute, Error, FnArg, Ident, ItemFn, PatType, Result, ReturnType, Token, Type, TypeReference, Visibility,
+};
 
 use super::text::Text;
 use crate::signature;
@@ -14,8 +16,14 @@ pub(crate) struct Function<'a> {
     /// Under which conditions it is there at all.
     conditions: Vec<&'a Attribute>,
     is_async: bool,
-    params: Vec<&'a Type>,
+    params: Vec<Param<'a>>,
     returned: TokenStream,
+}
+
+/// A parameter, which may be a reference to what the run gives.
+struct Param<'a> {
+    reference: Option<&'a Token![&]>,
+    given: &'a Type,
 }
 
 impl<'a> Function<'a> {
@@ -29,7 +37,12 @@ impl<'a> Function<'a> {
             return Err(Error::new(syn::spanned::Spanned::span(generic), message));
         }
         let params = sig.inputs.iter().map(|input| match input {
-            FnArg::Typed(PatType { ty, .. }) => Ok(&**ty),
+            FnArg::Typed(PatType { ty, .. }) => Ok(match &**ty {
+                Type::Reference(TypeReference { and_token, lifetime: None, mutability: None, elem, .. }) => {
+                    Param { reference: Some(and_token), given: elem }
+                }
+                given => Param { reference: None, given },
+            }),
             FnArg::Receiver(receiver) => Err(Error::new(
                 receiver.self_token.span,
                 "a job is a free function: take what it needs as `Shared<T>`, and give it to `Scheduler::share`",
@@ -80,22 +93,25 @@ impl<'a> Function<'a> {
     fn run(&self, declaring: &Ident) -> TokenStream {
         let Self { name, params, returned, .. } = self;
         let support = quote!(::bandog::schedule::__declared);
-        let takes: Vec<_> = (0..params.len()).map(|at| format_ident!("take_{at}", span = Span::mixed_site())).collect();
-        let [given, ending] = ["given", "ending"].map(|name| Ident::new(name, Span::mixed_site()));
-        let call = quote!(#name(#(#takes(#given)),*));
-        let body = if self.is_async {
-            quote! {
-                #declaring.run(move |#given| {
-                    let #ending = #call;
-                    async move { #support::ended::<#returned>(#ending.await) }
-                })
-            }
+        let numbered = |word: &str| -> Vec<Ident> {
+            (0..params.len()).map(|at| format_ident!("{word}_{at}", span = Span::mixed_site())).collect()
+        };
+        let (takes, values) = (numbered("take"), numbered("value"));
+        let types = params.iter().map(|param| param.given);
+        let references = params.iter().map(|param| param.reference);
+        let given = Ident::new("given", Span::mixed_site());
+        let call = quote!(#name(#(#references #values),*));
+        let (run, end) = if self.is_async {
+            (quote!(run), quote!(async move { #support::ended::<#returned>(#call.await) }))
         } else {
-            quote!(#declaring.run_blocking(move |#given| #support::ended::<#returned>(#call)))
+            (quote!(run_blocking), quote!(#support::ended::<#returned>(#call)))
         };
         quote! {
-            #(let #takes = #declaring.takes::<#params>();)*
-            #body
+            #(let #takes = #declaring.takes::<#types>();)*
+            #declaring.#run(move |#given| {
+                #(let #values = #takes(#given);)*
+                #end
+            })
         }
     }
 }
