@@ -11,6 +11,8 @@ pub(crate) enum ExitCode {
     Done,
     /// 1: `doctor` found what endangers locks.
     Endangered,
+    /// 1: a run that was waited for did not end well.
+    Failed,
     /// The child's own code, or 126 and 127 where it could not be started.
     Child(u8),
     /// 128 + N: signal N ended the child, or bandog while it waited.
@@ -36,7 +38,7 @@ impl ExitCode {
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Endangered => 1,
+            Self::Endangered | Self::Failed => 1,
             Self::Child(code) => code,
             Self::Signal(number) => 128u8.wrapping_add(number.to_le_bytes()[0]),
             Self::Usage => 64,

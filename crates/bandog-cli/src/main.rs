@@ -17,6 +17,7 @@ mod family;
 mod fault;
 #[allow(dead_code, unused_imports, reason = "`bandog schedule` will serve it")]
 mod http;
+mod jobs;
 mod lock;
 mod ls;
 mod man;

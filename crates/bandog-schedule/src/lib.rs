@@ -24,7 +24,7 @@ pub use inject::Shared;
 pub use job::{Job, MAX_NAME};
 pub use jobs::Jobs;
 pub use policy::{CatchUp, OnCrash, Overlap, Retry, Scope, StoreDown};
-pub use rows::{JobRow, Paused, RunRow, State};
+pub use rows::{Fire, JobRow, NodeRow, Paused, RunRow, State};
 pub use run::{Kind, MAX_NOTE, Outcome, Run};
 pub use scheduler::{Running, Scheduler};
 pub use simulate::{TestRun, TestScheduler, TestSetting};

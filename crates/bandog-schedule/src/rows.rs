@@ -141,4 +141,30 @@ pub struct RunRow {
     pub error: Option<String>,
     /// What it left as a note.
     pub note: Option<String>,
+    /// It is recorded as running, but its node's session has ended: the next node that looks takes it over or records
+    /// it as lost. It stays so while no node has this job.
+    #[serde(default)]
+    pub orphaned: bool,
+}
+
+/// A tick that is to come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fire {
+    /// The job's name.
+    pub job: String,
+    /// The tick, RFC 3339 in UTC.
+    pub tick: String,
+    /// When it is to start: the tick and the job's jitter.
+    pub due: String,
+}
+
+/// A scheduler that runs over the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Its machine and process, `host:pid`; in its first moments, and where the store keeps no registry, its client.
+    pub node: String,
+    /// Its program.
+    pub program: Option<String>,
+    /// Since when its client lives, RFC 3339 in UTC, by its own clock.
+    pub since: Option<String>,
 }

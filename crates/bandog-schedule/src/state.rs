@@ -235,6 +235,7 @@ impl Past {
             state: self.state,
             error: self.error.clone(),
             note: self.note.clone(),
+            orphaned: false,
         }
     }
 }
@@ -259,6 +260,7 @@ impl Live {
             state: State::Running,
             error: None,
             note: None,
+            orphaned: false,
         }
     }
 }
@@ -284,6 +286,7 @@ impl Waiting {
             state: State::Queued,
             error: None,
             note: None,
+            orphaned: false,
         }
     }
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod endings;
 mod input;
 mod job_files;
+mod jobs;
 mod keeper;
 mod looks;
 mod nested;

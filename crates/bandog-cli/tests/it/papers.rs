@@ -4,7 +4,8 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 9] = ["lock", "show", "ls", "release", "doctor", "cron", "demo", "completions", "man"];
+const COMMANDS: [&str; 11] =
+    ["lock", "show", "ls", "release", "doctor", "cron", "schedule", "jobs", "demo", "completions", "man"];
 
 #[test]
 fn each_shell_gets_a_script_that_knows_the_commands() {

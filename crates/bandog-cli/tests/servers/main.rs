@@ -11,5 +11,6 @@ mod away;
 mod doctor;
 mod holders;
 mod holds;
+mod jobs;
 mod over_redis;
 mod refusals;

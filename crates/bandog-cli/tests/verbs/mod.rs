@@ -1,5 +1,7 @@
 //! What `show`, `ls` and `release` do over any store. Each is told the store's URL without options.
 
+pub(crate) mod jobs;
+
 use bandog_testkit::{Process, eventually};
 use serde_json::Value;
 

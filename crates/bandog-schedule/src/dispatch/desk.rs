@@ -14,6 +14,8 @@ use super::JobId;
 
 /// Records in one call.
 pub(crate) const BATCH: usize = 256;
+/// What the names of nodes' locks begin with.
+pub(crate) const SESSION: &str = "schedule/node/";
 /// Locks of nodes are numbered from 1 to at most this.
 const NODES: u32 = 10_000;
 /// How long a node rests before it asks for a session again.
@@ -246,7 +248,7 @@ pub(crate) fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
 /// The lock of the lowest number that no other node holds: so there are no more of them than there were nodes at a time.
 async fn lowest_free(client: &Client, lease: Duration) -> Result<Guard> {
     for number in 1..=NODES {
-        let lock = client.mutex(format!("schedule/node/{number}")).watchdog(lease);
+        let lock = client.mutex(format!("{SESSION}{number}")).watchdog(lease);
         if let Some(guard) = lock.try_lock().await? {
             return Ok(guard);
         }

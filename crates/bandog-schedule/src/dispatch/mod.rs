@@ -39,7 +39,7 @@ use crate::{
 };
 
 pub(crate) use self::{
-    desk::{PREFIX, bump, key, only},
+    desk::{PREFIX, SESSION, bump, key, only},
     entry::Entry,
     time::Timekeeper,
 };

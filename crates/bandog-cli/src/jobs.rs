@@ -1,0 +1,136 @@
+//! `bandog jobs`: what the jobs of a store are and do, and words to them.
+
+mod list;
+mod next;
+mod nodes;
+mod pause;
+mod run;
+mod show;
+mod words;
+
+use std::{env, fs};
+
+use bandog::{
+    ClientId, Error, Member,
+    schedule::{JobRow, Jobs, RunRow},
+};
+use clap::Subcommand;
+use rustix::process::getuid;
+
+use crate::{
+    exit_code::ExitCode,
+    fault::Fault,
+    runtime,
+    store::{self, Store},
+};
+
+/// Looks at the jobs of a store, runs, pauses and cancels them.
+///
+/// Jobs come into a store by the schedulers that run over it: `bandog schedule FILE`, or programs with the library.
+/// What is said here is kept in the store, and they notice it within a second.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bandog jobs ls                                  what there is, and what it does now
+  bandog jobs show report                         one job, its runs and its next fires
+  bandog jobs run report --wait                   now, beside its ticks
+  bandog jobs pause report --reason 'migration'   and later: bandog jobs resume report
+  bandog jobs next                                what fires next")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Ls(list::Args),
+    Show(show::Args),
+    Next(next::Args),
+    Run(run::Args),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
+}
+
+/// What every verb takes.
+#[derive(Debug, clap::Args)]
+struct Common {
+    #[command(flatten)]
+    store: store::Args,
+    /// Print one JSON document, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    match &args.verb {
+        Verb::Ls(args) => list::run(args),
+        Verb::Show(args) => show::run(args),
+        Verb::Next(args) => next::run(args),
+        Verb::Run(args) => run::run(args),
+        Verb::Pause(args) => pause::pause(args),
+        Verb::Resume(args) => pause::resume(args),
+    }
+}
+
+/// The jobs of a store that has answered.
+struct Desk<'a> {
+    store: &'a Store,
+    jobs: Jobs,
+}
+
+impl<'a> Desk<'a> {
+    /// None if it is the default store and nobody has used it yet.
+    async fn open(store: &'a Store) -> Result<Option<Self>, Fault> {
+        let Some(client) = store.look().await? else { return Ok(None) };
+        let jobs = Jobs::over(&client).by(who());
+        Ok(Some(Self { store, jobs }))
+    }
+
+    /// Asks the store about one job.
+    fn ask<T>(
+        common: &Common,
+        name: &str,
+        asking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let store = Store::of(&common.store)?;
+        runtime::block_on(async {
+            match Desk::open(&store).await? {
+                Some(desk) => asking(&desk).await,
+                None => Err(Fault::usage(format!(
+                    "there is no job {name:?}: no job was ever registered in {} ({})",
+                    store.shown(),
+                    store.origin()
+                ))),
+            }
+        })
+    }
+
+    fn fault(&self, error: &Error) -> Fault {
+        self.store.fault(error)
+    }
+
+    async fn show(&self, name: &str) -> Result<JobRow, Fault> {
+        self.jobs.show(name).await.map_err(|error| self.fault(&error))
+    }
+
+    async fn history(&self, name: &str) -> Result<Vec<RunRow>, Fault> {
+        self.jobs.history(name).await.map_err(|error| self.fault(&error))
+    }
+}
+
+/// Who speaks, as the records of pauses tell it: `user@host`.
+fn who() -> String {
+    let named = ["USER", "LOGNAME"].iter().find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()));
+    let user = named.or_else(listed).unwrap_or_else(|| format!("uid {}", getuid().as_raw()));
+    format!("{user}@{}", Member::here(ClientId::random()).host)
+}
+
+/// The user's name in the list of this machine's users: services and containers often set no variable.
+fn listed() -> Option<String> {
+    let id = getuid().as_raw().to_string();
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let mut fields = users.lines().map(|line| line.split(':'));
+    fields.find_map(|mut user| {
+        Some((user.next()?, user.nth(1)?)).filter(|(_, uid)| *uid == id).map(|(name, _)| name.into())
+    })
+}

@@ -1,0 +1,161 @@
+//! Jobs and runs in words, for people. Times are shown in the job's zone.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use bandog::schedule::{JobRow, RunRow, State};
+use bandog_cron::{Time, Zone};
+
+use crate::voice::shown;
+
+/// The clock by which a job's times are shown.
+pub(super) struct Clock {
+    now: Time,
+    zone: Option<Zone>,
+}
+
+impl Clock {
+    /// A zone that this machine does not know is UTC.
+    pub(super) fn new(now: Time, zone: Option<&str>) -> Self {
+        Self { now, zone: zone.and_then(|zone| Zone::named(zone).ok()) }
+    }
+
+    /// An instant of a row.
+    pub(super) fn at(&self, time: &str) -> String {
+        match (time.parse::<Time>(), &self.zone) {
+            (Ok(time), Some(zone)) => time.at(zone).to_string(),
+            (Ok(time), None) => time.to_string(),
+            (Err(_), _) => shown(time),
+        }
+    }
+
+    /// How long it is until an instant: `in 3m 12s`, or `now`.
+    pub(super) fn until(&self, time: &str) -> String {
+        match between(self.now, time) {
+            Some(left) if left > 0 => format!("in {}", whole(left)),
+            Some(_) | None => "now".into(),
+        }
+    }
+
+    /// How long ago an instant was: `3m 12s`.
+    pub(super) fn since(&self, time: &str) -> String {
+        let ago = between(self.now, time).map_or(0, |left| left.saturating_neg().max(0));
+        whole(ago)
+    }
+}
+
+fn between(from: Time, to: &str) -> Option<i64> {
+    Some(to.parse::<Time>().ok()?.millisecond().saturating_sub(from.millisecond()))
+}
+
+/// A time of at least a second, to the second and rounded up, by its two greatest units.
+fn whole(ms: i64) -> String {
+    let secs = ms.unsigned_abs().div_ceil(1000);
+    brief(Duration::from_secs(secs))
+}
+
+fn brief(duration: Duration) -> String {
+    let text = humantime::format_duration(duration).to_string();
+    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// A span as people read it: `250ms`, `5s`, `12.3s`, `2h 3m`.
+pub(super) fn span(ms: u64) -> String {
+    match ms {
+        0..=999 => format!("{ms}ms"),
+        1_000..=59_999 if ms % 1000 < 100 => format!("{}s", ms / 1000),
+        1_000..=59_999 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
+        _ => brief(Duration::from_secs(ms / 1000)),
+    }
+}
+
+/// How long a run took.
+pub(super) fn took(run: &RunRow) -> Option<String> {
+    let started: Time = run.started.as_ref()?.parse().ok()?;
+    let ended = between(started, run.ended.as_ref()?)?;
+    Some(span(ended.max(0).unsigned_abs()))
+}
+
+/// What a job does now.
+pub(super) fn state(job: &JobRow, clock: &Clock) -> String {
+    let mut words = Vec::new();
+    match &job.live[..] {
+        [] => {}
+        [one] => words.push(running(one, clock)),
+        many => words.push(format!("{} running", many.len())),
+    }
+    if job.queued > 0 {
+        words.push(format!("{} waiting", job.queued));
+    }
+    if let Some(paused) = &job.paused {
+        words.push(format!("paused by {}: {}", shown(&paused.by), shown(&paused.reason)));
+    }
+    if !job.enabled {
+        words.push("disabled".into());
+    }
+    if words.is_empty() { "idle".into() } else { words.join(", ") }
+}
+
+fn running(run: &RunRow, clock: &Clock) -> String {
+    let node = shown(run.node.as_deref().unwrap_or("?"));
+    if run.orphaned {
+        return format!("left behind by {node}, which is gone");
+    }
+    match &run.started {
+        Some(started) => format!("running on {node} for {}", clock.since(started)),
+        None => format!("running on {node}"),
+    }
+}
+
+/// What became of a job's last run.
+pub(super) fn last(job: &JobRow, clock: &Clock) -> String {
+    let Some(run) = &job.last else { return "never".into() };
+    let ended = run.ended.as_ref().map(|ended| format!(" {} ago", clock.since(ended)));
+    let took = took(run).map(|took| format!(", took {took}"));
+    format!("{}{}{}", run.state.as_str(), ended.unwrap_or_default(), took.unwrap_or_default())
+}
+
+/// One run: which, where, and what became of it.
+pub(super) fn run(run: &RunRow, clock: &Clock) -> String {
+    let mut words = vec![format!("run {} ({}, tick {})", run.id, run.kind.as_str(), clock.at(&run.tick))];
+    match run.state {
+        State::Running => words.push(running(run, clock)),
+        state => {
+            let node = run.node.as_deref().map(|node| format!(" on {}", shown(node)));
+            words.push(format!("{}{}", state.as_str(), node.unwrap_or_default()));
+        }
+    }
+    words.extend(took(run).map(|took| format!("took {took}")));
+    words.extend(run.lag_ms.map(|lag| format!("{} late", span(lag))));
+    words.extend((run.attempt > 1).then(|| format!("attempt {}", run.attempt)));
+    words.extend(run.fence.map(|fence| format!("fence {fence}")));
+    words.extend(run.error.as_deref().map(shown));
+    words.join(", ")
+}
+
+/// One line of a table, and what stands indented below it.
+pub(super) struct Line<const N: usize> {
+    pub(super) cells: [String; N],
+    pub(super) below: Vec<String>,
+}
+
+/// Prints a table whose columns are as wide as their widest cell.
+pub(super) fn table<const N: usize>(heads: [&str; N], lines: &[Line<N>]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let widths: [usize; N] = std::array::from_fn(|at| {
+        let widest = lines.iter().map(|line| line.cells[at].chars().count()).max().unwrap_or(0);
+        widest.max(heads[at].len())
+    });
+    let aligned = |cells: &[String; N]| {
+        let cells: Vec<String> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    writeln!(out, "{}", aligned(&heads.map(String::from)))?;
+    for line in lines {
+        writeln!(out, "{}", aligned(&line.cells))?;
+        line.below.iter().try_for_each(|below| writeln!(out, "  {below}"))?;
+    }
+    out.flush()
+}

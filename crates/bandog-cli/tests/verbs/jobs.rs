@@ -1,0 +1,256 @@
+//! What `bandog jobs` says and does over any store, while a scheduler runs in another process. Each law is told the
+//! store's URL without options.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use bandog_testkit::{Process, eventually};
+use serde_json::Value;
+
+use crate::help::{Place, Ran, SOON, ends};
+
+/// Nodes look at the board once a second.
+const NOTICE: Duration = Duration::from_secs(2);
+
+/// Jobs for every law; those with an `h` in their period fire once, when the scheduler starts.
+const JOBS: &str = r#"
+[pool]
+size = 8
+
+[[job]]
+name = "daily"
+cron = "0 0 2 * * ?"
+zone = "Europe/Berlin"
+command = "echo run >> daily; echo noted"
+
+[[job]]
+name = "often"
+cron = "* * * * * ?"
+command = "echo $BANDOG_TICK >> often"
+
+[[job]]
+name = "long"
+cron = "0 0 2 * * ?"
+command = "echo begun >> long; until [ -e go ]; do sleep 0.02; done"
+
+[[job]]
+name = "bad"
+cron = "0 0 2 * * ?"
+command = "exit 3"
+
+[[job]]
+name = "off"
+cron = "* * * * * ?"
+enabled = false
+command = "echo run >> off"
+"#;
+
+/// A store and a scheduler that runs [`JOBS`] over it.
+struct Site<'a> {
+    place: &'a Place,
+    url: &'a str,
+    scheduler: Process,
+}
+
+impl<'a> Site<'a> {
+    fn new(place: &'a Place, url: &'a str) -> Self {
+        fs::write(place.path("jobs.toml"), JOBS).unwrap();
+        let scheduler = scheduler(place, url);
+        Self { place, url, scheduler }
+    }
+
+    /// `bandog jobs ARGS`.
+    fn jobs(&self, args: &[&str]) -> Ran {
+        jobs(self.place, self.url, args)
+    }
+
+    /// The same, which must do it; what it prints with `--json`.
+    #[track_caller]
+    fn json(&self, args: &[&str]) -> Value {
+        let ran = self.jobs(&[args, &["--json"]].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        serde_json::from_str(&ran.stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn show(&self, name: &str) -> Value {
+        self.json(&["show", name])
+    }
+}
+
+fn scheduler(place: &Place, url: &str) -> Process {
+    let scheduler = place.start(&["schedule", "jobs.toml", "--url", url]);
+    scheduler.stderr_line("started", SOON);
+    scheduler
+}
+
+fn jobs(place: &Place, url: &str, args: &[&str]) -> Ran {
+    place.run(&[&["jobs"], args, &["--url", url]].concat())
+}
+
+#[track_caller]
+fn fields(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+const RUN: [&str; 17] = [
+    "attempt", "due", "ended", "error", "fence", "from", "id", "job", "kind", "lag_ms", "node", "note", "orphaned",
+    "started", "state", "tick", "ticks",
+];
+
+pub(crate) fn ls_and_show_tell_of_each_job(place: &Place, url: &str) {
+    let site = Site::new(place, url);
+    let list = site.json(&["ls"]);
+    let names: Vec<&str> = list.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["bad", "daily", "long", "off", "often"]);
+    let daily = &list[1];
+    assert_eq!(
+        fields(daily),
+        [
+            "catch_up",
+            "description",
+            "enabled",
+            "failed",
+            "last",
+            "lease_ms",
+            "live",
+            "lost",
+            "missed",
+            "name",
+            "next",
+            "ok",
+            "on_crash",
+            "overlap",
+            "paused",
+            "queued",
+            "skipped",
+            "trigger",
+            "watermark",
+            "zone"
+        ]
+    );
+    assert_eq!((&daily["trigger"], &daily["zone"]), (&"cron 0 0 2 * * ?".into(), &"Europe/Berlin".into()));
+    assert_eq!((&daily["enabled"], &list[3]["enabled"], &list[3]["next"]), (&true.into(), &false.into(), &Value::Null));
+    assert_eq!(site.json(&["ls", "o*"]).as_array().unwrap().len(), 2);
+    assert_eq!(site.json(&["ls", "nothing*"]), Value::Array(Vec::new()));
+
+    site.jobs(&["run", "daily", "--wait"]).told(0, &[]);
+    let daily = site.show("daily");
+    assert_eq!(fields(&daily["last"]), RUN);
+    assert_eq!((&daily["last"]["state"], &daily["last"]["kind"]), (&"ok".into(), &"manual".into()));
+    let upcoming = daily["upcoming"].as_array().unwrap();
+    assert_eq!((upcoming.len(), fields(&upcoming[0])), (5, vec!["due", "job", "tick"]));
+    assert_eq!(upcoming[0]["tick"], daily["next"]);
+    let node = &daily["nodes"][0];
+    assert!(node["node"].as_str().unwrap().ends_with(&format!(":{}", site.scheduler.pid())), "{node}");
+
+    let table = site.jobs(&["ls"]).stdout;
+    for words in
+        ["1 scheduler runs: ", "NAME ", "FIRES ", "cron 0 0 2 * * ?", "Europe/Berlin", "T02:00:00+0", "disabled"]
+    {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    let one = site.jobs(&["show", "daily"]).stdout;
+    for words in ["At 02:00, every day", "overlap skip, catch_up once, on_crash abandon, lease 30s", "1 ok", "idle"] {
+        assert!(one.contains(words), "{words}: {one}");
+    }
+}
+
+pub(crate) fn run_runs_a_job_beside_its_ticks(place: &Place, url: &str) {
+    let site = Site::new(place, url);
+    let began = Instant::now();
+    let ran = site.jobs(&["run", "daily"]);
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "1\n", ""));
+    assert_eq!(place.written("daily"), "run");
+    assert!(began.elapsed() < NOTICE + Duration::from_secs(1), "a node noticed it after {:?}", began.elapsed());
+
+    let ran = site.jobs(&["run", "daily", "--wait", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let run: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(fields(&run), RUN);
+    assert_eq!((&run["id"], &run["state"], &run["note"]), (&2.into(), &"ok".into(), &"noted".into()));
+
+    site.jobs(&["run", "bad", "--wait"]).told(1, &["run 1 of \"bad\" ended failed", "exit code 3"]);
+    // Also where its ticks do not run.
+    site.jobs(&["run", "off", "--wait"]).told(0, &["ended ok"]);
+    assert_eq!(place.lines("off"), ["run"]);
+
+    let late = site.jobs(&["run", "long", "--wait", "--timeout", "3s"]);
+    late.told(75, &["run 1 of \"long\" has not ended within 3s: it runs on "]);
+    let queued = site.json(&["run", "long"]);
+    assert_eq!((&queued["id"], &queued["state"]), (&2.into(), &"queued".into()));
+    let row = site.show("long");
+    assert_eq!((&row["queued"], &row["live"][0]["state"]), (&1.into(), &"running".into()));
+    fs::write(place.path("go"), "").unwrap();
+    eventually(SOON, || site.show("long")["ok"] == 2);
+}
+
+pub(crate) fn pause_and_resume_stop_the_ticks_for_a_time(place: &Place, url: &str) {
+    let mut site = Site::new(place, url);
+    eventually(SOON, || !place.lines("often").is_empty());
+    let ran = site.jobs(&["pause", "often", "--reason", "the moon"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert!(ran.stdout.starts_with("paused \"often\""), "{ran:?}");
+    let row = site.show("often");
+    assert_eq!((&row["paused"]["reason"], &row["next"]), (&"the moon".into(), &Value::Null));
+    assert!(row["paused"]["by"].as_str().unwrap().contains('@'), "{row}");
+    assert!(site.jobs(&["ls"]).stdout.contains(": the moon"), "people see why");
+    // A run by hand comes after every tick that was claimed, so no tick is under way when it has ended.
+    site.jobs(&["run", "often", "--wait"]).told(0, &[]);
+    let before = place.lines("often");
+    site.jobs(&["run", "often", "--wait"]).told(0, &[]);
+    assert_eq!(place.lines("often").len(), before.len() + 1, "paused, it runs by hand only");
+
+    site.jobs(&["pause", "often", "--reason", "again"]).told(0, &["it was paused before, by ", ": the moon"]);
+    let row = site.json(&["resume", "often"]);
+    assert_eq!(row["paused"], Value::Null);
+    assert!(row["skipped"].as_u64().unwrap() > 0, "{row}");
+    let ran = place.lines("often").len();
+    eventually(SOON, || place.lines("often").len() > ran);
+    let again = site.jobs(&["resume", "often"]);
+    assert_eq!((again.code, again.stdout.as_str()), (0, "\"often\" was not paused\n"));
+    assert!(site.jobs(&["pause", "off", "--reason", "x"]).stdout.contains("disabled where it is declared"));
+    site.scheduler.term();
+    ends(&mut site.scheduler, 0);
+}
+
+pub(crate) fn who_speaks_to_nobody_is_told(place: &Place, url: &str) {
+    let mut site = Site::new(place, url);
+    site.jobs(&["ls"]).told(0, &[]);
+    site.scheduler.term();
+    ends(&mut site.scheduler, 0);
+    assert!(site.jobs(&["ls"]).stdout.contains("no scheduler runs over it now"));
+    site.jobs(&["ls", "--json"]).told(0, &["no scheduler runs over this store now"]);
+    assert!(site.jobs(&["show", "daily"]).stdout.contains("no scheduler runs over it now"));
+    assert_eq!(site.show("daily")["nodes"], Value::Array(Vec::new()));
+    site.jobs(&["next"]).told(0, &["no scheduler runs"]);
+    site.jobs(&["pause", "often", "--reason", "x"]).told(0, &["no scheduler runs", "the pause holds"]);
+    site.jobs(&["resume", "often"]).told(0, &["no scheduler runs"]);
+    let ran = site.jobs(&["run", "daily"]);
+    ran.told(0, &["no scheduler runs over this store now: run 1 of \"daily\" waits until one starts"]);
+    let late = site.jobs(&["run", "daily", "--wait", "--timeout", "100ms"]);
+    late.told(75, &["no scheduler runs", "run 2 of \"daily\" has not ended within 100ms: it waits for a node"]);
+    let nobody = site.jobs(&["run", "daily", "--wait"]);
+    nobody.told(69, &["nobody runs jobs in ", "run 3 of \"daily\" waits", "bandog jobs cancel daily 3"]);
+    // They were kept for whoever comes.
+    site.scheduler = scheduler(place, url);
+    eventually(SOON, || place.lines("daily").len() == 3);
+}
+
+pub(crate) fn bad_words_are_refused(place: &Place, url: &str) {
+    let site = Site::new(place, url);
+    for verb in [&["show", "dialy"][..], &["run", "dialy"], &["next", "dialy"], &["resume", "dialy"]] {
+        site.jobs(verb).told(64, &["knows no job \"dialy\"", "did you mean \"daily\"?"]);
+    }
+    site.jobs(&["show", "quite another"]).told(64, &["it knows \"bad\", \"daily\", \"long\", \"off\", \"often\""]);
+    site.jobs(&["show", "a\u{1}b"]).told(64, &[]);
+    site.jobs(&["show", &"x".repeat(300)]).told(64, &[]);
+    site.jobs(&["pause", "daily"]).told(64, &["--reason"]);
+    site.jobs(&["pause", "daily", "--reason", " "]).told(64, &["say why"]);
+    site.jobs(&["run", "daily", "--timeout", "1s"]).told(64, &["--wait"]);
+    site.jobs(&["run", "daily", "--wait", "--timeout", "soon"]).told(64, &["500ms"]);
+    site.jobs(&["next", "--count", "-1"]).told(64, &[]);
+    site.jobs(&["dance"]).told(64, &["dance"]);
+}

@@ -1,0 +1,269 @@
+//! What there is to see. Nothing here changes anything.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap, HashSet},
+    time::{Duration, SystemTime},
+};
+
+use bandog_core::{Error, Holding, Pattern, Records, Result};
+use bandog_cron::Time;
+
+use super::{BATCH, Jobs, name_of, trigger};
+use crate::{
+    Fire, JobRow, NodeRow, Overlap, RunRow,
+    dispatch::{PREFIX, SESSION, key},
+    misfire::due,
+    policy::Policy,
+    state::{JobState, Live, Past, time},
+    trigger::{Ms, Place, Trigger},
+};
+
+/// Ticks in one backfill.
+const BACKFILL: usize = 10_000;
+
+impl Jobs {
+    /// The jobs whose names match, sorted by name. What this version of bandog cannot read is left out, and told of in
+    /// the log.
+    ///
+    /// # Errors
+    /// As [`bandog_core::Records::read`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn list(&self, pattern: &Pattern) -> Result<Vec<JobRow>> {
+        let (states, now) = self.states(pattern).await?;
+        let ended = self.ended(states.values().flat_map(|state| &state.running)).await?;
+        Ok(states.iter().map(|(name, state)| row(name, state, now, &ended)).collect())
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// `Misused` when the store knows no such job, with names that are near; else as [`Jobs::list`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn show(&self, name: &str) -> Result<JobRow> {
+        let (state, now) = self.state(name).await?;
+        let ended = self.ended(state.running.iter()).await?;
+        Ok(row(name, &state, now, &ended))
+    }
+
+    /// What became of its runs, the latest first: those that wait or run, then the last 50 that ended well, the last 50
+    /// that did not, and the last 50 ranges of ticks that did not run, all in the order of their ends.
+    ///
+    /// # Errors
+    /// As [`Jobs::show`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn history(&self, name: &str) -> Result<Vec<RunRow>> {
+        let (state, _) = self.state(name).await?;
+        let ended = self.ended(state.running.iter()).await?;
+        let mut past: Vec<Past> =
+            self.client.history(&key(name)?).await?.iter().filter_map(|line| Past::read(&line.value)).collect();
+        past.sort_by_key(|past| Reverse((past.ended, past.id)));
+        let waiting = state.queue.iter().rev().map(|waiting| waiting.row(name));
+        let running = state.running.iter().rev().map(|live| live_row(live, name, &ended));
+        // The history was read a moment later: what had ended by then is told once.
+        let has_ended = |run: &RunRow| past.iter().any(|past| past.id == run.id && past.attempt >= run.attempt);
+        let now = waiting.chain(running).filter(|run| !has_ended(run));
+        Ok(now.chain(past.iter().map(|past| past.row(name))).collect())
+    }
+
+    /// The next ticks of the jobs whose names match, at most `count` of all together, the earliest first. A job that is
+    /// paused or disabled has none; one with a fixed delay has one, and none while it runs.
+    ///
+    /// # Errors
+    /// As [`Jobs::list`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn next(&self, pattern: &Pattern, count: usize) -> Result<Vec<Fire>> {
+        let (states, now) = self.states(pattern).await?;
+        let mut coming: Vec<Coming<'_>> =
+            states.iter().filter_map(|(name, state)| Coming::of(name, state, now)).collect();
+        let mut ticks: BinaryHeap<Reverse<(Ms, usize)>> =
+            coming.iter().enumerate().filter_map(|(at, job)| Some(Reverse((job.next()?, at)))).collect();
+        let mut fires = Vec::new();
+        while fires.len() < count {
+            let Some(Reverse((tick, at))) = ticks.pop() else { break };
+            let job = &mut coming[at];
+            fires.push(Fire {
+                job: job.name.to_owned(),
+                tick: time(tick),
+                due: time(due(job.name, &job.policy, tick)),
+            });
+            (job.place.watermark, job.place.next_due) = (tick, None);
+            ticks.extend(job.next().map(|tick| Reverse((tick, at))));
+        }
+        Ok(fires)
+    }
+
+    /// The ticks from `from` to `to`, both included, that [`Jobs::backfill`] would run: at most 10,000.
+    ///
+    /// # Errors
+    /// As [`Jobs::backfill`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn ticks(&self, name: &str, from: Time, to: Time) -> Result<Vec<Time>> {
+        let (state, now) = self.state(name).await?;
+        let ticks = past_ticks(name, &state, from, to, Time::from(now).millisecond())?;
+        Ok(ticks.into_iter().map(Time::from_millisecond).collect())
+    }
+
+    /// The schedulers that run over this store now. Which jobs they have is not known. One that was killed counts until
+    /// its lease has ended; one whose jobs are all [`crate::Scope::EachNode`] is not among them.
+    ///
+    /// # Errors
+    /// As [`bandog_core::Inspect::list`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn nodes(&self) -> Result<Vec<NodeRow>> {
+        let sessions = self.client.list(Pattern::all().after(SESSION)).await?;
+        let mut nodes = BTreeMap::new();
+        for session in sessions {
+            // One node has a session for each length of its leases.
+            let owner = session.owner.unwrap_or_default();
+            let client = owner.split_once(':').map_or(owner.as_str(), |(client, _)| client).to_owned();
+            let since = |since: SystemTime| Time::from(since).to_string();
+            let node = match session.holder {
+                Some(who) => NodeRow {
+                    node: format!("{}:{}", who.host, who.pid),
+                    program: Some(who.program),
+                    since: Some(since(who.since)),
+                },
+                None => NodeRow { node: client.clone(), program: None, since: None },
+            };
+            nodes.insert(client, node);
+        }
+        let mut nodes: Vec<NodeRow> = nodes.into_values().collect();
+        nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));
+        Ok(nodes)
+    }
+
+    /// The store's time.
+    ///
+    /// # Errors
+    /// As [`Jobs::list`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn now(&self) -> Result<Time> {
+        Ok(self.client.read(&[], &[]).await?.now.into())
+    }
+
+    async fn state(&self, name: &str) -> Result<(JobState, SystemTime)> {
+        let (record, now) = self.record(name).await?;
+        Ok((JobState::read(&record.value, &key(name)?)?, now))
+    }
+
+    /// The jobs whose names match, and the store's time.
+    async fn states(&self, pattern: &Pattern) -> Result<(BTreeMap<String, JobState>, SystemTime)> {
+        let keys = self.client.names(&pattern.after(PREFIX)).await?;
+        let mut now = None;
+        let mut states = BTreeMap::new();
+        for some in keys.chunks(BATCH) {
+            let reading = self.client.read(some, &[]).await?;
+            now = Some(reading.now);
+            for (key, record) in some.iter().zip(reading.records) {
+                let read = |record: bandog_core::Record| JobState::read(&record.value, key);
+                match record.and_then(|record| record.map(read).transpose()) {
+                    Ok(Some(state)) => _ = states.insert(name_of(key).to_owned(), state),
+                    // It was forgotten meanwhile.
+                    Ok(None) => {}
+                    Err(error) if error.is_retryable() => return Err(error),
+                    Err(error) => tracing::warn!(job = name_of(key), %error, "the job is left out"),
+                }
+            }
+        }
+        // Nobody asks for the time where there is nothing.
+        Ok((states, now.unwrap_or(SystemTime::UNIX_EPOCH)))
+    }
+}
+
+/// A job whose ticks are to come.
+struct Coming<'a> {
+    name: &'a str,
+    trigger: Trigger,
+    policy: Policy,
+    place: Place,
+}
+
+impl<'a> Coming<'a> {
+    /// None if no tick of it runs.
+    fn of(name: &'a str, state: &JobState, now: SystemTime) -> Option<Self> {
+        let spec = state.spec.as_deref().filter(|spec| spec.enabled && state.paused.is_none())?;
+        let trigger = spec.trigger()?;
+        let jitter = Duration::from_millis(spec.jitter_ms.unsigned_abs());
+        let policy = Policy { jitter, ..Policy::new(Overlap::Skip) };
+        let mut place = state.place();
+        // A watermark of the past may have ticks behind it that nobody will run as they are.
+        if !matches!(trigger, Trigger::FixedDelay(_)) {
+            place.watermark = place.watermark.max(Time::from(now).millisecond());
+        }
+        Some(Self { name, trigger, policy, place })
+    }
+
+    fn next(&self) -> Option<Ms> {
+        self.trigger.next(self.place)
+    }
+}
+
+/// The ticks from `from` to `to`, both included.
+pub(super) fn past_ticks(name: &str, state: &JobState, from: Time, to: Time, now: Ms) -> Result<Vec<Ms>> {
+    if from > to {
+        return Err(Error::misused(format!("the range begins at {from}, after its end at {to}")));
+    }
+    if to.millisecond() > now {
+        return Err(Error::misused(format!("{to} is in the future; a backfill is for ticks of the past")));
+    }
+    let trigger = trigger(name, state)?;
+    if let Trigger::FixedDelay(_) = trigger {
+        return Err(Error::misused(format!("job {name:?} has a fixed delay, and so no ticks in the past")));
+    }
+    let place = Place { watermark: from.millisecond().saturating_sub(1), ..state.place() };
+    let ticks: Vec<Ms> = trigger.between(place, place.watermark, to.millisecond()).take(BACKFILL + 1).collect();
+    match ticks.len() {
+        0 => Err(Error::misused(format!("job {name:?} has no tick from {from} to {to}"))),
+        many if many > BACKFILL => Err(Error::misused(format!(
+            "job {name:?} has more than {BACKFILL} ticks from {from} to {to}; backfill them in parts"
+        ))),
+        _ => Ok(ticks),
+    }
+}
+
+fn live_row(live: &Live, name: &str, ended: &HashSet<Holding>) -> RunRow {
+    let orphaned = live.holding().is_some_and(|session| ended.contains(&session));
+    RunRow { orphaned, ..live.row(name) }
+}
+
+fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>) -> JobRow {
+    let spec = state.spec.as_deref();
+    let trigger = spec.and_then(|spec| spec.trigger());
+    JobRow {
+        name: name.to_owned(),
+        trigger: trigger.as_ref().map_or_else(String::new, Trigger::text),
+        description: trigger.as_ref().map_or_else(String::new, Trigger::description),
+        zone: trigger.as_ref().and_then(Trigger::zone),
+        enabled: spec.is_some_and(|spec| spec.enabled),
+        paused: state.paused.as_deref().cloned(),
+        next: Coming::of(name, state, now).and_then(|job| job.next()).map(time),
+        watermark: time(state.watermark),
+        lease_ms: spec.map_or(0, |spec| spec.lease_ms.unsigned_abs()),
+        overlap: spec.map(|spec| spec.overlap.clone()).unwrap_or_default(),
+        catch_up: spec.map(|spec| spec.catch_up.clone()).unwrap_or_default(),
+        on_crash: spec.map(|spec| spec.on_crash.clone()).unwrap_or_default(),
+        live: state.running.iter().map(|live| live_row(live, name, ended)).collect(),
+        queued: u64::try_from(state.queue.len()).unwrap_or(u64::MAX),
+        ok: state.counts.ok,
+        failed: state.counts.failed,
+        skipped: state.counts.skipped,
+        missed: state.counts.missed,
+        lost: state.counts.lost,
+        last: state.last.as_ref().map(|past| past.row(name)),
+    }
+}
