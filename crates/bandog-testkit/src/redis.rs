@@ -67,6 +67,12 @@ impl RedisServer {
         rights(0)
     }
 
+    /// What the page adds for those who look at locks.
+    #[must_use]
+    pub fn look_rights() -> Vec<&'static str> {
+        rights(1)
+    }
+
     /// What the page adds for those who keep records.
     #[must_use]
     pub fn record_rights() -> Vec<&'static str> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{ErrorKind, Inspect, Key, Pattern, Row};
+use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Row};
 use bandog_redis::Redis;
 use bandog_sync::Client;
 use bandog_testkit::RedisServer;
@@ -118,4 +118,36 @@ async fn who_may_not_see_the_registry_can_look_at_a_lock() {
 async fn listed(redis: &Redis, pattern: &str) -> Vec<String> {
     let rows = redis.list(&Pattern::new(pattern)).await.unwrap();
     rows.into_iter().map(|row| row.name).collect()
+}
+
+#[tokio::test]
+async fn a_list_does_not_look_into_records() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    fences(&redis, &claim("k")).await;
+    for number in 0..100 {
+        let record = crate::records::key(&format!("r{number}"));
+        let swap = bandog_core::Swap::new(record, None, "x");
+        crate::records::done(&redis, &crate::records::with_lines(swap, &[("ok:0", JAVA)])).await;
+    }
+    server.cmd(&["CONFIG", "RESETSTAT"]);
+    assert_eq!(listed(&redis, "*").await, ["k"]);
+    assert_eq!(server.calls("hscan"), 1);
+}
+
+#[tokio::test]
+async fn the_rights_to_lock_and_to_look_are_enough_to_look() {
+    let server = RedisServer::start();
+    let rights = [RedisServer::least_rights(), RedisServer::look_rights()].concat();
+    server.cmd(&[&["ACL", "SETUSER", "u"], &rights[..], &["resetpass", ">p"]].concat());
+    let redis = at(&format!("redis://u:p@{}", server.addr()));
+    let held = claim("k");
+    fences(&redis, &held).await;
+    redis.announce(&crate::help::member(&["k"]), crate::help::TTL).await.unwrap();
+    assert_eq!(listed(&redis, "*").await, ["k"]);
+    assert!(redis.show(&held.key).await.unwrap().held);
+    assert_eq!(redis.members().await.unwrap().len(), 1);
+    redis.evict(&held.key).await.unwrap();
+    let rights = redis.check().await.unwrap().into_iter().find(|finding| finding.subject == "rights").unwrap();
+    assert!(rights.says.contains("which schedules need") && rights.level == bandog_core::Level::Advice, "{rights:?}");
 }

@@ -171,6 +171,40 @@ async fn a_server_that_takes_no_writes_can_be_read() {
 }
 
 #[tokio::test]
+async fn a_node_of_a_cluster_is_unsupported_and_tells_its_time() {
+    let server = RedisServer::start_node();
+    let redis = operator(&server);
+    redis.read(&[], &[]).await.unwrap();
+    let error = async || one(&redis, &Swap::new(key("r"), None, "x")).await.unwrap_err();
+    refused(&error().await, "cannot serve now");
+    server.cmd(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    eventually_async(SOON, async || error().await.kind() == ErrorKind::Unsupported).await;
+    assert_eq!(server.keys(), [""; 0]);
+}
+
+#[tokio::test]
+async fn of_many_that_count_in_one_record_none_is_lost() {
+    let server = RedisServer::start();
+    let backends: Vec<Redis> = (0..4).map(|_| operator(&server)).collect();
+    made(&backends[0], "r", "0").await;
+    let count = async |redis: &Redis| {
+        for _ in 0..100 {
+            let mut present = read_one(redis, "r").await.unwrap().unwrap();
+            loop {
+                let next = (present.value.parse::<u32>().unwrap() + 1).to_string();
+                match one(redis, &from("r", present.version, &next)).await.unwrap() {
+                    Swapped::Done(_) => break,
+                    Swapped::Differs(Some(other)) => present = other,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    };
+    futures_util::future::join_all(backends.iter().flat_map(|redis| [count(redis), count(redis)])).await;
+    assert_eq!(value(&backends[0], "r").await.unwrap(), "800");
+}
+
+#[tokio::test]
 async fn without_a_server_nothing_was_done() {
     let server = RedisServer::start();
     server.kill();
