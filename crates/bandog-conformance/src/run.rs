@@ -168,5 +168,6 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 155, record_faults, record_restart }
         $crate::one_law! { $test $world, 156, record_faults, record_restart_empty }
         $crate::one_law! { $test $world, 157, record_faults, record_existing }
+        $crate::one_law! { $test $world, 158, record_faults, record_dropped }
     };
 }

@@ -208,8 +208,8 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("swap"))
     }
 
-    /// Reads these records and asks about these holdings, all at one moment. Neither is needed: the store's time is
-    /// always told.
+    /// Reads these records and asks about these holdings: up to 512 together at one moment, more in as few moments as the
+    /// store can. Neither is needed: the store's time is always told.
     ///
     /// # Errors
     /// As [`Records::swap`].

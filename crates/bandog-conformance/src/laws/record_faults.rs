@@ -8,7 +8,7 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{PATIENCE, kind, within},
+    kit::{PATIENCE, kind, polled_at_most, within},
     record_kit::{RECORD, TRIES, delete, done, get, insist, key, line, swap, whole, write},
     wrap::{Delayed, Fate, Lossy},
 };
@@ -210,4 +210,32 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
         assert_eq!(format!("{after:?}"), format!("{:?}", &before[..1]));
     }
     Ok(())
+}
+
+/// Law 158: a swap whose future is dropped, at whatever await, is done once or not at all, and spoils nothing.
+pub async fn record_dropped<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (a, b) = (world.client(), world.client());
+    let (mut from, mut polls) = (None, 0);
+    loop {
+        polls += 1;
+        let value = polls.to_string();
+        let dropped = Swap { lines: vec![line("ok:0", &value)], ..write(RECORD, from, &value) };
+        let answered = polled_at_most(polls, swap(&a, dropped.clone())).await.transpose()?;
+        let version = match (swap(&b, dropped).await?, &answered) {
+            (Swapped::Done(Some(version)), None) => version,
+            (Swapped::Differs(Some(record)), _) if record.value == value => record.version,
+            (answer, _) => panic!("{answer:?} after {answered:?}"),
+        };
+        // What of it may come late changes nothing.
+        assert_eq!(get(&a, RECORD).await?, Some(Record { version, value: value.clone() }));
+        assert_eq!(
+            whole(&b, RECORD).await?,
+            (Some(Record { version, value: value.clone() }), vec![line("ok:0", &value)])
+        );
+        if answered.is_some() {
+            return Ok(());
+        }
+        from = Some(version);
+    }
 }

@@ -1,10 +1,10 @@
 //! Records: created, swapped, deleted, one by one and in batches.
 
-use bandog_core::{ErrorKind, Key, Line, Pattern, Records, Swap, Swapped, Version};
+use bandog_core::{ErrorKind, Holding, Key, Line, Pattern, Records, Swap, Swapped, Version};
 
 use crate::{
     Law, World,
-    kit::kind,
+    kit::{NAME, PATIENCE, bare_claim, kind, take},
     record_kit::{RECORD, delete, done, get, key, swap, whole, write},
 };
 
@@ -154,7 +154,7 @@ pub async fn record_batch_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 108: a call takes many swaps, and many names to read; the answers come in their order.
+/// Law 108: a call takes many swaps, and many names and holdings to read; the answers come in their order.
 pub async fn record_many<W: World>(world: &W) -> Law {
     world.records()?;
     let (client, many) = (world.client(), world.many());
@@ -162,11 +162,18 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     let creations: Vec<Swap> = keys.iter().map(|key| Swap::new(key.clone(), None, key.as_str())).collect();
     let created = client.swap(&creations).await?.each;
     assert_eq!(created.len(), many);
-    let records = client.read(&keys, &[]).await?.records;
-    assert_eq!(records.len(), many);
-    for ((key, swapped), record) in keys.iter().zip(created).zip(records) {
+
+    let (guard, never) = (take(&client, NAME).await?, bare_claim(NAME, PATIENCE));
+    let (stands, falls) = (guard.holding(), Holding { key: never.key, id: never.id });
+    let holdings: Vec<Holding> = (0..many).map(|at| if at % 3 == 0 { stands.clone() } else { falls.clone() }).collect();
+    let reading = client.read(&keys, &holdings).await?;
+    assert_eq!((reading.records.len(), reading.held.len()), (many, many));
+    for ((key, swapped), record) in keys.iter().zip(created).zip(reading.records) {
         let record = record?.expect("it was created");
         assert_eq!((swapped?, record.value.as_str()), (Swapped::Done(Some(record.version)), key.as_str()));
+    }
+    for (at, held) in reading.held.into_iter().enumerate() {
+        assert_eq!(held?, at % 3 == 0, "holding {at}");
     }
     assert_eq!(client.names(&Pattern::all()).await?.len(), many);
     Ok(())

@@ -17,6 +17,8 @@ async fn a_paused_test_pauses_both_clocks_and_moves_both() {
     let clock = Clock::tokio();
     let (now, wall) = (clock.now(), clock.wall());
     assert_eq!((clock.now(), clock.wall()), (now, wall));
+    let shown = SystemTime::now();
+    assert!(shown - HOUR < wall && wall < shown + HOUR, "it begins at the machine's time, not at {wall:?}");
     advance(HOUR).await;
     assert_eq!((clock.now(), clock.wall()), (now + HOUR, wall + HOUR));
     tokio::time::sleep(HOUR * 24 * 365 * 20).await;
