@@ -1,8 +1,14 @@
 //! The writer's queue in two lanes: what waits for the disk, and what must not.
 
-use std::{collections::VecDeque, thread, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+    time::Duration,
+};
 
-use bandog_core::Clock;
+use bandog_core::{Clock, Moment};
 use tokio::sync::mpsc;
 
 use crate::{queue::Order, work::Way};
@@ -18,8 +24,26 @@ const STEPS: usize = 512;
 /// Whoever has just been answered often asks again at once, and to wake a thread that sleeps takes longer than most
 /// requests: one caller had 6,000 turns a second without this and 13,000 with it. More gains nothing.
 const LINGER: Duration = Duration::from_micros(50);
+/// How long the durable ones rest after a transaction, as a part of what it took and at most.
+const REST: (u32, Duration) = (4, Duration::from_millis(2));
+/// How long they wait when another process is writing, and when it has been for so many times: its disk is slow.
+const BUSY: Duration = Duration::from_micros(500);
+const VERY_BUSY: (u32, Duration) = (20, Duration::from_millis(4));
 
 /// What stands in the queue.
+///
+/// SQLite's lock of writing is kept while the disk writes, and has no queue: whoever takes it again at once, or asks for
+/// it as often as the others, shuts out the short transactions of leases, in other processes too. So the durable ones
+/// rest after each transaction, ask seldom, and wait here, where the quick ones pass them by. The waits of a lease in a
+/// process of its own beside 4 and 8 processes that did nothing but swap records, on a disk that took 20 ms and 100 ms:
+///
+/// | | p99 | worst |
+/// |---|---|---|
+/// | 4 processes, 20 ms, without all that | 0.58 s | 1.2 s |
+/// | 4 processes, 20 ms | 20 ms | 79 ms |
+/// | 8 processes, 20 ms | 20 ms | 72 ms |
+/// | 4 processes, 100 ms | 0.10 s | 0.23 s |
+/// | 8 processes, 100 ms | 0.10 s | 0.60 s |
 pub(crate) struct Lanes {
     queue: mpsc::Receiver<Order>,
     quick: VecDeque<Order>,
@@ -28,11 +52,22 @@ pub(crate) struct Lanes {
     /// How many of the quick ones come before the next durable ones: those that stood there when the last durable ones
     /// were done. None until they are counted.
     first: Option<usize>,
+    /// Until when the durable ones let others go first.
+    rest_until: Moment,
+    /// How often another process was in their way since they were done last.
+    busy: u32,
 }
 
 impl Lanes {
     pub(crate) fn new(queue: mpsc::Receiver<Order>) -> Self {
-        Self { queue, quick: VecDeque::new(), durable: VecDeque::new(), first: Some(0) }
+        Self {
+            queue,
+            quick: VecDeque::new(),
+            durable: VecDeque::new(),
+            first: Some(0),
+            rest_until: Clock::system().now(),
+            busy: 0,
+        }
     }
 
     /// Waits for a request and takes along what can share its transaction. None when nobody can ask any more.
@@ -44,13 +79,51 @@ impl Lanes {
             self.fill();
         }
         let first = *self.first.get_or_insert(self.quick.len());
-        if self.quick.is_empty() || (first == 0 && !self.durable.is_empty()) {
+        let is_rested = self.rest();
+        if self.quick.is_empty() || (first == 0 && is_rested && !self.durable.is_empty()) {
             self.first = None;
             return Some(batch(&mut self.durable));
         }
         let orders = batch(&mut self.quick);
         self.first = Some(first.saturating_sub(orders.len()));
         Some(orders)
+    }
+
+    /// After a durable transaction: lets others have their turn.
+    pub(crate) fn rest_after(&mut self, begun: Moment) {
+        let (now, (part, most)) = (Clock::system().now(), REST);
+        self.rest_until = now + (now.since(begun) / part).min(most);
+        self.busy = 0;
+    }
+
+    /// Puts durable ones back, in whose way another process is: they wait, and others do not.
+    pub(crate) fn put_back(&mut self, orders: Vec<Order>) {
+        orders.into_iter().rev().for_each(|order| self.durable.push_front(order));
+        let (many, long) = VERY_BUSY;
+        self.rest_until = Clock::system().now() + if self.busy < many { BUSY } else { long };
+        self.busy += 1;
+    }
+
+    /// Whether the rest is over. Waits for that, or for something quick to be done meanwhile.
+    fn rest(&mut self) -> bool {
+        loop {
+            let left = self.rest_until.since(Clock::system().now());
+            if left.is_zero() || !self.quick.is_empty() {
+                return left.is_zero();
+            }
+            self.wait(left);
+            self.fill();
+        }
+    }
+
+    /// Waits for the next request for so long, or less.
+    fn wait(&mut self, long: Duration) {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        match self.queue.poll_recv(&mut Context::from_waker(&waker)) {
+            Poll::Ready(Some(order)) => self.put(order),
+            Poll::Ready(None) => thread::sleep(long), // Nobody can ask any more.
+            Poll::Pending => thread::park_timeout(long),
+        }
     }
 
     fn fill(&mut self) {
@@ -78,6 +151,15 @@ impl Lanes {
             thread::yield_now();
         }
         None
+    }
+}
+
+/// Wakes the writer.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

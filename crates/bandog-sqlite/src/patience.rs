@@ -14,6 +14,11 @@ pub(crate) fn wait_until(deadline: Moment) {
     UNTIL.set(Some(deadline));
 }
 
+/// From now on, this thread's statements wait for nobody.
+pub(crate) fn wait_never() {
+    UNTIL.set(None);
+}
+
 /// Whether this thread's statements may still wait.
 pub(crate) fn is_left() -> bool {
     UNTIL.get().is_some_and(|until| Clock::system().now() < until)
@@ -38,13 +43,13 @@ pub(crate) fn busy(times: i32) -> bool {
 /// | 10 times 50 us, then 0.5 ms | 12.5k, 8.8k | 14 ms, 19 ms | 0.21 s, 0.15 s |
 /// | these | 17.6k, 14.1k | 8 ms, 15 ms | 0.08 s, 0.07 s |
 ///
-/// After some 0.1 s the writer in the way is probably stopped, and asking often is only heat.
+/// After some 0.1 s the writer in the way is stopped or has a slow disk, and asking more often is only heat.
 fn pause(times: i32) -> Duration {
     Duration::from_micros(match times {
         ..=0 => 2_000,
         1..=2 => 500,
         3..1_000 => 50,
-        1_000.. => 1_000,
+        1_000.. => 250,
     })
 }
 

@@ -76,6 +76,10 @@ impl Writer {
                 }
                 Err(fault) if fault.is_busy() => {
                     self.in_the_way = Some(fault.error(&self.shared.options.path));
+                    if is_durable(&orders) {
+                        refuse_overdue(&mut orders, self.in_the_way.as_ref());
+                        return self.lanes.put_back(orders);
+                    }
                     patience::busy(0); // SQLite does not always wait by itself.
                 }
                 Err(fault) => {
@@ -99,10 +103,10 @@ impl Writer {
         done
     }
 
-    fn run_on(&self, store: &Store, orders: &mut [Order]) -> Result<(), Fault> {
+    fn run_on(&mut self, store: &Store, orders: &mut [Order]) -> Result<(), Fault> {
         let table = || Table::new(store, &self.shared, self.watch.is_some());
         let is_any = |way| orders.iter().any(|order| order.way() == way);
-        let is_durable = is_any(Way::Durable);
+        let is_durable = is_durable(orders);
         if !is_any(Way::Write) {
             // Claims look at one row each, so they need no transaction to see one moment.
             let moment = if is_durable || is_any(Way::Read) { Some(store.reading()?) } else { None };
@@ -111,11 +115,19 @@ impl Writer {
                 done => return done,
             }
         }
-        let transaction = store.writing(if is_durable { Durability::Power } else { Durability::Process })?;
+        let durability = if is_durable { Durability::Power } else { Durability::Process };
+        if is_durable {
+            patience::wait_never(); // Others are served while it waits.
+        }
+        let transaction = store.writing(durability)?;
+        let begun = Clock::system().now();
         let mut table = table().writing();
         run_all(orders, &mut table)?;
         let freed = table.into_freed();
         transaction.commit().map_err(Fault::Commit)?;
+        if is_durable {
+            self.lanes.rest_after(begun);
+        }
         self.ring(&freed);
         Ok(())
     }
@@ -199,6 +211,10 @@ fn refuse_overdue(orders: &mut Vec<Order>, why: Option<&Error>) -> Option<Moment
         overdue.into_iter().for_each(|order| order.answer(Err(error.clone())));
     }
     orders.iter().map(|order| order.deadline).min()
+}
+
+fn is_durable(orders: &[Order]) -> bool {
+    orders.iter().any(|order| order.way() == Way::Durable)
 }
 
 fn run_all(orders: &mut [Order], table: &mut Table<'_>) -> Result<(), Fault> {
