@@ -21,6 +21,7 @@ use crate::{
     lanes::DURABLE,
     open::Purpose,
     queue::Order,
+    seen::Seen,
     work::{Way, Work},
     writer,
 };
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) ears: Arc<Ears>,
     pub(crate) bell: Arc<BellFile>,
     pub(crate) epoch: watch::Sender<u64>,
+    pub(crate) seen: Seen,
 }
 
 struct Inner {
@@ -70,7 +72,8 @@ impl Sqlite {
     pub(crate) fn on(host: Host, options: SqliteOptions) -> Result<Self> {
         let options = options.checked()?;
         let bell = Arc::new(BellFile::new(options.beside("-bell"), options.path.clone()));
-        let shared = Shared { options, host, ears: Arc::default(), bell, epoch: watch::Sender::new(0) };
+        let epoch = watch::Sender::new(0);
+        let shared = Shared { options, host, ears: Arc::default(), bell, epoch, seen: Seen::default() };
         Ok(Self(Arc::new(Inner {
             shared: Arc::new(shared),
             queue: Mutex::new(None),

@@ -49,6 +49,7 @@ mod queue;
 mod records;
 mod registry;
 mod rules;
+mod seen;
 mod sql;
 mod table;
 #[cfg_attr(not(target_os = "linux"), path = "no_watch.rs")]

@@ -268,7 +268,13 @@ fn create_directory(path: &Path) -> io::Result<()> {
     match builder.create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         done => done.and_then(|()| restrict(path, 0o700)),
+    }?;
+    // Or a power failure takes the directory with all that is in it. SQLite does the same for the directory of the
+    // log. Where it may not be opened, nothing can be done about it.
+    if let Some(parent) = path.parent() {
+        let _ = fs::File::open(parent).and_then(|parent| parent.sync_all());
     }
+    Ok(())
 }
 
 #[cfg(unix)]

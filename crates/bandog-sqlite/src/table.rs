@@ -109,11 +109,17 @@ impl<'t> Table<'t> {
         Ok(Renewal::Extended { valid_for: claim.ttl })
     }
 
-    /// Whether this claim holds its lock, as far as anybody of this boot can tell.
+    /// Whether this claim holds its lock, as far as it can be seen. It writes nothing, so a hold of another boot that
+    /// nobody has begun to watch is watched in this process's memory.
     pub(crate) fn is_held(&mut self, holding: &Holding) -> Result<bool, Fault> {
-        let lease = self.lease(&holding.key)?;
-        Ok(match self.state(&holding.key, &lease, self.shared.host.now())? {
-            State::Held { owner, .. } => owner == holding.id.to_string(),
+        let (lease, now) = (self.lease(&holding.key)?, self.shared.host.now());
+        Ok(match self.state(&holding.key, &lease, now)? {
+            State::Held { owner, .. } if owner != holding.id.to_string() => false,
+            State::Held { unseen: true, .. } => {
+                let seen = self.shared.seen.see(&holding.key, Sighting { since: now, stamp: lease.stamp });
+                lease.state(now, Some(seen)) != State::Free
+            }
+            State::Held { unseen: false, .. } => true,
             State::Free => false,
         })
     }

@@ -142,6 +142,7 @@ impl Writer {
             return Ok(store);
         }
         let store = Store::open(options, purpose)?;
+        self.shared.seen.clear();
         self.missed = *self.shared.epoch.borrow() > 0;
         self.shared.epoch.send_modify(|epoch| *epoch += 1);
         Ok(store)

@@ -2,5 +2,6 @@
 
 mod boots;
 mod health;
+mod records;
 mod rules;
 mod texts;

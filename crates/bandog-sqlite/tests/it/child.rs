@@ -17,7 +17,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use crate::{
-    disks,
+    disks, power,
     support::{claim, release, take},
 };
 
@@ -56,6 +56,7 @@ async fn the_child_s_part() {
         "commit" => commit(path),
         "count" => count(path, ttl).await,
         "wait" => wait(path, ttl).await,
+        "power" => power::power(path).await,
         "full" => disks::full(path).await,
         "read-only" => disks::read_only(path).await,
         "warned" => disks::warned(path).await,

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Runs a child after a script, in namespaces where it may mount. Whoever may not have them cannot run these tests.
-fn mounted(what: &str, path: &Path, namespaces: &[&str], script: &str) -> String {
+pub(crate) fn mounted(what: &str, path: &Path, namespaces: &[&str], script: &str) -> String {
     let child = command(what, path, TTL);
     let mut command = Command::new("unshare");
     command.args(namespaces).args(["sh", "-e", "-c", &format!("{script}\nexec \"$@\""), "sh"]);
@@ -39,7 +39,7 @@ fn mounting() -> &'static [&'static str] {
     if rustix::process::geteuid().is_root() { &["-m"] } else { &["-Urm"] }
 }
 
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }
 

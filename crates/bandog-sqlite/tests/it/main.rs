@@ -9,6 +9,7 @@ mod disks;
 mod files;
 mod laws;
 mod looking;
+mod power;
 mod processes;
 mod records;
 mod registry;

@@ -1,0 +1,65 @@
+//! What is left when the power fails: the disk is an image that is copied while it is used, which gets what was written
+//! through to the disk and nothing that the kernel has only in its memory.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::Command,
+};
+
+use bandog_core::Leases;
+use bandog_sqlite::{Sqlite, SqliteOptions};
+
+use crate::{
+    disks::{mounted, quoted},
+    records::{get, put},
+    support::{Place, TTL, claim, release, take},
+};
+
+#[test]
+fn every_swap_that_was_answered_outlives_a_power_failure() {
+    if !rustix::process::geteuid().is_root() {
+        println!("not tried: only root may mount the image of a disk");
+        return;
+    }
+    let place = Place::new();
+    let (disk, image) = (place.path().with_file_name("disk"), place.path().with_file_name("image"));
+    fs::create_dir(&disk).unwrap();
+    fs::create_dir(place.path().with_file_name("after")).unwrap();
+    File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let script = format!("mkfs.ext4 -q -F {image}\nmount -o loop {image} {}", quoted(&disk), image = quoted(&image));
+    let said = mounted("power", &disk.join("new").join("locks.db"), &["-m"], &script);
+    assert!(said.contains("nothing was lost"), "{said}");
+}
+
+/// The child's part.
+pub(crate) async fn power(path: &Path) {
+    let home = path.ancestors().nth(3).unwrap();
+    let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
+    let mut version = None;
+    for round in 0..5 {
+        for n in 0..3 {
+            let ours = claim("k", TTL);
+            take(&store, &ours).await.unwrap();
+            version = put(&store, "r", version, &format!("{round} {n}")).await;
+            release(&store, &ours).await;
+        }
+        version = put(&store, "r", version, &round.to_string()).await;
+        let (image, after) = (home.join(format!("image {round}")), home.join("after"));
+        fs::copy(home.join("image"), &image).unwrap();
+
+        run(Command::new("mount").arg("-o").arg("loop").args([&image, &after]));
+        let left = Sqlite::new(SqliteOptions::at(after.join("new").join("locks.db")).must_exist()).unwrap();
+        let record = get(&left, "r").await.expect("the record was lost");
+        assert_eq!((record.value, Some(record.version)), (round.to_string(), version));
+        left.ping().await.unwrap();
+        assert!(take(&left, &claim("k", TTL)).await.is_some());
+        drop(left);
+        run(Command::new("umount").arg("-l").arg(&after));
+    }
+    println!("nothing was lost");
+}
+
+fn run(command: &mut Command) {
+    assert!(command.status().unwrap().success(), "{command:?}");
+}
