@@ -54,12 +54,22 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Use the page of `bandog schedule` in a Chromium without a window; needs one, and a redis-server.
+    Page {
+        /// Make the pictures of the docs anew.
+        #[arg(long)]
+        pictures: bool,
+        /// Handed to the tests, such as a part of the names of those to run.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 const EXAMPLES: &str = "Examples:
   cargo xtask test              everything; installs redis-server if it may
   cargo xtask test --embedded   no server needed
   cargo xtask storm redis       a million calls on Redis under faults, checked
+  cargo xtask page              the page in a real browser
   cargo xtask check             formatting, clippy, docs
   cargo xtask release-check     what docs/RELEASING.md asks for
   cargo test -p bandog-core     plain cargo works too, once the servers are installed";

@@ -5,6 +5,7 @@ mod check;
 mod fault;
 mod interop;
 mod measure;
+mod page;
 mod release;
 mod step;
 mod storm;
@@ -37,5 +38,6 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Peers { args } => measure::peers(&args),
         Task::Storm { args } => storm::run(&args),
         Task::Interop { args } => interop::run(&args),
+        Task::Page { pictures, args } => page::run(pictures, &args),
     }
 }

@@ -9,17 +9,22 @@ use std::process::{Command, Stdio};
 use crate::fault::Fault;
 use crate::step;
 
-/// A program and the Debian package that brings it.
+/// A program, under any of its names, and the Debian package that brings it.
 #[derive(Debug)]
 pub(crate) struct Tool {
-    program: &'static str,
+    programs: &'static [&'static str],
     package: &'static str,
 }
 
-pub(crate) const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
+pub(crate) const REDIS: Tool = Tool { programs: &["redis-server"], package: "redis-server" };
 /// `javac`, because many machines have a `java` and no compiler.
-pub(crate) const JDK: Tool = Tool { program: "javac", package: "default-jdk-headless" };
-pub(crate) const MAVEN: Tool = Tool { program: "mvn", package: "maven" };
+pub(crate) const JDK: Tool = Tool { programs: &["javac"], package: "default-jdk-headless" };
+pub(crate) const MAVEN: Tool = Tool { programs: &["mvn"], package: "maven" };
+/// As `crates/bandog-cli/tests/page/browser.rs` looks for it.
+pub(crate) const CHROMIUM: Tool = Tool {
+    programs: &["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
+    package: "chromium-headless-shell",
+};
 
 /// What apt says interests nobody unless it fails.
 const LOG: &str = "target/xtask/apt.log";
@@ -64,7 +69,8 @@ fn please_install(packages: &[&str]) -> Fault {
 }
 
 fn packages_of(tools: &[Tool]) -> Vec<&'static str> {
-    tools.iter().filter(|tool| !is_installed(tool.program)).map(|tool| tool.package).collect()
+    let missing = tools.iter().filter(|tool| !tool.programs.iter().any(|program| is_installed(program)));
+    missing.map(|tool| tool.package).collect()
 }
 
 fn is_installed(program: &str) -> bool {

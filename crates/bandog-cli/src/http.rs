@@ -8,6 +8,7 @@ mod fresh;
 mod route;
 mod serve;
 mod source;
+mod store;
 mod token;
 
 use std::{
@@ -24,10 +25,10 @@ use tokio::{
     time::timeout,
 };
 
-use self::{desk::Desk, figures::Figures, token::Token};
+use self::{desk::Desk, figures::Figures, source::Source, token::Token};
 use crate::{fault::Fault, voice::say};
 
-pub(crate) use self::{source::Source, token::VARIABLE as TOKEN_VARIABLE};
+pub(crate) use self::{store::OverStore, token::VARIABLE as TOKEN_VARIABLE};
 
 /// The options of the page.
 #[derive(Debug, clap::Args)]
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     ///
     /// It is for looking only, unless a token is given. It is not encrypted, and everybody who reaches the address may
     /// look.
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "check")]
     http: Option<SocketAddr>,
     /// A file with the token that the page asks for before it runs, pauses, resumes or cancels a job.
     ///

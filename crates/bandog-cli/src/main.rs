@@ -15,7 +15,6 @@ mod exec;
 mod exit_code;
 mod family;
 mod fault;
-#[allow(dead_code, unused_imports, reason = "`bandog schedule` will serve it")]
 mod http;
 mod jobs;
 mod lock;

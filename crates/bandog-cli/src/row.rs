@@ -19,7 +19,7 @@ use crate::{
 
 /// One lock in JSON. Scripts rely on these names.
 #[derive(Debug, Serialize)]
-struct Object<'a> {
+pub(crate) struct Object<'a> {
     name: &'a str,
     held: bool,
     owner: Option<&'a str>,
@@ -53,6 +53,11 @@ impl<'a> Object<'a> {
             store,
         }
     }
+}
+
+/// Locks as JSON has them.
+pub(crate) fn objects<'a>(rows: &'a [Row], store: &'a str) -> Vec<Object<'a>> {
+    rows.iter().map(|row| Object::of(row, store)).collect()
 }
 
 /// Prints locks on standard output.

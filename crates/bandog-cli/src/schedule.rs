@@ -19,6 +19,7 @@ use crate::{
     args,
     exit_code::ExitCode,
     fault::Fault,
+    http::{self, Page},
     print, runtime,
     store::{self, Store},
 };
@@ -44,6 +45,8 @@ pub(crate) struct Args {
     /// How long running commands may go on when bandog is told to stop, before they are ended.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true, default_value = "30s")]
     drain: Duration,
+    #[command(flatten)]
+    page: http::Args,
 }
 
 const HELP: &str = "\
@@ -84,5 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         return check::print(&file, print::Format { json: args.json });
     }
     let store = Store::of(&args.store)?;
-    runtime::block_on_with_io(serve::serve(&file, &args.file.display().to_string(), &store, args.drain))
+    // Before the first client: what it counts is in the page's figures.
+    let page = Page::open(&args.page)?;
+    runtime::block_on_with_io(serve::serve(&file, &args.file.display().to_string(), &store, args.drain, page))
 }

@@ -23,7 +23,7 @@ use super::{
     output::{Tail, hand_on},
     program::{self, Missing},
 };
-use crate::{family::heir, store, voice};
+use crate::{family::heir, http, store, voice};
 
 /// How long a keeper has, once it was to kill, before it is killed itself.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -159,6 +159,7 @@ impl Work {
         // The link stays good when the program's file is replaced while bandog runs.
         let mut keeper = Command::new("/proc/self/exe");
         keeper.arg0("bandog").args([keep::NAME, &self.grace.as_millis().to_string(), "--"]).args(&self.command);
+        keeper.env_remove(http::TOKEN_VARIABLE);
         keeper.envs(self.url.as_ref().map(|url| (store::VARIABLE, url)));
         keeper.envs(self.env.iter().map(|(name, value)| (name, value))).envs(marks.clone());
         keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());

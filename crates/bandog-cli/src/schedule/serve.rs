@@ -23,6 +23,7 @@ use super::{
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
+    http::{OverStore, Page},
     signals::Signals,
     store::Store,
     voice::{post, say},
@@ -43,7 +44,13 @@ struct Crew {
 }
 
 /// Runs the jobs of a file over this store until a signal comes.
-pub(super) async fn serve(file: &JobFile, called: &str, store: &Store, drain: Duration) -> Result<ExitCode, Fault> {
+pub(super) async fn serve(
+    file: &JobFile,
+    called: &str,
+    store: &Store,
+    drain: Duration,
+    page: Option<Page>,
+) -> Result<ExitCode, Fault> {
     let mut signals = Signals::catch(true).map_err(|error| Fault::system("cannot catch signals", error))?;
     let options = store.options()?.program(format!("bandog schedule {called}"));
     let lease = options.ttl();
@@ -63,10 +70,17 @@ pub(super) async fn serve(file: &JobFile, called: &str, store: &Store, drain: Du
         running = start => running.map_err(|error| store.fault(&error))?,
     };
     say("started");
+    let page = page.map(|page| page.serve(OverStore::new(&client, store.shown()))).transpose()?;
     let signal = signals.ending().await;
     say(&crew.farewell(signal, drain));
     tokio::select! { biased;
-        stopped = running.stop() => leave(&client, stopped).await,
+        stopped = running.stop() => {
+            // Only now, so that it shows how the last runs end.
+            if let Some(page) = page {
+                page.stop().await;
+            }
+            leave(&client, stopped).await
+        }
         signal = signals.ending() => Ok(crew.end_at_once(&client, signal).await),
     }
 }

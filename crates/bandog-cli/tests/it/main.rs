@@ -19,6 +19,7 @@ mod keeper;
 mod looks;
 mod nested;
 mod over_sqlite;
+mod page;
 mod papers;
 mod signals;
 mod stores;

@@ -9,7 +9,7 @@ const ROWS = 200; // More are shown when they are asked for.
 
 const known = { jobs: [], locks: [], read: 0, locksRead: 0, ahead: 0, isKnown: false, acts: false, trouble: undefined };
 const shown = { chip: "all", filter: "", most: ROWS };
-const open = new Map(); // Job's name -> its runs that ended.
+const open = new Map(); // Job's name -> its runs.
 let token; // Only here, and gone with the page.
 let timer;
 
@@ -94,7 +94,8 @@ function paintLink() {
 }
 
 function describe(trouble) {
-  if (trouble.status) return `The store cannot be asked: ${trouble.message}.`;
+  if (trouble.status === 503) return `The store does not answer: ${trouble.message}.`;
+  if (trouble.status) return `bandog refuses: ${trouble.message}.`;
   return "bandog itself does not answer: it was stopped, or the way to it is cut.";
 }
 
@@ -118,6 +119,7 @@ function paintJobs() {
     paintOpen(item, job);
   });
   tick();
+  list.hidden = wanted.length === 0;
   const none = $("#no-jobs");
   none.hidden = wanted.length > 0;
   put(none, known.jobs.length ? "No job is like that." : "No job is known to this store yet. It appears here when a scheduler with jobs has started.");
@@ -151,8 +153,8 @@ function paintOpen(item, job) {
     inside.addEventListener("click", ({ target }) => target.dataset?.act && offer(item.job, target.dataset.act));
   }
   paintInside(inside, job, known.acts, now());
-  const ended = open.get(job.name);
-  if (ended) paintRuns(inside, job, ended, now());
+  const runs = open.get(job.name);
+  if (runs) paintRuns(inside, job, runs, now());
 }
 
 /** What changes with the time. */
@@ -177,10 +179,10 @@ function remember() {
 // ---- Doing
 
 const ACTS = {
-  run: (name) => ["Run now", `${name} runs once more, beside its ticks.`, "runs now"],
-  pause: (name) => ["Pause", `The ticks of ${name} are skipped until it is resumed. Runs at work go on.`, "is paused"],
-  resume: (name) => ["Resume", `The ticks of ${name} count again.`, "goes on"],
-  cancel: (name) => ["Cancel runs", `All runs of ${name} that are at work or wait are cancelled.`, "was told to cancel its runs"],
+  run: (name) => ["Run now", `${name} runs once more, beside its ticks.`, ({ id }) => `run ${id} is asked for`],
+  pause: (name) => ["Pause", `The ticks of ${name} are skipped until it is resumed. Runs at work go on.`, () => "paused"],
+  resume: (name) => ["Resume", `The ticks of ${name} count again.`, ({ resumed }) => (resumed ? "goes on" : "was not paused")],
+  cancel: (name) => ["Cancel runs", `All runs of ${name} that are at work or wait are cancelled.`, ({ ids }) => (ids.length ? `told to cancel run ${ids.join(", ")}` : "no run was there to cancel")],
 };
 
 function offer(job, act) {
@@ -204,15 +206,16 @@ async function submit(dialog, form, name, act, done) {
   fill(dialog, { wrong: "" });
   try {
     const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
-    await ask(`${pathOf(name)}/${act}`, { method: "POST", headers, body: JSON.stringify(wish) });
+    const answer = await ask(`${pathOf(name)}/${act}`, { method: "POST", headers, body: JSON.stringify(wish) });
     token = key;
     dialog.close();
-    tell(`${name} ${done}.`);
+    tell(`${name}: ${done(answer.done)}`);
     look();
   } catch (trouble) {
     if (trouble.status === 401) token = undefined;
     $('[data-part="token"]', dialog).hidden = token !== undefined;
-    fill(dialog, { wrong: trouble.status ? `${trouble.message}.` : describe(trouble) });
+    fill(dialog, { wrong: trouble.status === 401 ? "That is not the token." : describe(trouble) });
+    if (trouble.status === 401) form.token.select();
   }
 }
 

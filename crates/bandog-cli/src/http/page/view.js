@@ -35,6 +35,9 @@ export function sync(parent, items, key, make, paint) {
   left.forEach((child) => child.remove());
 }
 
+/** A zone's city, for where there is little room. */
+const place = (zone) => zone.split("/").pop().replaceAll("_", " ");
+
 const running = (job) => job.live.filter((run) => run.state === "running");
 const at = (text) => Date.parse(text);
 
@@ -44,26 +47,38 @@ export function tickJob(row, job, now) {
   const last = job.last;
   const lag = last?.lag_ms == null ? "" : ` · lag ${span(last.lag_ms)}`;
   const attempt = last?.attempt > 1 ? ` · attempt ${last.attempt}` : "";
-  fill(row, { ago: last ? ago(now - at(last.ended ?? last.due)) + lag + attempt : "" });
+  fill(row, { ago: last ? ago(Math.max(0, now - at(last.ended ?? last.due))) : "", lag: (lag + attempt).slice(3) });
   const [run] = running(job);
   const since = run && `for ${seconds(Math.max(0, Math.floor((now - at(run.started)) / 1000)))}`;
   const waits = job.queued > 0 ? `${job.queued} queued` : "";
-  fill(row, { since: [since, run && `attempt ${run.attempt}`, waits].filter(Boolean).join(" · ") });
+  const tries = run?.attempt > 1 && `attempt ${run.attempt}`;
+  fill(row, { since: [since, tries, waits].filter(Boolean).join(" · ") });
 }
 
 function paintNext(row, job, now) {
   const [lead, next] = [$(".next .lead", row), $("time", row)];
-  const said = job.enabled === false ? ["none", "disabled"] : job.paused ? ["hold", "paused"] : job.next ? ["wait", until(at(job.next) - now)] : ["none", "no more fires"];
-  const isLate = said[1].startsWith("late");
-  shape(lead, isLate ? "warn" : said[0], isLate || job.paused ? "warn" : job.next ? "" : "quiet");
-  put(next, said[1]);
+  const { name, tone, text } = told(job, now);
+  shape(lead, name, tone);
+  put(next, text);
   if (job.next) next.dateTime = job.next;
   else next.removeAttribute("datetime");
   const zone = job.zone || HERE;
   const time = job.next ? clock(at(job.next), now, zone) : "";
-  const where = job.next && zone !== HERE ? ` ${zone}` : "";
+  const where = job.next && zone !== HERE ? ` ${place(zone)}` : "";
   fill(row, { at: job.paused ? `by ${job.paused.by}${job.paused.reason ? `: ${job.paused.reason}` : ""}` : time + where });
-  next.title = job.next ? `${clock(at(job.next), now)} ${HERE}\n${job.next}` : "";
+  next.title = job.next ? `${clock(at(job.next), now, zone)} ${zone}\n${clock(at(job.next), now)} ${HERE}\n${job.next}` : "";
+}
+
+/** What is to be said of a job's next fire. */
+function told(job, now) {
+  if (!job.enabled) return { name: "none", tone: "quiet", text: "disabled" };
+  if (job.paused) return { name: "hold", tone: "warn", text: "paused" };
+  if (job.next) {
+    const text = until(at(job.next) - now);
+    return text.startsWith("late") ? { name: "warn", tone: "warn", text } : { name: "wait", tone: "", text };
+  }
+  const text = running(job).length > 0 ? "after this run" : "no more fires";
+  return { name: "none", tone: "quiet", text };
 }
 
 /** A job's row, without what changes with the time. */
@@ -112,11 +127,15 @@ function makeFact([name]) {
   return fact;
 }
 
-/** The runs of an opened job: those at work, then those that ended. */
-export function paintRuns(inside, job, ended, now) {
-  const live = new Set(job.live.map((run) => run.id));
-  const runs = [...job.live].reverse().concat(ended.filter((run) => !live.has(run.id)));
-  sync($(".runs tbody", inside), runs, (run) => `${run.id}/${run.attempt}`, makeRun, (row, run) => paintRun(row, job, run, now));
+/** The runs of an opened job: those that wait or run, then those that ended. */
+export function paintRuns(inside, job, runs, now) {
+  const seen = new Map();
+  const keyed = runs.map((run) => {
+    const key = `${run.id} ${run.tick} ${run.state === "queued" || run.state === "running" ? "live" : run.ended}`;
+    seen.set(key, (seen.get(key) ?? 0) + 1);
+    return { run, key: `${key} ${seen.get(key)}` };
+  });
+  sync($(".runs tbody", inside), keyed, ({ key }) => key, makeRun, (row, { run }) => paintRun(row, job, run, now));
   const none = $('[data-f="runs"]', inside);
   none.hidden = runs.length > 0;
   put(none, "No run is written down yet.");
@@ -140,10 +159,11 @@ function icon() {
 function paintRun(row, job, run, now) {
   const cells = row.cells;
   const { shape: name, tone, word } = state(run.state);
-  put(cells[0], clock(at(run.tick ?? run.due), now, job.zone || HERE));
-  cells[0].title = run.tick ?? "";
+  const tick = (text) => clock(at(text), now, job.zone || HERE);
+  put(cells[0], run.from ? `${tick(run.from)} to ${tick(run.tick)}` : tick(run.tick));
+  cells[0].title = run.from ? `${run.from} to ${run.tick}` : run.tick;
   shape(cells[1], name, tone);
-  put($("span", cells[1]), word);
+  put($("span", cells[1]), run.ticks > 1 ? `${run.ticks} ${word}` : word);
   put(cells[2], run.lag_ms == null ? "" : span(run.lag_ms));
   const end = run.ended ? at(run.ended) : now;
   put(cells[3], run.started ? (run.ended ? span(end - at(run.started)) : seconds(Math.max(0, Math.floor((end - at(run.started)) / 1000)))) : "");

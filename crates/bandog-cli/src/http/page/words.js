@@ -6,7 +6,7 @@ const pad = (number) => String(number).padStart(2, "0");
 export function span(ms) {
   const s = Math.floor(ms / 1000);
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (s < 10) return `${(ms / 1000).toFixed(1)} s`;
+  if (s < 10) return `${(ms / 1000).toFixed(1).replace(".0", "")} s`;
   return seconds(s);
 }
 

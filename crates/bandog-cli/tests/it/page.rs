@@ -1,0 +1,148 @@
+//! The page of `bandog schedule --http`, as the command serves it: what it says, what it does, how it ends.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+};
+
+use bandog_testkit::{Process, eventually};
+use serde_json::Value;
+
+use crate::help::{Place, SOON, ends};
+
+const TOKEN: &str = "correct-horse-battery-staple";
+
+/// One job that runs when it is asked to, and shows whom its environment tells of the token.
+const JOBS: &str = r#"
+[[job]]
+name = "by hand"
+cron = "0 0 0 1 1 ?"
+zone = "Europe/Berlin"
+command = "echo \"token: ${BANDOG_HTTP_TOKEN:-none}\"; echo x >> ran"
+"#;
+
+/// The address that the page says it has.
+fn address(process: &Process) -> String {
+    let line = process.stderr_line("the page is at http://", SOON);
+    line.split_once("http://").unwrap().1.split('/').next().unwrap().to_owned()
+}
+
+/// Asks once, and gives the status and the body.
+fn ask(address: &str, method: &str, path: &str, header: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let length = body.len();
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}");
+    let kind = "Content-Type: application/json";
+    stream.write_all(format!("{head}\r\n{kind}\r\n{header}\r\n\r\n{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+fn get(address: &str, path: &str) -> Value {
+    let (status, body) = ask(address, "GET", path, "X: y", "");
+    assert_eq!(status, 200, "{path}: {body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+fn serving(place: &Place, more: &[&str]) -> Process {
+    fs::write(place.path("jobs.toml"), JOBS).unwrap();
+    let mut command = place.bandog(&[&["schedule", "jobs.toml", "--http", "127.0.0.1:0"], more].concat());
+    command.env("BANDOG_HTTP_TOKEN", TOKEN);
+    Process::spawn(&command)
+}
+
+#[test]
+fn a_job_is_seen_run_paused_and_resumed_by_it() {
+    let place = Place::new();
+    let mut process = serving(&place, &[]);
+    let at = address(&process);
+    let job = || get(&at, "/api/jobs").get("jobs").unwrap()[0].clone();
+    let row = job();
+    assert_eq!((&row["name"], &row["zone"], &row["ok"]), (&"by hand".into(), &"Europe/Berlin".into(), &0.into()));
+    assert!(row["next"].as_str().unwrap().ends_with("-12-31T23:00:00Z"), "{row}");
+
+    let act = |verb: &str, key: &str, body: &str| ask(&at, "POST", &format!("/api/jobs/by%20hand/{verb}"), key, body);
+    let key = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(act("run", "X: y", "").0, 401);
+    assert_eq!(act("run", &format!("{key}x"), "").0, 401);
+    let (status, body) = act("run", &key, "");
+    assert_eq!(status, 200, "{body}");
+    let run = serde_json::from_str::<Value>(&body).unwrap()["done"]["id"].as_u64().unwrap();
+    let done = eventually(SOON, || {
+        let runs = get(&at, "/api/jobs/by%20hand/history")["runs"].clone();
+        if runs[0]["state"] == "ok" { Ok(runs[0].clone()) } else { Err(runs) }
+    });
+    assert_eq!((&done["id"], &done["kind"]), (&run.into(), &"manual".into()), "{done}");
+    assert!(done["note"].as_str().unwrap().contains("token: none"), "a command was told the token: {done}");
+    assert_eq!(place.lines("ran"), ["x"], "it ran once");
+
+    assert_eq!(act("pause", &key, r#"{"reason": "stocktaking"}"#).0, 200);
+    let row = job();
+    assert_eq!(row["paused"]["reason"], "stocktaking");
+    assert!(row["paused"]["by"].as_str().unwrap().starts_with("page@"), "{row}");
+    assert_eq!(act("resume", &key, "").0, 200);
+    assert!(job()["paused"].is_null());
+    assert_eq!(act("cancel", &key, "").0, 200);
+
+    process.term();
+    ends(&mut process, 0);
+    assert!(TcpStream::connect(&at).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn locks_and_figures_are_told() {
+    let place = Place::new();
+    let process = serving(&place, &[]);
+    let at = address(&process);
+    let holder = place.start(&Place::lock("stock", &[], "echo in; read word"));
+    holder.stdout_line("in", SOON);
+    let locks = eventually(SOON, || {
+        let locks = get(&at, "/api/locks")["locks"].as_array().unwrap().clone();
+        locks.iter().find(|lock| lock["name"] == "stock" && !lock["holder"].is_null()).cloned().ok_or(locks)
+    });
+    assert_eq!(locks["holder"]["pid"], holder.pid());
+    let key = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(ask(&at, "POST", "/api/jobs/by%20hand/run", &key, "").0, 200);
+    eventually(SOON, || {
+        let (_, figures) = ask(&at, "GET", "/metrics", "X: y", "");
+        let is_told = |line: &str| figures.lines().any(|found| found == line);
+        let all = [
+            r#"bandog_runs_total{job="by hand",outcome="ok"} 1"#,
+            r#"bandog_run_lag_seconds_count{job="by hand"} 1"#,
+            "# TYPE bandog_run_lag_seconds histogram",
+            "bandog_holds 1",
+        ];
+        if all.into_iter().all(is_told) { Ok(()) } else { Err(figures) }
+    });
+}
+
+#[test]
+fn what_is_wrong_with_its_options_is_told_at_once() {
+    let place = Place::new();
+    fs::write(place.path("jobs.toml"), JOBS).unwrap();
+    let told =
+        |more: &[&str], code, words: &[&str]| place.run(&[&["schedule", "jobs.toml"], more].concat()).told(code, words);
+    told(&["--http", "8080"], 64, &["8080", "127.0.0.1:8080"]);
+    told(&["--http-token-file", "token"], 64, &["--http"]);
+    told(&["--http", "127.0.0.1:0", "--http-token-file", "token"], 64, &["\"token\"", "No such file"]);
+    fs::write(place.path("token"), "hunter2").unwrap();
+    let ran = place.run(&["schedule", "jobs.toml", "--http", "127.0.0.1:0", "--http-token-file", "token"]);
+    ran.told(64, &["\"token\"", "7 characters", "16 to 256"]);
+    assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    told(&["--http", &address], 71, &["cannot listen", &address]);
+}
+
+#[test]
+fn an_address_that_others_reach_is_warned_of() {
+    let place = Place::new();
+    fs::write(place.path("jobs.toml"), JOBS).unwrap();
+    let process = place.start(&["schedule", "jobs.toml", "--http", "0.0.0.0:0"]);
+    process.stderr_line("may see jobs, runs and locks", SOON);
+    process.stderr_line("for looking only", SOON);
+}

@@ -1,0 +1,251 @@
+//! A real browser without a window, driven over its DevTools protocol.
+//!
+//! Messages go through two pipes with names (`--remote-debugging-pipe`): no port and no WebSocket is needed.
+
+use std::{
+    cell::{Cell, RefCell},
+    env,
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::Command,
+    sync::mpsc::{Receiver, channel},
+    thread,
+};
+
+use bandog_testkit::{Process, eventually};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::help::SOON;
+
+/// What Debian and others call it. `BANDOG_CHROMIUM` names another.
+const NAMES: [&str; 5] =
+    ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/// It asks nobody but the page, and keeps nothing. Without a sandbox, since tests often run as root or in a container;
+/// it loads nothing but what is tested.
+const FLAGS: [&str; 11] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--remote-debugging-pipe",
+];
+
+/// One browser with one tab. It dies with the test.
+pub(crate) struct Browser {
+    _process: Process,
+    _place: TempDir,
+    to: RefCell<File>,
+    from: Receiver<Value>,
+    last: Cell<u64>,
+    session: RefCell<Option<String>>,
+    events: RefCell<Vec<Value>>,
+}
+
+/// How the page is looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Screen {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) scheme: &'static str,
+}
+
+pub(crate) const DESK: Screen = Screen { width: 1280, height: 800, scheme: "light" };
+pub(crate) const PHONE: Screen = Screen { width: 390, height: 844, scheme: "dark" };
+
+impl Browser {
+    pub(crate) fn start() -> Self {
+        let place = tempfile::Builder::new().prefix("bandog-page-").tempdir().unwrap();
+        let [to, from] = ["to", "from"].map(|name| place.path().join(name));
+        assert!(Command::new("mkfifo").args([&to, &from]).status().unwrap().success());
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"to=$1 from=$2; shift 2; exec "$@" 3<"$to" 4>"$from""#, "sh"]);
+        command.arg(&to).arg(&from).arg(program()).args(FLAGS);
+        command.arg(format!("--user-data-dir={}", place.path().join("profile").display())).arg("about:blank");
+        // Opened for both directions, a pipe with a name waits for nobody. The browser ends when its own end does.
+        let [to, from] = [to, from].map(|path| OpenOptions::new().read(true).write(true).open(path).unwrap());
+        let browser = Self {
+            _process: Process::spawn(&command),
+            to: RefCell::new(to),
+            from: listen(from),
+            _place: place,
+            last: Cell::new(0),
+            session: RefCell::new(None),
+            events: RefCell::default(),
+        };
+        let target = browser.call("Target.createTarget", &json!({ "url": "about:blank" }));
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = browser.call("Target.attachToTarget", &attach);
+        *browser.session.borrow_mut() = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Runtime", "Log", "Network", "Page", "Accessibility"] {
+            browser.call(&format!("{domain}.enable"), &json!({}));
+        }
+        browser
+    }
+
+    /// Opens an address, on this screen and in London.
+    pub(crate) fn open(&self, address: &str, screen: Screen) {
+        self.look_from(screen);
+        self.call("Emulation.setTimezoneOverride", &json!({ "timezoneId": "Europe/London" }));
+        self.call("Page.navigate", &json!({ "url": address }));
+        eventually(SOON, || self.eval("document.readyState") == "complete");
+    }
+
+    pub(crate) fn look_from(&self, Screen { width, height, scheme }: Screen) {
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.call("Emulation.setDeviceMetricsOverride", &metrics);
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
+    /// What a script gives.
+    #[track_caller]
+    pub(crate) fn eval(&self, script: &str) -> Value {
+        let call = json!({ "expression": script, "returnByValue": true, "awaitPromise": true, "userGesture": true });
+        let mut answer = self.call("Runtime.evaluate", &call);
+        assert!(answer["exceptionDetails"].is_null(), "{script}: {}", answer["exceptionDetails"]);
+        answer["result"]["value"].take()
+    }
+
+    /// The text of the first element like this, as it is seen.
+    #[track_caller]
+    pub(crate) fn text(&self, selector: &str) -> String {
+        let script = format!("document.querySelector({})?.innerText ?? ''", json!(selector));
+        self.eval(&script).as_str().unwrap().to_owned()
+    }
+
+    /// Waits until the first element like this has this in its text.
+    #[track_caller]
+    pub(crate) fn says(&self, selector: &str, words: &str) {
+        eventually(SOON, || {
+            let text = self.text(selector);
+            if text.contains(words) { Ok(()) } else { Err(format!("{selector} says {text:?}, not {words:?}")) }
+        });
+    }
+
+    #[track_caller]
+    pub(crate) fn click(&self, selector: &str) {
+        self.eval(&format!("document.querySelector({}).click()", json!(selector)));
+    }
+
+    /// Presses and lets go of a key, as a person does.
+    pub(crate) fn press(&self, key: &str) {
+        let text = match key {
+            "Enter" => "\r",
+            key if key.len() == 1 => key,
+            _ => "",
+        };
+        let code = match key {
+            "Enter" => 13,
+            "Tab" => 9,
+            "Escape" => 27,
+            _ => 0,
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code });
+            if kind == "keyDown" && !text.is_empty() {
+                event["text"] = text.into();
+            }
+            self.call("Input.dispatchKeyEvent", &event);
+        }
+    }
+
+    pub(crate) fn type_text(&self, text: &str) {
+        self.call("Input.insertText", &json!({ "text": text }));
+    }
+
+    /// What is on the screen, as the base64 text of a PNG.
+    pub(crate) fn picture(&self) -> String {
+        self.call("Page.captureScreenshot", &json!({ "format": "png" }))["data"].as_str().unwrap().to_owned()
+    }
+
+    /// Each interactive element as assistive programs see it: its role and its name.
+    pub(crate) fn controls(&self) -> Vec<(String, String)> {
+        let tree = self.call("Accessibility.getFullAXTree", &json!({}));
+        let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] == false);
+        let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
+        let controls = nodes.map(|node| (text(&node["role"]), text(&node["name"])));
+        controls.filter(|(role, _)| ["button", "link", "textbox", "searchbox"].contains(&role.as_str())).collect()
+    }
+
+    /// All addresses that were asked so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.sort_in();
+        let events = self.events.borrow();
+        let requests = events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
+        requests.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// What a developer's console shows in red, without the answers of a server that had to say no.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        self.sort_in();
+        let events = self.events.borrow();
+        let is_complaint = |event: &&Value| match event["method"].as_str() {
+            Some("Runtime.exceptionThrown") => true,
+            Some("Runtime.consoleAPICalled") => event["params"]["type"] == "error",
+            Some("Log.entryAdded") => {
+                let entry = &event["params"]["entry"];
+                entry["level"] == "error" && entry["source"] != "network"
+            }
+            _ => false,
+        };
+        events.iter().filter(is_complaint).map(Value::to_string).collect()
+    }
+
+    #[track_caller]
+    fn call(&self, method: &str, params: &Value) -> Value {
+        let id = self.last.get() + 1;
+        self.last.set(id);
+        let mut message = json!({ "id": id, "method": method, "params": params });
+        if let Some(session) = &*self.session.borrow() {
+            message["sessionId"] = session.as_str().into();
+        }
+        let text = format!("{message}\0");
+        self.to.borrow_mut().write_all(text.as_bytes()).unwrap();
+        loop {
+            let mut message = self.from.recv_timeout(SOON).unwrap_or_else(|_| panic!("no answer to {method}"));
+            if message["id"] == id {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].take();
+            }
+            self.events.borrow_mut().push(message);
+        }
+    }
+
+    fn sort_in(&self) {
+        // Whatever has come before the answer is in by then.
+        self.call("Runtime.evaluate", &json!({ "expression": "0" }));
+    }
+}
+
+/// Messages as they come; each ends in a zero byte.
+fn listen(from: File) -> Receiver<Value> {
+    let (messages, inbox) = channel();
+    thread::spawn(move || {
+        for message in BufReader::new(from).split(0).map_while(Result::ok) {
+            if messages.send(serde_json::from_slice(&message).unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    inbox
+}
+
+fn program() -> PathBuf {
+    if let Some(named) = env::var_os("BANDOG_CHROMIUM") {
+        return named.into();
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut places = NAMES.iter().flat_map(|name| env::split_paths(&path).map(move |folder| folder.join(name)));
+    places.find(|place| place.is_file()).unwrap_or_else(|| {
+        panic!("there is no Chromium: apt-get install chromium-headless-shell, or name one in BANDOG_CHROMIUM")
+    })
+}

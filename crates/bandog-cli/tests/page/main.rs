@@ -1,0 +1,12 @@
+//! The page in a real browser, served by the real command over a real Redis: `cargo xtask page`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+
+mod browser;
+#[path = "../help/mod.rs"]
+#[allow(dead_code, reason = "it helps others, too")]
+mod help;
+mod house;
+mod pictures;
+mod trouble;
+mod use_of_it;
