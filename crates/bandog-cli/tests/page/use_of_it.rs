@@ -49,11 +49,15 @@ fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
     act(browser, "close-unpaid-orders", "pause", "not-the-token-at-all");
     browser.says("#ask", "That is not the token.");
     assert!(house.told("close-unpaid-orders")["paused"].is_null());
-    browser.eval("document.querySelector('#ask [name=reason]').value = 'stocktaking'");
+    // What others have written is text, whatever it looks like.
+    let reason = "<b id=bold>stock</b> & <img src=/x onerror=alert(1)>";
+    browser.eval(&format!("document.querySelector('#ask [name=reason]').value = '{reason}'"));
     browser.eval(&format!("document.querySelector('#ask [name=token]').value = '{TOKEN}'"));
     browser.click("#ask .main");
-    browser.says(&format!("{} .next", House::job("close-unpaid-orders")), "stocktaking");
-    assert_eq!(house.told("close-unpaid-orders")["paused"]["reason"], "stocktaking");
+    browser.says(&format!("{} .next", House::job("close-unpaid-orders")), reason);
+    browser.says(&format!("{} .held", House::job("close-unpaid-orders")), reason);
+    assert_eq!(house.told("close-unpaid-orders")["paused"]["reason"], reason);
+    assert_eq!(browser.eval("document.querySelector('#bold')"), serde_json::Value::Null);
 
     // The token is not asked for again.
     browser.click(&format!("{} [data-act='resume']", House::job("close-unpaid-orders")));
