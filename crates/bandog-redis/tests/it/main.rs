@@ -7,7 +7,6 @@ mod bells;
 mod check;
 mod days;
 mod evict;
-mod failover;
 mod faults;
 mod fences;
 mod help;

@@ -97,6 +97,19 @@ async fn a_restart_forgets_what_was_not_kept() {
 }
 
 #[tokio::test]
+async fn an_append_only_file_that_is_always_synced_keeps_every_answered_swap() {
+    let server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let mut version = made(&operator(&server), "r", "0").await;
+    for number in 1..50 {
+        version = done(&operator(&server), &from("r", version, &number.to_string())).await.unwrap();
+        if number % 10 == 0 {
+            server.restart();
+            assert_eq!(value(&operator(&server), "r").await, Some(number.to_string()));
+        }
+    }
+}
+
+#[tokio::test]
 async fn versions_rise_over_a_failover_that_lost_the_latest() {
     let (master, replica) = (RedisServer::start(), RedisServer::start());
     let redis = operator(&master);
