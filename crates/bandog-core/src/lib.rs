@@ -1,8 +1,9 @@
 //! What a claim is, and what a backend must promise.
 //!
 //! This crate holds the nouns of [bandog](https://docs.rs/bandog) and the traits that a backend
-//! implements: [`Leases`] (try, renew, release, ring), [`Inspect`] (who holds what) and [`Records`] (states with a version). Everything else,
-//! such as waiting, queues, the watchdog and re-entry, is written once above it, in `bandog-sync`.
+//! implements: [`Leases`] (try, renew, release, ring), [`Inspect`] (who holds what) and [`Records`] (texts with a
+//! version, of which schedules are made). Everything else, such as waiting, queues, the watchdog and re-entry, is written
+//! once above it, in `bandog-sync`.
 //! [`Memory`] is the reference backend. Nothing here opens a socket.
 //!
 //! Users of locks need the `bandog` crate only; this one is for those who write a backend.

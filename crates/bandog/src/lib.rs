@@ -70,8 +70,9 @@ pub use bandog_schedule as schedule;
 /// backend in some sixty lines and how it is tested.
 pub mod backend {
     pub use bandog_core::{
-        Answer, Backend, Bell, Claim, ClaimId, Fences, Inspect, Kind, Leases, MAX_WAITS, Memory, Moment, Profile,
-        Released, Renewal, Ringer, Step, Verdict,
+        Answer, Backend, Bell, Claim, ClaimId, Fences, Holding, Inspect, Kind, Leases, Line, LockState, MAX_WAITS,
+        Memory, Moment, Profile, Reading, Record, Records, Released, Renewal, Ringer, Step, Swap, Swapped, Swaps,
+        Verdict, Version,
     };
 }
 
