@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use bandog::schedule::JobRow;
 use serde::Serialize;
 
 use super::{entry::Entry, file::JobFile, program};
@@ -74,17 +75,21 @@ pub(super) fn print(file: &JobFile, format: print::Format) -> Result<ExitCode, F
     file.jobs.iter().for_each(warn);
     print::done(file.jobs.iter().try_for_each(|entry| match format.json {
         true => print::json(&Told::from(entry)),
-        false => writeln!(io::stdout(), "{}", lines(entry, None).join("\n")),
+        false => writeln!(io::stdout(), "{}", lines(entry, None, None).join("\n")),
     }))
 }
 
-/// A job in words: when it fires, what it runs, by which policies.
-pub(super) fn lines(entry: &Entry, lease: Option<Duration>) -> Vec<String> {
+/// A job in words: when it fires, what it runs, by which policies. `row` is what the store knows of it.
+pub(super) fn lines(entry: &Entry, lease: Option<Duration>, row: Option<&JobRow>) -> Vec<String> {
     let told = Told::from(entry);
-    let next = match (entry.enabled, &told.next[..]) {
-        (false, _) => "never: it is not enabled".to_owned(),
-        (true, []) => "never again".to_owned(),
-        (true, fires) => fires.join(", "),
+    let next = match row.map_or_else(|| told.next.clone(), |row| next(entry, row)) {
+        _ if !entry.enabled => "never: it is not enabled".to_owned(),
+        fires if !fires.is_empty() => fires.join(", "),
+        _ => match row {
+            Some(JobRow { paused: Some(paused), .. }) => format!("paused by {}: {}", paused.by, paused.reason),
+            Some(row) if !row.live.is_empty() => "when the run that is under way has ended".to_owned(),
+            Some(_) | None => "never again".to_owned(),
+        },
     };
     vec![
         format!("{}: {} ({})", told.name, told.description, told.zone),
@@ -92,6 +97,13 @@ pub(super) fn lines(entry: &Entry, lease: Option<Duration>) -> Vec<String> {
         format!("  command {}", shown(&told.command)),
         format!("  policy  {}", policy(entry, lease)),
     ]
+}
+
+/// The next fires as the store knows the first of them.
+fn next(entry: &Entry, row: &JobRow) -> Vec<String> {
+    let Some(first) = row.next.as_ref().and_then(|next| next.parse().ok()) else { return Vec::new() };
+    let zone = entry.trigger.zone();
+    entry.fires_from(first, FIRES).iter().map(|time| time.at(&zone).to_string()).collect()
 }
 
 /// Everything that differs from what a job does by itself, and the three that one should have chosen.

@@ -81,24 +81,30 @@ impl Trigger {
     }
 }
 
+fn later(time: Time, by: Duration) -> Time {
+    Time::from_millisecond(time.millisecond().saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+}
+
 impl Entry {
     /// The next fires, as if the job were new at this instant.
     pub(super) fn fires(&self, now: Time, count: usize) -> Vec<Time> {
-        if !self.enabled {
-            return Vec::new();
-        }
-        let later = |by: Duration| {
-            let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-            Time::from_millisecond(now.millisecond().saturating_add(millis))
+        let first = match &self.trigger {
+            Trigger::Cron(cron) => cron.next(now),
+            Trigger::FixedRate(_) | Trigger::FixedDelay(_) => Some(later(now, self.initial_delay)),
+            Trigger::At(time) => Some(*time).filter(|time| *time > now),
         };
+        let first = first.filter(|_| self.enabled);
+        first.map(|first| self.fires_from(first, count)).unwrap_or_default()
+    }
+
+    /// The first fire, and those of the next that it decides.
+    pub(super) fn fires_from(&self, first: Time, count: usize) -> Vec<Time> {
         match &self.trigger {
-            Trigger::Cron(cron) => cron.after(now).take(count).collect(),
+            Trigger::Cron(cron) => [first].into_iter().chain(cron.after(first)).take(count).collect(),
             Trigger::FixedRate(period) => {
-                let turns = 0..u32::try_from(count).unwrap_or(u32::MAX);
-                turns.map(|turn| later(self.initial_delay.saturating_add(period.saturating_mul(turn)))).collect()
+                (0..u32::MAX).take(count).map(|turn| later(first, period.saturating_mul(turn))).collect()
             }
-            Trigger::FixedDelay(_) => vec![later(self.initial_delay)],
-            Trigger::At(time) => Some(*time).filter(|time| *time > now).into_iter().collect(),
+            Trigger::FixedDelay(_) | Trigger::At(_) => vec![first],
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use bandog::{
     Client, Error,
-    schedule::{Job, MAX_NOTE, Run, Scheduler},
+    schedule::{Job, Jobs, MAX_NOTE, Run, Scheduler},
 };
 use rustix::process::Signal;
 use signal_hook::low_level::signal_name;
@@ -33,13 +33,17 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(4);
 /// How long the store may take to let go at the end; later the leases do it.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// Of so many jobs the start is told one by one.
+const TOLD: usize = 100;
 /// How long commands that were killed may take to die.
 const BURIAL: Duration = Duration::from_secs(6);
 
 /// The commands at work, and how they are all ended at once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Crew {
     at_work: watch::Sender<usize>,
+    /// The start has been told; a command that is due already waits for that.
+    begin: watch::Sender<bool>,
     hurry: watch::Sender<bool>,
 }
 
@@ -55,24 +59,30 @@ pub(super) async fn serve(
     let options = store.options()?.program(format!("bandog schedule {called}"));
     let lease = options.ttl();
     let client = store.client(options)?;
-    let crew = Arc::new(Crew { at_work: watch::Sender::new(0), hurry: watch::Sender::new(false) });
+    let crew = Arc::<Crew>::default();
     let mut scheduler = Scheduler::over(&client).pool(file.pool).drain(drain);
     for entry in &file.jobs {
         scheduler = scheduler.job(job(entry, store, &crew));
     }
     let start = async {
         client.ready().await?;
-        tell(file, called, store, lease);
-        scheduler.start().await
+        say(&format!("{} over {} ({})", counted(file, called), store.shown(), store.origin()));
+        let running = scheduler.start().await?;
+        tell(file, lease, &Jobs::over(&client)).await;
+        Ok(running)
     };
     let running = tokio::select! { biased;
-        signal = signals.ending() => return Ok(ExitCode::Signal(signal.as_raw())),
+        signal = signals.ending() => {
+            let _ = timeout(FAREWELL, client.close()).await;
+            return Ok(ExitCode::Signal(signal.as_raw()));
+        }
         running = start => running.map_err(|error| store.fault(&error))?,
     };
     say("started");
     let page = page.map(|page| page.serve(OverStore::new(&client, store.shown()))).transpose()?;
+    crew.begin.send_replace(true);
     let signal = signals.ending().await;
-    say(&crew.farewell(signal, drain));
+    post(&crew.farewell(signal, drain));
     tokio::select! { biased;
         stopped = running.stop() => {
             // Only now, so that it shows how the last runs end.
@@ -104,36 +114,44 @@ fn work(entry: &Entry, store: &Store) -> Work {
     }
 }
 
-/// What is about to run, where, and what will not.
-fn tell(file: &JobFile, called: &str, store: &Store, lease: Duration) {
-    let count = if file.jobs.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", file.jobs.len()) };
-    let pool = file.pool;
-    say(&format!("{count} of {called}, {pool} at a time, over {} ({})", store.shown(), store.origin()));
-    for entry in &file.jobs {
-        say(&check::lines(entry, Some(lease)).join("\n"));
-        check::warn(entry);
+fn counted(file: &JobFile, called: &str) -> String {
+    let jobs = if file.jobs.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", file.jobs.len()) };
+    format!("{jobs} of {called}, {} at a time,", file.pool)
+}
+
+/// Each job's next fires and policies, and what will not run.
+async fn tell(file: &JobFile, lease: Duration, jobs: &Jobs) {
+    for entry in file.jobs.iter().take(TOLD) {
+        // A store that does not tell just now is told of by the scheduler.
+        let row = jobs.show(&entry.name).await.ok();
+        say(&check::lines(entry, Some(lease), row.as_ref()).join("\n"));
     }
+    if file.jobs.len() > TOLD {
+        say(&format!("and {} more jobs: --check tells of all", file.jobs.len() - TOLD));
+    }
+    file.jobs.iter().for_each(check::warn);
 }
 
 async fn leave(client: &Client, stopped: Result<(), Error>) -> Result<ExitCode, Fault> {
     if let Err(error) = stopped {
-        say(&format!("{error}\n  other nodes go on when the leases have ended"));
+        post(&format!("{error}; other nodes go on when the leases have ended"));
     }
     // A store that gives no answer keeps what is ours until its ttl.
     let _ = timeout(FAREWELL, client.close()).await;
-    say("stopped");
+    post("stopped");
     Ok(ExitCode::Done)
 }
 
 impl Crew {
     /// One try of a run.
     async fn run(&self, work: &Work, run: Run) -> Result<(), Failure> {
+        raised(&self.begin).await;
         let at_work = AtWork::of(&self.at_work);
         let tick = run.tick().to_string();
         let ticket = Ticket { tick, fence: run.fence().get(), attempt: run.attempt() };
         post(&format!("{}: runs for {} (attempt {}, fence {})", work.job, ticket.tick, ticket.attempt, ticket.fence));
         let begun = Instant::now();
-        let done = work.run(&ticket, run.cancelled(), self.hurried()).await;
+        let done = work.run(&ticket, run.cancelled(), raised(&self.hurry)).await;
         let tail = done.tail.text(MAX_NOTE);
         if !tail.is_empty() {
             run.note(tail);
@@ -141,7 +159,8 @@ impl Crew {
         let took = format!("{:.1?}", begun.elapsed());
         match &done.result {
             Ok(()) => post(&format!("{}: done in {took}", work.job)),
-            Err(failure) => post(&format!("{}: {failure}, after {took}", work.job)),
+            // The scheduler warns of it, and knows what becomes of the run.
+            Err(failure) => tracing::info!("{}: {failure}, after {took}", work.job),
         }
         drop(at_work);
         if *self.hurry.borrow() {
@@ -149,11 +168,6 @@ impl Crew {
             pending::<()>().await;
         }
         done.result
-    }
-
-    async fn hurried(&self) {
-        // The sender lives as long as this.
-        let _ = self.hurry.subscribe().wait_for(|hurry| *hurry).await;
     }
 
     /// What is going to happen, now that the first signal has come.
@@ -174,9 +188,14 @@ impl Crew {
         // Who cannot be killed in that time is left to its keeper.
         let _ = timeout(BURIAL, self.at_work.subscribe().wait_for(|runs| *runs == 0)).await;
         let _ = timeout(FAREWELL, client.close()).await;
-        say("stopped at once");
+        post("stopped at once");
         ExitCode::Signal(signal.as_raw())
     }
+}
+
+async fn raised(flag: &watch::Sender<bool>) {
+    // The sender lives as long as this.
+    let _ = flag.subscribe().wait_for(|flag| *flag).await;
 }
 
 /// A command at work, until this is dropped.

@@ -4,6 +4,8 @@
 
 #[path = "../help/mod.rs"]
 mod help;
+#[path = "../schedules/mod.rs"]
+mod schedules;
 #[path = "../verbs/mod.rs"]
 mod verbs;
 
@@ -21,6 +23,8 @@ mod nested;
 mod over_sqlite;
 mod page;
 mod papers;
+mod schedule;
+mod schedules_over_sqlite;
 mod signals;
 mod stores;
 mod terminal;

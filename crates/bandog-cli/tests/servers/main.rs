@@ -4,6 +4,8 @@
 
 #[path = "../help/mod.rs"]
 mod help;
+#[path = "../schedules/mod.rs"]
+mod schedules;
 #[path = "../verbs/mod.rs"]
 mod verbs;
 
@@ -14,3 +16,4 @@ mod holds;
 mod jobs;
 mod over_redis;
 mod refusals;
+mod schedules_over_redis;

@@ -109,7 +109,8 @@ async fn carry(body: Body, policy: Arc<Policy>, cancel: CancellationToken, mut r
         };
         again += 1;
         let Some(pause) = policy.retry.pause(again) else { return report.end(failed.0, Some(failed.1)) };
-        tracing::warn!(error = failed.1, "the job failed; it is tried again in {pause:.1?}");
+        let job = &report.facts.name;
+        tracing::warn!(%job, error = failed.1, "the job failed; it is tried again in {pause:.1?}");
         if time::timeout(pause, cancel.cancelled()).await.is_ok() {
             return report.end(report.cancelled(), Some(failed.1));
         }

@@ -1,0 +1,299 @@
+//! `bandog schedule`: what its commands find, what becomes of their output and their ends.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use bandog::{
+    ConnectOptions,
+    schedule::{JobRow, Jobs, RunRow, State},
+};
+use bandog_testkit::{Process, Signal, eventually, is_alive, process::send};
+
+use crate::{
+    help::{Place, SOON, dead, ends},
+    schedules::{file, node},
+};
+
+const URL: &str = "sqlite:a.db?watchdog=2s";
+
+/// A node whose file has this one job.
+fn running(place: &Place, job: &str) -> Process {
+    file(place, &format!("[[job]]\nname = \"x\"\n{job}\n"));
+    node(place, URL, &[])
+}
+
+/// What the store knows of the job `x`.
+fn told(place: &Place) -> (JobRow, Vec<RunRow>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let options = ConnectOptions::parse(format!("sqlite:{}", place.path("a.db").display())).unwrap();
+        let client = options.connect().await.unwrap();
+        let jobs = Jobs::over(&client);
+        let told = (jobs.show("x").await.unwrap(), jobs.history("x").await.unwrap());
+        client.close().await.unwrap();
+        told
+    })
+}
+
+/// The first run that has ended.
+#[track_caller]
+fn ended(place: &Place) -> RunRow {
+    eventually(SOON, || told(place).1.into_iter().rfind(|row| !matches!(row.state, State::Running | State::Queued)))
+}
+
+#[track_caller]
+fn stops(mut node: Process) -> Process {
+    node.term();
+    node.stderr_line("bandog: stopped", SOON);
+    ends(&mut node, 0);
+    node
+}
+
+#[test]
+fn the_command_finds_its_job_tick_fence_and_attempt() {
+    let place = Place::new();
+    let job = "fixed_rate = '1h'\ncommand = 'env > env.tmp; mv env.tmp env; pwd'\nenv = { A = '1  2', PATH = '/opt:/bin:/usr/bin' }";
+    let node = running(&place, job);
+    let env = eventually(SOON, || Some(place.lines("env")).filter(|lines| !lines.is_empty()));
+    let value = |name: &str| env.iter().find_map(|line| line.strip_prefix(&format!("{name}="))).map(str::to_owned);
+    assert_eq!(value("BANDOG_JOB").unwrap(), "x");
+    assert_eq!(value("BANDOG_ATTEMPT").unwrap(), "1");
+    let run = ended(&place);
+    let tick = value("BANDOG_TICK").unwrap();
+    assert!(tick.ends_with('Z') && tick.parse::<bandog_cron::Time>().is_ok(), "{tick}");
+    assert_eq!((&tick, value("BANDOG_FENCE").unwrap().parse().ok()), (&run.tick, run.fence));
+    assert_eq!((value("A").unwrap().as_str(), value("PATH").unwrap().as_str()), ("1  2", "/opt:/bin:/usr/bin"));
+    assert_eq!(
+        value("BANDOG_URL").unwrap(),
+        format!("sqlite:{}?watchdog=2s", place.path("").canonicalize().unwrap().join("a.db").display())
+    );
+    assert_eq!(value("BANDOG_HELD"), None);
+    assert_eq!(told(&place).0.lease_ms, 2000, "the URL's watchdog is the lease");
+    stops(node);
+}
+
+#[test]
+fn output_is_handed_on_line_by_line_and_its_end_is_kept() {
+    let place = Place::new();
+    let node = running(&place, "fixed_rate = '1h'\ncommand = 'echo one; echo two >&2; printf three; printf \"\\003\"'");
+    node.stdout_line("[x] one", SOON);
+    node.stdout_line("[x] three\u{3}", SOON);
+    node.stderr_line("[x] two", SOON);
+    let run = ended(&place);
+    assert_eq!((run.state, &run.error), (State::Ok, &None));
+    let note = run.note.unwrap();
+    assert_eq!(note.len(), "one\ntwo\nthree\u{3}".len(), "{note:?}");
+    assert!(["one\n", "two", "three\u{3}"].iter().all(|word| note.contains(word)), "{note:?}");
+    stops(node);
+}
+
+#[test]
+fn ends_are_recorded_in_words() {
+    for (command, error) in [
+        ("exit 3", "exit code 3"),
+        ("kill -9 $$", "killed by SIGKILL"),
+        ("kill -34 $$", "killed by signal 34"),
+        ("exec ./nowhere", "exit code 127"),
+    ] {
+        let place = Place::new();
+        let node = running(&place, &format!("fixed_rate = '1h'\ncommand = '{command}'"));
+        let run = ended(&place);
+        assert_eq!((run.state, run.error.as_deref()), (State::Failed, Some(error)));
+        node.stderr_line(&format!("the run ended: failed, job: x, run: 1, attempt: 1, error: \"{error}\""), SOON);
+        stops(node);
+    }
+}
+
+#[test]
+fn a_command_that_is_not_there_is_told_at_the_start_and_at_each_run() {
+    let place = Place::new();
+    file(&place, "[[job]]\nname = 'x'\nfixed_delay = '50ms'\ncommand = ['./later']\n");
+    let node = place.start(&["schedule", "jobs.toml", "--url", URL]);
+    node.stderr_line("x: no such command: \"./later\"; its runs will fail until it is there", SOON);
+    node.stderr_line("error: \"no such command\"", SOON);
+    assert_eq!(ended(&place).error.as_deref(), Some("no such command"));
+    fs::write(place.path("text"), "#!/bin/sh\necho here\n").unwrap();
+    fs::rename(place.path("text"), place.path("later")).unwrap();
+    node.stderr_line("error: \"the command is not executable\"", SOON);
+    let ran = Command::new("chmod").arg("+x").arg(place.path("later")).status().unwrap();
+    assert!(ran.success());
+    node.stdout_line("[x] here", SOON);
+    stops(node);
+}
+
+#[test]
+fn a_failed_run_is_tried_again_under_the_same_tick() {
+    let place = Place::new();
+    let job = "fixed_rate = '1h'\nretry = '2 from 1ms'\ncommand = 'echo $BANDOG_TICK $BANDOG_ATTEMPT >> tries; [ $BANDOG_ATTEMPT = 3 ]'";
+    let node = running(&place, job);
+    let run = ended(&place);
+    assert_eq!((run.state, run.attempt), (State::Ok, 3));
+    let tries: Vec<_> = (1..=3).map(|attempt| format!("{} {attempt}", run.tick)).collect();
+    assert_eq!(place.lines("tries"), tries);
+    node.stderr_line("it is tried again in", SOON);
+    stops(node);
+}
+
+#[test]
+fn who_takes_too_long_is_ended_with_all_that_it_has_started() {
+    let place = Place::new();
+    let job = "fixed_rate = '1h'\ntimeout = '500ms'\ncommand = '''
+        (env -i setsid sh -c 'trap \"\" TERM; echo $$ > lone; while :; do sleep 0.02; done' &)
+        trap 'echo told; exit 7' TERM; echo $$ > pid; while :; do sleep 0.02; done'''";
+    let node = running(&place, job);
+    let pids = ["pid", "lone"].map(|name| place.pid(name));
+    let run = ended(&place);
+    assert_eq!((run.state, run.error.as_deref()), (State::TimedOut, Some("exit code 7")));
+    // A shell may tell of a child that was ended.
+    assert!(run.note.as_ref().unwrap().contains("told"), "{run:?}");
+    dead(&pids);
+    stops(node);
+}
+
+#[test]
+fn a_stop_lets_commands_end_in_their_own_time() {
+    let place = Place::new();
+    let node =
+        running(&place, "fixed_rate = '1s'\ncommand = 'echo in; while ! [ -e go ]; do sleep 0.01; done; echo out'");
+    node.stdout_line("[x] in", SOON);
+    node.term();
+    node.stderr_line("SIGTERM: stopping; 1 of its commands may go on for 30s, another signal kills them", SOON);
+    fs::write(place.path("go"), "").unwrap();
+    node.stdout_line("[x] out", SOON);
+    node.stderr_line("bandog: x: done in", SOON);
+    node.stderr_line("bandog: stopped", SOON);
+    let mut node = node;
+    ends(&mut node, 0);
+    let (row, runs) = told(&place);
+    assert_eq!((row.ok, row.lost, row.live.len()), (1, 0, 0), "{runs:?}");
+}
+
+#[test]
+fn output_without_end_takes_no_memory() {
+    let place = Place::new();
+    let job =
+        "fixed_rate = '1h'\ninitial_delay = '1s'\ncommand = \"head -c 64000000 /dev/zero | tr '\\\\0' x; echo end\"";
+    file(&place, &format!("[[job]]\nname = 'x'\n{job}\n"));
+    let mut command = place.bandog(&["schedule", "jobs.toml", "--url", URL]);
+    let mut node = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut out = BufReader::new(node.stdout.take().unwrap());
+    let before = eventually(SOON, || fs::exists(place.path("a.db")).unwrap().then(|| peak(node.id())));
+    let (mut all, mut longest, mut line) = (0, 0, Vec::new());
+    while out.read_until(b'\n', &mut line).unwrap() > 0 && !line.ends_with(b"end\n") {
+        assert!(line.starts_with(b"[x] x"), "{:?}", String::from_utf8_lossy(&line));
+        (all, longest) = (all + line.len() - 5, longest.max(line.len()));
+        line.clear();
+    }
+    all += line.len() - "[x] end\n".len();
+    assert_eq!((all, longest), (64_000_000, "[x] \n".len() + 8192));
+    assert!(peak(node.id()) < before + (32 << 10), "{before} to {} KiB", peak(node.id()));
+    assert_eq!(ended(&place).note.unwrap().len(), 4095, "the newline at the end is no part of it");
+    send(node.id(), Signal::TERM);
+    assert_eq!(node.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_reader_that_stands_still_does_not_keep_it_from_stopping() {
+    let place = Place::new();
+    file(&place, "[[job]]\nname = 'x'\nfixed_rate = '1h'\ncommand = 'echo $$ > pid; exec cat /dev/zero'\n");
+    let mut command = place.bandog(&["schedule", "jobs.toml", "--url", URL, "--drain", "0s"]);
+    let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = place.pid("pid");
+    // It waits for room in its pipe, and so on up to our end of bandog's.
+    let written = || fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+    let mut last = String::new();
+    eventually(SOON, || {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = written();
+        std::mem::replace(&mut last, now.clone()) == now
+    });
+    send(node.id(), Signal::TERM);
+    assert_eq!(eventually(SOON, || node.try_wait().unwrap()).code(), Some(0));
+    dead(&[pid]);
+}
+
+#[test]
+fn a_reader_that_has_gone_holds_nothing_up() {
+    let place = Place::new();
+    file(&place, "[[job]]\nname = 'x'\nfixed_delay = '10ms'\ncommand = 'seq 20000; echo $BANDOG_TICK >> ticks'\n");
+    let mut command = place.bandog(&["schedule", "jobs.toml", "--url", URL]);
+    let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop((node.stdout.take(), node.stderr.take()));
+    eventually(SOON, || place.lines("ticks").len() >= 3);
+    send(node.id(), Signal::TERM);
+    assert_eq!(eventually(SOON, || node.try_wait().unwrap()).code(), Some(0));
+}
+
+#[test]
+fn a_run_whose_keeper_is_killed_has_failed_and_nobody_is_left() {
+    let place = Place::new();
+    let job = "fixed_rate = '1h'\ncommand = \"setsid sh -c 'trap : TERM; echo $$ > below; while :; do sleep 0.02; done' & echo $$ > pid; wait\"";
+    let node = running(&place, job);
+    let pids = ["pid", "below"].map(|name| place.pid(name));
+    let keeper = fs::read_to_string(format!("/proc/{}/stat", pids[0])).unwrap();
+    let keeper: u32 = keeper.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap();
+    send(keeper, Signal::KILL);
+    let run = ended(&place);
+    assert_eq!(run.error.as_deref(), Some("its keeper was killed, and the command with it"));
+    dead(&pids);
+    stops(node);
+}
+
+#[test]
+fn nobody_is_left_when_it_has_stopped() {
+    let place = Place::new();
+    let node = running(&place, "fixed_rate = '20ms'\noverlap = 'allow(3)'\ncommand = 'echo $PPID >> keepers'");
+    eventually(SOON, || place.lines("keepers").len() >= 10);
+    let keepers: Vec<u32> = place.lines("keepers").iter().map(|pid| pid.parse().unwrap()).collect();
+    // Each is collected when its run has ended, so none is a zombie for long.
+    eventually(SOON, || keepers.iter().filter(|pid| fs::exists(format!("/proc/{pid}")).unwrap()).count() <= 1);
+    let pid = node.pid();
+    let _node = stops(node);
+    let of_it = |entry: &fs::DirEntry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok()) == Some(pid)
+    };
+    assert!(!fs::read_dir("/proc").unwrap().map_while(Result::ok).any(|entry| of_it(&entry)));
+    eventually(SOON, || !place.lines("keepers").iter().any(|pid| is_alive(pid.parse().unwrap())));
+}
+
+#[test]
+fn without_a_url_it_says_where_the_jobs_are() {
+    let place = Place::new();
+    file(&place, "[[job]]\nname = 'x'\nat = 2000-01-01T00:00:00Z\ncommand = 'true'\n");
+    let node = place.start(&["schedule", "jobs.toml"]);
+    node.stderr_line("bandog: 1 job of jobs.toml, 1 at a time, over sqlite:", SOON);
+    node.stderr_line("bandog: started", SOON);
+    let told = node.stderr().join("\n");
+    assert!(told.contains("state/bandog/locks.db (the default without --url and BANDOG_URL)"), "{told}");
+    assert!(
+        told.contains("bandog: x: Once at 2000-01-01T00:00:00Z (UTC)\n  next    never again\n  command sh -c true"),
+        "{told}"
+    );
+    assert!(told.contains("misfire_grace 1m, on_crash abandon, lease 30s"), "{told}");
+    stops(node);
+}
+
+#[test]
+fn a_job_that_is_not_enabled_does_not_run() {
+    let place = Place::new();
+    let job = |name: &str, enabled: &str| {
+        format!("[[job]]\nname = '{name}'\nfixed_delay = '20ms'\ncommand = 'echo {name} >> ran'\nenabled = {enabled}\n")
+    };
+    file(&place, &(job("off", "false") + &job("on", "true")));
+    let node = node(&place, URL, &[]);
+    eventually(SOON, || place.lines("ran").len() >= 5);
+    assert!(place.lines("ran").iter().all(|name| name == "on"));
+    stops(node);
+}
+
+/// The most memory that a process ever had, in KiB.
+fn peak(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

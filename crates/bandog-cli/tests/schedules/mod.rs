@@ -1,0 +1,145 @@
+//! What `bandog schedule` promises over any store. Each is told the store's URL without options.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    time::{Duration, Instant},
+};
+
+use bandog_testkit::{Process, Signal, eventually, is_alive};
+
+use crate::help::{Place, SOON, dead, ends};
+
+/// A file of jobs in this place.
+pub(crate) fn file(place: &Place, text: &str) {
+    fs::write(place.path("jobs.toml"), text).unwrap();
+}
+
+/// `bandog schedule jobs.toml` at work.
+pub(crate) fn node(place: &Place, url: &str, options: &[&str]) -> Process {
+    let node = place.start(&[&["schedule", "jobs.toml", "--url", url], options].concat());
+    node.stderr_line("bandog: started", SOON);
+    node
+}
+
+/// A command that writes its number, attempt, fence and tick as one line, and then works until it is killed.
+const DEAF: &str = r#"
+[[job]]
+name = "long"
+fixed_delay = "1h"
+on_crash = "retry"
+lease = "LEASE"
+command = '''
+trap "" TERM
+echo $$ $BANDOG_ATTEMPT $BANDOG_FENCE $BANDOG_TICK >> runs
+setsid sh -c 'trap "" TERM; echo $$ >> below; while :; do sleep 0.02; done' &
+while :; do sleep 0.02; done'''
+"#;
+
+/// A run as its command wrote it down.
+#[derive(Debug)]
+struct Written {
+    pid: u32,
+    attempt: u32,
+    fence: u64,
+    tick: String,
+}
+
+/// Waits for so many runs.
+#[track_caller]
+fn runs(place: &Place, count: usize) -> Vec<Written> {
+    let lines = eventually(SOON, || Some(place.lines("runs")).filter(|lines| lines.len() >= count));
+    let read = |line: &String| {
+        let words: Vec<_> = line.split(' ').collect();
+        let [pid, attempt, fence, tick] = words[..] else { panic!("{line}") };
+        let [pid, attempt] = [pid, attempt].map(|word| word.parse().unwrap());
+        Written { pid, attempt, fence: fence.parse().unwrap(), tick: tick.to_owned() }
+    };
+    lines.iter().map(read).collect()
+}
+
+/// The node that runs the first run, and the other one; the first run; and who it has started.
+fn two_nodes(place: &Place, url: &str, lease: &str, options: &[&str]) -> (Process, Process, Written, u32) {
+    file(place, &DEAF.replace("LEASE", lease));
+    let [a, b] = [node(place, url, options), node(place, url, options)];
+    let first = runs(place, 1).remove(0);
+    let below = place.pid("below");
+    let runs_it = |node: &Process| node.stderr().iter().any(|line| line.starts_with("bandog: long: runs for"));
+    eventually(SOON, || runs_it(&a) || runs_it(&b));
+    let (runner, other) = if runs_it(&a) { (a, b) } else { (b, a) };
+    (runner, other, first, below)
+}
+
+/// The second run is the first one's tick, further on.
+#[track_caller]
+fn is_taken_over(place: &Place, first: &Written) -> u32 {
+    let second = runs(place, 2).remove(1);
+    assert_eq!((second.attempt, &second.tick), (first.attempt + 1, &first.tick), "{second:?}");
+    assert!(second.fence > first.fence, "{first:?} {second:?}");
+    second.pid
+}
+
+pub(crate) fn two_nodes_run_each_tick_once(place: &Place, url: &str) {
+    let job =
+        "[pool]\nsize = 4\n[[job]]\nname = 'tick'\nfixed_rate = '100ms'\ncommand = 'echo $BANDOG_TICK >> ticks'\n";
+    file(place, job);
+    let mut nodes = [node(place, url, &[]), node(place, url, &[])];
+    eventually(SOON, || place.lines("ticks").len() >= 40);
+    for node in &mut nodes {
+        node.term();
+        ends(node, 0);
+    }
+    let ticks = place.lines("ticks");
+    let different: BTreeSet<_> = ticks.iter().collect();
+    assert_eq!(different.len(), ticks.len(), "a tick ran twice: {ticks:?}");
+    let times = different.iter().map(|tick| tick.parse::<bandog_cron::Time>().unwrap().millisecond());
+    let times: Vec<_> = times.collect::<BTreeSet<_>>().into_iter().collect();
+    let gaps: Vec<_> = times.windows(2).filter(|pair| pair[1] - pair[0] != 100).collect();
+    assert!(gaps.is_empty(), "a tick was left out: {gaps:?} of {times:?}");
+}
+
+/// The lease of a node that is killed, in seconds, and how much longer it may take: a second, and what this machine
+/// needs to start a process while other tests run.
+const LEASE: u64 = 2;
+const LATER: u64 = 1 + 3;
+
+pub(crate) fn a_killed_nodes_run_goes_on_elsewhere(place: &Place, url: &str) {
+    let (runner, mut other, first, below) = two_nodes(place, url, &format!("{LEASE}s"), &["--drain", "0s"]);
+    let killed = Instant::now();
+    runner.kill();
+    eventually(SOON, || !is_alive(first.pid) && !is_alive(below));
+    let second = is_taken_over(place, &first);
+    assert!(killed.elapsed() <= Duration::from_secs(LEASE + LATER), "{:?}", killed.elapsed());
+    assert_eq!(place.lines("runs").len(), 2);
+    other.term();
+    ends(&mut other, 0);
+    dead(&[second]);
+}
+
+pub(crate) fn a_stop_hands_over_at_once(place: &Place, url: &str) {
+    let (mut runner, mut other, first, below) = two_nodes(place, url, "1h", &["--drain", "0s"]);
+    runner.term();
+    ends(&mut runner, 0);
+    // KILL came after TERM's grace, to all of it.
+    dead(&[first.pid, below]);
+    let second = is_taken_over(place, &first);
+    other.term();
+    ends(&mut other, 0);
+    dead(&[second]);
+}
+
+pub(crate) fn a_second_signal_ends_at_once_and_hands_over(place: &Place, url: &str) {
+    let (mut runner, mut other, first, below) = two_nodes(place, url, "1h", &["--drain", "1h"]);
+    runner.term();
+    runner.stderr_line("SIGTERM: stopping; 1 of its commands may go on for 1h", SOON);
+    assert!(is_alive(first.pid));
+    runner.int();
+    ends(&mut runner, 128 + Signal::INT.as_raw());
+    dead(&[first.pid, below]);
+    let second = is_taken_over(place, &first);
+    other.int();
+    other.stderr_line("SIGINT: stopping", SOON);
+    other.term();
+    ends(&mut other, 128 + Signal::TERM.as_raw());
+    dead(&[second]);
+}
