@@ -265,7 +265,7 @@ impl Running {
         let _ = self.mail.send(Msg::Look);
     }
 
-    async fn end(&self, drain: Duration) -> Result<()> {
+    pub(crate) async fn end(&self, drain: Duration) -> Result<()> {
         let (done, answer) = oneshot::channel();
         if self.mail.send(Msg::Stop { drain, done }).is_err() {
             return Ok(());

@@ -1,5 +1,7 @@
 //! A virtual clock for tests of what jobs do when.
 
+mod wire;
+
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -10,6 +12,7 @@ use bandog_cron::Time;
 use bandog_sync::Client;
 use tokio::time;
 
+use self::wire::Wire;
 use crate::{Job, Jobs, Kind, Running, Scheduler};
 
 /// Schedulers over a store in memory, on a clock that only moves when the test says so: a year passes in no time.
@@ -33,9 +36,18 @@ use crate::{Job, Jobs, Kind, Running, Scheduler};
 /// ```
 #[derive(Debug)]
 pub struct TestScheduler {
+    setting: TestSetting,
     clock: Clock,
-    nodes: Vec<(Client, Running)>,
+    store: Memory,
+    nodes: Vec<Node>,
     ran: Ran,
+}
+
+#[derive(Debug)]
+struct Node {
+    wire: Wire,
+    /// None once it has ended.
+    running: Option<Running>,
 }
 
 type Ran = Arc<Mutex<Vec<TestRun>>>;
@@ -93,7 +105,7 @@ impl TestScheduler {
 
     /// Lets this much time pass.
     pub async fn advance(&self, time: Duration) {
-        self.nodes.iter().for_each(|(_, running)| running.look());
+        self.running().for_each(Running::look);
         time::sleep(time).await;
         // What is due at the very instant is due before it is over.
         time::sleep(Duration::from_millis(1)).await;
@@ -101,7 +113,7 @@ impl TestScheduler {
 
     /// Lets time pass until no run is under way.
     pub async fn run_until_idle(&self) {
-        for (_, running) in &self.nodes {
+        for running in self.running() {
             running.idle().await;
         }
     }
@@ -124,9 +136,9 @@ impl TestScheduler {
     /// The jobs in the store, for pauses, runs by hand and histories.
     ///
     /// # Panics
-    /// Without replicas.
+    /// Outside a runtime.
     pub fn jobs(&self) -> Jobs {
-        Jobs::over(&self.nodes[0].0)
+        Jobs::over(&self.outsider())
     }
 
     /// Ends a replica as a crash does: what it ran is dropped, and nobody is told.
@@ -134,7 +146,94 @@ impl TestScheduler {
     /// # Panics
     /// If there is no such replica.
     pub fn crash(&mut self, replica: usize) {
-        self.nodes[replica].1.crash();
+        let node = &mut self.nodes[replica];
+        // A process that is dead gives nothing back.
+        node.wire.cut();
+        if let Some(running) = node.running.take() {
+            running.crash();
+        }
+    }
+
+    /// Cuts a replica off from the store: it goes on by itself, and nobody hears of it.
+    ///
+    /// # Panics
+    /// If there is no such replica.
+    pub fn cut(&self, replica: usize) {
+        self.nodes[replica].wire.cut();
+    }
+
+    /// Gives a replica its way to the store back.
+    ///
+    /// # Panics
+    /// If there is no such replica.
+    pub fn mend(&self, replica: usize) {
+        self.nodes[replica].wire.mend();
+    }
+
+    /// Stops a replica in order, whose runs may go on for this long.
+    ///
+    /// # Errors
+    /// None, unless the store is at fault.
+    ///
+    /// # Panics
+    /// If there is no such replica.
+    pub async fn stop_one(&mut self, replica: usize, drain: Duration) -> Result<()> {
+        match self.nodes[replica].running.take() {
+            Some(running) => running.end(drain).await,
+            None => Ok(()),
+        }
+    }
+
+    /// One more replica, with these jobs.
+    ///
+    /// # Errors
+    /// As [`Scheduler::start`].
+    pub async fn join(&mut self, jobs: Vec<Job>) -> Result<()> {
+        let (replica, clock) = (self.nodes.len(), self.clock);
+        let wire = Wire::to(&self.store);
+        let client = self.client_of(replica, wire.clone());
+        let logged = jobs.into_iter().map(|job| {
+            let ran = Arc::clone(&self.ran);
+            job.watched(move |run| {
+                let (job, began) = (run.name().to_owned(), clock.wall().into());
+                let (tick, kind, attempt) = (run.tick(), run.kind(), run.attempt());
+                let run = TestRun { job, tick, kind, attempt, replica, began };
+                ran.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+            })
+        });
+        let pool = self.setting.pool.try_into().unwrap_or(std::num::NonZeroUsize::MIN);
+        let scheduler = Scheduler::over(&client).node(format!("replica-{replica}")).pool(pool).looks_every(LOOK);
+        let running = scheduler.jobs(logged).start().await?;
+        self.nodes.push(Node { wire, running: Some(running) });
+        Ok(())
+    }
+
+    /// Takes the session with this number from whoever holds it, as an operator or a store that forgot would. False:
+    /// nobody held it.
+    ///
+    /// # Errors
+    /// None, unless the store is at fault.
+    pub async fn evict_session(&self, number: u32) -> Result<bool> {
+        self.outsider().evict(format!("schedule/node/{number}")).await
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Running> {
+        self.nodes.iter().filter_map(|node| node.running.as_ref())
+    }
+
+    /// A client that no fault reaches.
+    fn outsider(&self) -> Client {
+        self.client_of(usize::MAX, Wire::to(&self.store))
+    }
+
+    fn client_of(&self, replica: usize, wire: Wire) -> Client {
+        let clock = match self.setting.skew.get(replica) {
+            Some((true, by)) => self.clock.set_ahead(*by),
+            Some((false, by)) => self.clock.set_back(*by),
+            None => self.clock,
+        };
+        let options = Client::options().watchdog(self.setting.lease).clock(clock).on_current_runtime();
+        options.over(wire).expect("a runtime is here, and the lease was good before")
     }
 
     /// Stops every replica in order.
@@ -142,7 +241,7 @@ impl TestScheduler {
     /// # Errors
     /// None, unless the store is at fault.
     pub async fn stop(self) -> Result<()> {
-        for (_, running) in self.nodes {
+        for running in self.nodes.into_iter().filter_map(|node| node.running) {
             running.stop().await?;
         }
         Ok(())
@@ -183,34 +282,15 @@ impl TestSetting {
     ///
     /// # Panics
     /// When the runtime's clock is not paused and this would therefore take as long as it says.
-    pub async fn start(self, jobs: impl Fn() -> Vec<Job>) -> Result<TestScheduler> {
+    pub async fn start(self, jobs: impl Fn() -> Vec<Job> + Send) -> Result<TestScheduler> {
+        bandog_core::check_ttl("the lease", self.lease)?;
         let clock = Clock::tokio().set_to(self.at.into());
-        let store = Memory::new(clock);
-        let ran = Ran::default();
-        let mut nodes = Vec::new();
-        for replica in 0..self.replicas {
-            let own = match self.skew.get(replica) {
-                Some((true, by)) => clock.set_ahead(*by),
-                Some((false, by)) => clock.set_back(*by),
-                None => clock,
-            };
-            let client = Client::options().watchdog(self.lease).clock(own).on_current_runtime().over(store.clone())?;
-            let logged = jobs().into_iter().map(|job| {
-                let ran = Arc::clone(&ran);
-                job.watched(move |run| {
-                    let (job, began) = (run.name().to_owned(), clock.wall().into());
-                    let (tick, kind, attempt) = (run.tick(), run.kind(), run.attempt());
-                    let run = TestRun { job, tick, kind, attempt, replica, began };
-                    ran.lock().unwrap_or_else(PoisonError::into_inner).push(run);
-                })
-            });
-            let pool = self.pool.try_into().unwrap_or(std::num::NonZeroUsize::MIN);
-            let scheduler =
-                Scheduler::over(&client).node(format!("replica-{replica}")).pool(pool).looks_every(LOOK).jobs(logged);
-            let running = scheduler.start().await?;
-            nodes.push((client, running));
+        let (replicas, store) = (self.replicas, Memory::new(clock));
+        let mut test = TestScheduler { setting: self, clock, store, nodes: Vec::new(), ran: Ran::default() };
+        for _ in 0..replicas {
+            test.join(jobs()).await?;
         }
-        Ok(TestScheduler { clock, nodes, ran })
+        Ok(test)
     }
 }
 

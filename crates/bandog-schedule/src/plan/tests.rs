@@ -1,1 +1,309 @@
+use std::num::NonZeroU32;
 
+use bandog_core::{ClaimId, ClientId, Holding, Key};
+use bandog_cron::Cron;
+
+use super::*;
+use crate::{CatchUp, Retry};
+
+const T0: Ms = 1_800_000_000_000;
+
+fn n(count: u32) -> NonZeroU32 {
+    NonZeroU32::new(count).unwrap()
+}
+
+fn holding(number: u64) -> Holding {
+    Holding { key: Key::new("schedule/node/1").unwrap(), id: ClaimId { client: ClientId::random(), number } }
+}
+
+/// A job on one node, over a record of its own.
+struct Bench {
+    trigger: Trigger,
+    policy: Policy,
+    state: JobState,
+    me: Holding,
+    places: usize,
+}
+
+impl Bench {
+    fn new(trigger: Trigger, policy: Policy) -> Self {
+        let spec = Box::new(crate::state::Spec::new(&trigger, &policy, std::time::Duration::from_secs(30)));
+        let state = JobState::new(&policy, T0, Some(spec));
+        Self { trigger, policy, state, me: holding(1), places: 10 }
+    }
+
+    fn every_second(overlap: Overlap) -> Self {
+        Self::new(Trigger::FixedRate(1000), Policy::new(overlap))
+    }
+
+    fn at(&mut self, after: Ms, events: &[Event]) -> Plan {
+        let view = View {
+            name: "job",
+            trigger: &self.trigger,
+            policy: &self.policy,
+            now: T0 + after,
+            node: "here",
+            session: Some(&self.me),
+            places: self.places,
+            is_current: true,
+        };
+        plan(&mut self.state, &view, events)
+    }
+
+    fn end(&self, nth: usize, state: State, after: Ms) -> Event {
+        let live = &self.state.running[nth];
+        let (id, fence, attempt) = (live.id, live.fence, live.attempt);
+        Event::Ended(Ended { id, fence, attempt, state, at: T0 + after, error: None, note: None })
+    }
+
+    fn running(&self) -> Vec<Ms> {
+        self.state.running.iter().map(|live| live.tick - T0).collect()
+    }
+
+    fn waiting(&self) -> Vec<Ms> {
+        self.state.queue.iter().map(|waiting| waiting.2 - T0).collect()
+    }
+
+    fn say(&mut self, after: Ms, word: &Word) -> Plan {
+        say(&mut self.state, "job", &self.trigger, &self.policy, T0 + after, word)
+    }
+}
+
+#[test]
+fn a_tick_is_claimed_once_whoever_asks_again() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    assert_eq!(job.at(0, &[]).starts, 1);
+    let fence = job.state.fence;
+    let again = job.at(0, &[]);
+    assert_eq!((again.starts, again.lines.len()), (0, 0));
+    assert_eq!(job.running(), [0]);
+    let ended = job.end(0, State::Ok, 10);
+    job.at(10, &[ended]);
+    assert_eq!(job.at(999, &[]).starts, 0, "not before its time");
+    assert_eq!(job.at(1000, &[]).starts, 1);
+    assert!(job.state.fence > fence);
+    assert_eq!(job.state.counts.ok, 1);
+}
+
+#[test]
+fn a_claim_is_for_the_store_to_refuse_before_its_tick() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    assert_eq!(job.at(3, &[]).not_before, Some(T0 - 500));
+}
+
+#[test]
+fn skip_leaves_out_what_comes_meanwhile_and_says_so_once() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    job.at(0, &[]);
+    for second in 1..=3 {
+        let plan = job.at(second * 1000, &[]);
+        assert_eq!((plan.starts, plan.skipped, plan.lines.len()), (0, 1, 1));
+    }
+    // Nobody planned it then: it is the same afterwards.
+    let ended = job.end(0, State::Ok, 5500);
+    let plan = job.at(5500, &[ended]);
+    assert_eq!((plan.starts, plan.skipped), (0, 2), "the ticks of 4 s and 5 s came while it ran");
+    assert_eq!(job.state.watermark, T0 + 5000);
+    assert_eq!(job.at(6000, &[]).starts, 1);
+    assert_eq!(job.state.counts.skipped, 5);
+}
+
+#[test]
+fn queue_keeps_as_many_as_it_says() {
+    let mut job = Bench::every_second(Overlap::Queue(n(2)));
+    job.at(0, &[]);
+    let plan = job.at(4000, &[]);
+    assert_eq!((plan.starts, plan.skipped), (0, 2));
+    assert_eq!((job.running(), job.waiting()), (vec![0], vec![1000, 2000]));
+    let ended = job.end(0, State::Failed, 4100);
+    assert_eq!(job.at(4100, &[ended]).starts, 1);
+    assert_eq!((job.running(), job.waiting()), (vec![1000], vec![2000]));
+}
+
+#[test]
+fn allow_runs_as_many_at_a_time_as_it_says() {
+    let mut job = Bench::every_second(Overlap::Allow(n(2)));
+    job.at(0, &[]);
+    job.at(1000, &[]);
+    let plan = job.at(2000, &[]);
+    assert_eq!((job.running(), plan.skipped), (vec![0, 1000], 1));
+}
+
+#[test]
+fn replace_cancels_and_waits() {
+    let mut job = Bench::every_second(Overlap::Replace);
+    job.at(0, &[]);
+    let plan = job.at(2000, &[]);
+    assert!(job.state.running[0].cancel);
+    assert_eq!((plan.starts, plan.skipped, job.waiting()), (0, 1, vec![2000]));
+    let ended = job.end(0, State::Cancelled, 2010);
+    assert_eq!(job.at(2010, &[ended]).starts, 1);
+    assert_eq!(job.running(), [2000]);
+}
+
+#[test]
+fn late_ticks_run_within_the_grace_and_older_ones_by_the_catch_up_policy() {
+    let minutes = |catch_up, window: u64| {
+        let mut policy = Policy::new(Overlap::Queue(n(1000)));
+        policy.catch_up = catch_up;
+        policy.window = std::time::Duration::from_secs(window);
+        let cron = Cron::parse("0 * * * * ?").unwrap();
+        let mut job = Bench::new(Trigger::Cron(std::sync::Arc::new(cron)), policy);
+        let plan = job.at(2 * 3_600_000 + 30_000, &[]);
+        let kinds: Vec<Kind> = job
+            .state
+            .running
+            .iter()
+            .map(|live| live.kind)
+            .chain(job.state.queue.iter().map(|waiting| waiting.1))
+            .collect();
+        assert_eq!(job.at(2 * 3_600_000 + 30_000, &[]).missed, 0, "told once");
+        (kinds, plan.missed, job.running().into_iter().chain(job.waiting()).collect::<Vec<_>>())
+    };
+    // 121 ticks, of which the last one is 30 s old.
+    let fresh = Kind::Scheduled;
+    let (kinds, missed, _) = minutes(CatchUp::Skip, 3600);
+    assert_eq!((kinds, missed), (vec![fresh], 120));
+    let (kinds, missed, ticks) = minutes(CatchUp::Once, 3600);
+    assert_eq!((kinds, missed), (vec![Kind::CatchUp, fresh], 119));
+    assert_eq!(ticks[1] - ticks[0], 60_000, "the latest of the missed ones");
+    let (kinds, missed, ticks) = minutes(CatchUp::All(n(3)), 3600);
+    assert_eq!((kinds, missed), (vec![Kind::CatchUp, Kind::CatchUp, Kind::CatchUp, fresh], 117));
+    assert!(ticks.is_sorted());
+    let (kinds, ..) = minutes(CatchUp::All(n(1000)), 600);
+    assert_eq!(kinds.len(), 10, "those of the last ten minutes");
+}
+
+#[test]
+fn a_fixed_delay_waits_for_the_end() {
+    let mut job = Bench::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
+    assert_eq!(job.at(0, &[]).starts, 1);
+    assert_eq!(job.state.wakes("job", &job.trigger, &job.policy), None, "while it runs");
+    let ended = job.end(0, State::Failed, 5000);
+    job.at(5000, &[ended]);
+    assert_eq!(job.state.wakes("job", &job.trigger, &job.policy), Some(T0 + 6000));
+    assert_eq!(job.at(6000, &[]).starts, 1);
+}
+
+#[test]
+fn a_single_run_fires_once() {
+    let mut job = Bench::new(Trigger::Once, Policy::new(Overlap::Skip));
+    assert_eq!(job.at(0, &[]).starts, 1);
+    let ended = job.end(0, State::Ok, 10);
+    job.at(10, &[ended]);
+    assert_eq!(job.state.wakes("job", &job.trigger, &job.policy), None);
+    assert_eq!(job.at(1_000_000, &[]).starts, 0);
+}
+
+#[test]
+fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
+    let dead = holding(7);
+    for on_crash in [OnCrash::Abandon, OnCrash::Retry] {
+        let mut job = Bench::every_second(Overlap::Skip);
+        job.policy.on_crash = on_crash;
+        let me = std::mem::replace(&mut job.me, dead.clone());
+        job.at(0, &[]);
+        let fence = job.state.fence;
+        job.me = me;
+        let plan = job.at(900, &[Event::Dead(dead.clone())]);
+        match on_crash {
+            OnCrash::Abandon => {
+                assert_eq!((plan.starts, plan.lost, plan.lines.len()), (0, 1, 1));
+                assert_eq!(job.state.counts.lost, 1);
+            }
+            OnCrash::Retry => {
+                assert_eq!((plan.starts, plan.lost), (1, 0));
+                let live = &job.state.running[0];
+                assert_eq!((live.tick, live.attempt, live.id), (T0, 2, 1));
+                assert!(live.fence > fence);
+            }
+        }
+        assert_eq!(job.at(950, &[Event::Dead(dead.clone())]).starts, 0, "said twice, done once");
+    }
+}
+
+#[test]
+fn an_end_that_comes_after_the_take_over_changes_nothing() {
+    let dead = holding(7);
+    let mut job = Bench::every_second(Overlap::Skip);
+    job.policy.on_crash = OnCrash::Retry;
+    let me = std::mem::replace(&mut job.me, dead.clone());
+    job.at(0, &[]);
+    let late = job.end(0, State::Ok, 900);
+    job.me = me;
+    job.at(900, &[Event::Dead(dead)]);
+    let before = job.state.clone();
+    assert!(job.at(901, &[late]).is_fenced);
+    assert_eq!(job.state, before);
+}
+
+#[test]
+fn a_stopping_node_hands_over_what_may_run_again() {
+    for (on_crash, waits) in [(OnCrash::Retry, 1), (OnCrash::Abandon, 0)] {
+        let mut job = Bench::every_second(Overlap::Skip);
+        job.policy.on_crash = on_crash;
+        job.at(0, &[]);
+        job.places = 0;
+        let ended = job.end(0, State::Interrupted, 100);
+        let plan = job.at(100, &[ended]);
+        assert_eq!((job.state.queue.len(), plan.is_news, plan.lines.len()), (waits, waits == 1, 1));
+    }
+}
+
+#[test]
+fn failures_in_a_row_pause_the_job() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    job.policy.pause_after = Some(n(2));
+    job.policy.retry = Retry::times(0);
+    for second in 0..2 {
+        assert_eq!(job.at(second * 1000, &[]).starts, 1);
+        let ended = job.end(0, State::Failed, second * 1000 + 10);
+        job.at(second * 1000 + 10, &[ended]);
+    }
+    assert!(job.state.paused.is_some());
+    assert_eq!(job.at(5000, &[]).starts, 0);
+    job.say(6500, &Word::Resume);
+    assert_eq!(job.state.watermark, T0 + 6000, "what came meanwhile is skipped");
+    assert_eq!(job.at(7000, &[]).starts, 1);
+}
+
+#[test]
+fn no_place_claims_nothing_that_another_node_could_run() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    job.places = 0;
+    let plan = job.at(0, &[]);
+    assert!(plan.is_starved);
+}
+
+#[test]
+fn the_history_goes_round() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    let mut slots = std::collections::BTreeSet::new();
+    for second in 0..120 {
+        job.at(second * 1000, &[]);
+        let ended = job.end(0, State::Ok, second * 1000 + 10);
+        slots.extend(job.at(second * 1000 + 10, &[ended]).lines.into_iter().map(|line| line.slot));
+    }
+    assert_eq!(slots.len(), 50);
+    assert_eq!(job.state.counts.ok, 120);
+}
+
+#[test]
+fn jitter_is_the_same_everywhere_and_keeps_the_ticks_in_order() {
+    let mut policy = Policy::new(Overlap::Skip);
+    policy.jitter = std::time::Duration::from_millis(800);
+    let dues: Vec<Ms> = (0..1000).map(|nth| misfire::due("job", &policy, T0 + nth * 1000) - T0 - nth * 1000).collect();
+    assert!(dues.iter().all(|by| (0..800).contains(by)));
+    assert!(dues.iter().filter(|by| **by < 400).count().abs_diff(500) < 100, "spread evenly");
+    assert_ne!(misfire::due("job", &policy, T0), misfire::due("other", &policy, T0));
+}
+
+#[test]
+fn a_record_reads_back_as_it_was_written() {
+    let mut job = Bench::every_second(Overlap::Queue(n(5)));
+    job.at(4000, &[]);
+    job.say(4000, &Word::Pause(Paused { by: "me".into(), reason: "\"tests\"\n".into(), at: time(T0) }));
+    let text = job.state.write().unwrap();
+    assert_eq!(JobState::read(&text, &Key::new("job/job").unwrap()).unwrap(), job.state);
+    assert!(JobState::read("{}", &Key::new("job/job").unwrap()).is_err());
+}

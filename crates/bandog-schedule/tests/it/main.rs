@@ -4,3 +4,4 @@
 
 mod local;
 mod shared;
+mod simulated;

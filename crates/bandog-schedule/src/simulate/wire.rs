@@ -1,0 +1,111 @@
+//! A replica's way to the store, which can be cut.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Bell, Claim, ClientId, Error, Holding, Inspect, Key, Leases, Line, Member, Memory, Pattern, Profile,
+    Reading, Records, Released, Renewal, Result, Ringer, Row, Step, Swap, Swaps,
+};
+
+/// Clones are the same way.
+#[derive(Debug, Clone)]
+pub(super) struct Wire {
+    store: Memory,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Wire {
+    pub(super) fn to(store: &Memory) -> Self {
+        Self { store: store.clone(), is_cut: Arc::default() }
+    }
+
+    pub(super) fn cut(&self) {
+        self.is_cut.store(true, Relaxed);
+    }
+
+    pub(super) fn mend(&self) {
+        self.is_cut.store(false, Relaxed);
+    }
+
+    fn store(&self) -> Result<&Memory> {
+        if self.is_cut.load(Relaxed) { Err(Error::unavailable("the wire is cut")) } else { Ok(&self.store) }
+    }
+
+    fn refused<T>(&self, count: usize, error: &Error) -> Vec<Result<T>> {
+        (0..count).map(|_| Err(error.clone())).collect()
+    }
+}
+
+#[async_trait]
+impl Leases for Wire {
+    async fn ping(&self) -> Result<()> {
+        self.store()?.ping().await
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        match self.store() {
+            Ok(store) => store.apply(steps).await,
+            Err(error) => self.refused(steps.len(), &error),
+        }
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        match self.store() {
+            Ok(store) => store.renew(claims).await,
+            Err(error) => self.refused(claims.len(), &error),
+        }
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.store()?.listen(key, ringer).await
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.store()?.announce(member, ttl).await
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.store()?.withdraw(client).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.store.profile()
+    }
+}
+
+#[async_trait]
+impl Inspect for Wire {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        self.store()?.list(pattern).await
+    }
+
+    async fn evict(&self, key: &Key) -> Result<Released> {
+        self.store()?.evict(key).await
+    }
+}
+
+#[async_trait]
+impl Records for Wire {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        self.store()?.swap(swaps).await
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        self.store()?.read(keys, holdings).await
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        self.store()?.names(pattern).await
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        self.store()?.history(key).await
+    }
+}

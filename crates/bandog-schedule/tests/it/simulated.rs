@@ -1,0 +1,201 @@
+//! Whole clusters on a virtual clock.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog_schedule::{CatchUp, Job, Kind, OnCrash, Overlap, Run, State, TestScheduler};
+use tokio::time;
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_skew_makes_a_tick_run_twice_or_early() {
+    let job = || Job::cron("tick", "0/10 * * * * ?").run(async |_: Run| time::sleep(Duration::from_millis(50)).await);
+    let test =
+        TestScheduler::at("2026-01-01T00:00:00Z").replicas(5).skew([90, -90, 2, -15, 0]).start(|| vec![job()]).await;
+    let test = test.unwrap();
+    test.advance_to("2026-01-01T01:00:00Z").await;
+    let runs = test.runs();
+    let mut by_tick = BTreeMap::<_, Vec<_>>::new();
+    runs.iter().for_each(|run| by_tick.entry(run.tick).or_default().push(run));
+    assert_eq!(by_tick.len(), 361);
+    assert!(by_tick.values().all(|runs| runs.len() == 1));
+    assert!(runs.iter().all(|run| run.began >= run.tick && run.began.millisecond() - run.tick.millisecond() < 100));
+    let who: std::collections::BTreeSet<_> = runs.iter().map(|run| run.replica).collect();
+    assert!(!who.is_empty());
+    test.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crashed_replicas_run_is_taken_over_within_the_lease_and_a_look() {
+    let job = || {
+        Job::cron("long", "0 0 * * * ?").on_crash(OnCrash::Retry).lease(secs(10)).run(async |run: Run| {
+            if run.attempt() == 1 {
+                time::sleep(secs(600)).await;
+            }
+        })
+    };
+    let mut test = TestScheduler::at("2026-01-01T00:59:00Z").replicas(2).start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T01:00:05Z").await;
+    let first = test.runs()[0].clone();
+    test.crash(first.replica);
+    test.advance(secs(45)).await;
+    let runs = test.runs();
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    assert_eq!((runs[1].tick, runs[1].attempt), (first.tick, 2));
+    assert_ne!(runs[1].replica, first.replica);
+    let after = runs[1].began.millisecond() - first.began.millisecond();
+    assert!((10_000..=5_000 + 10_000 + 31_000).contains(&after), "not while it may live, and soon: {after} ms");
+    let history = test.jobs().history("long").await.unwrap();
+    assert_eq!((history[0].state, history[0].attempt), (State::Ok, 2), "{history:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_run_is_recorded_as_lost_and_the_next_tick_runs() {
+    let job = || Job::cron("long", "0 0/10 * * * ?").lease(secs(10)).run(async |_: Run| time::sleep(secs(120)).await);
+    let mut test = TestScheduler::at("2026-01-01T00:59:00Z").replicas(2).start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T01:00:05Z").await;
+    test.crash(test.runs()[0].replica);
+    test.advance_to("2026-01-01T01:15:00Z").await;
+    assert_eq!(test.ticks("long"), ["2026-01-01T01:00:00Z", "2026-01-01T01:10:00Z"]);
+    let row = test.jobs().show("long").await.unwrap();
+    assert_eq!((row.ok, row.lost), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_replica_that_lost_its_session_goes_on_with_the_next_tick() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&begun);
+    let job = move || {
+        let begun = Arc::clone(&counted);
+        Job::cron("long", "0/30 * * * * ?").lease(secs(10)).run(move |_: Run| {
+            begun.fetch_add(1, Relaxed);
+            time::sleep(secs(20))
+        })
+    };
+    let test = TestScheduler::at("2026-01-01T00:00:10Z").start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T00:00:35Z").await;
+    assert_eq!(begun.load(Relaxed), 1);
+    assert!(test.evict_session(1).await.unwrap());
+    test.advance_to("2026-01-01T00:02:35Z").await;
+    let row = test.jobs().show("long").await.unwrap();
+    assert_eq!(row.lost, 1, "{row:?}");
+    assert!(row.ok >= 2, "{row:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_all_replicas_is_caught_up_by_policy() {
+    for (catch_up, caught) in [(CatchUp::Skip, 0), (CatchUp::Once, 1), (CatchUp::All(3.try_into().unwrap()), 3)] {
+        let job = || {
+            let job = Job::cron("tick", "0 * * * * ?").catch_up(catch_up);
+            job.overlap(Overlap::Queue(100.try_into().unwrap())).run(async |_: Run| ())
+        };
+        let mut test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job()]).await.unwrap();
+        test.advance_to("2026-01-01T00:02:30Z").await;
+        test.crash(0);
+        test.advance_to("2026-01-01T00:30:30Z").await;
+        test.join(vec![job()]).await.unwrap();
+        test.advance(secs(1)).await;
+        let runs = test.runs();
+        let kinds: Vec<Kind> = runs.iter().skip(2).map(|run| run.kind).collect();
+        assert_eq!(kinds.iter().filter(|kind| **kind == Kind::CatchUp).count(), caught, "{runs:?}");
+        assert_eq!(kinds.len(), caught + 1, "and the tick of half a minute ago: {runs:?}");
+        let row = test.jobs().show("tick").await.unwrap();
+        assert_eq!(row.missed, 27 - u64::try_from(caught).unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_rate_does_not_drift() {
+    let job = || Job::fixed_rate("rate", Duration::from_millis(7)).run(async |_: Run| ());
+    let test = TestScheduler::at("2026-01-01T00:00:00Z").start(|| vec![job()]).await.unwrap();
+    test.advance(secs(70)).await;
+    let runs = test.runs();
+    assert!(runs.len() >= 10_000, "{}", runs.len());
+    let first = runs[0].tick.millisecond();
+    for (nth, run) in runs.iter().enumerate() {
+        assert_eq!(run.tick.millisecond() - first, 7 * i64::try_from(nth).unwrap());
+        assert!(run.began.millisecond() - run.tick.millisecond() <= 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lower_revision_claims_nothing() {
+    let job = |revision| Job::cron("tick", "0 * * * * ?").revision(revision).run(async |_: Run| ());
+    let mut test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job(1)]).await.unwrap();
+    test.advance_to("2026-01-01T00:02:30Z").await;
+    test.join(vec![job(2)]).await.unwrap();
+    test.advance_to("2026-01-01T00:10:30Z").await;
+    let runs = test.runs();
+    assert_eq!(runs.len(), 10, "each tick once");
+    assert!(runs.iter().skip(2).all(|run| run.replica == 1), "{runs:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_hands_over_at_once() {
+    let job = || {
+        Job::cron("long", "0 0 * * * ?").on_crash(OnCrash::Retry).run(async |run: Run| {
+            if run.attempt() == 1 {
+                time::sleep(secs(3600)).await;
+            }
+        })
+    };
+    let mut test = TestScheduler::at("2026-01-01T00:59:00Z").replicas(2).start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T01:00:05Z").await;
+    let first = test.runs()[0].replica;
+    test.stop_one(first, Duration::ZERO).await.unwrap();
+    test.advance(secs(1)).await;
+    let runs = test.runs();
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    assert_eq!((runs[1].attempt, runs[1].replica), (2, 1 - first));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_is_cut_off_drops_its_run_before_another_takes_it_over() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    struct Alive(Arc<AtomicUsize>);
+    impl Drop for Alive {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Relaxed);
+        }
+    }
+    let (counted, seen) = (Arc::clone(&alive), Arc::clone(&most));
+    let job = move || {
+        let (alive, most) = (Arc::clone(&counted), Arc::clone(&seen));
+        let job = Job::cron("long", "0 0 * * * ?").on_crash(OnCrash::Retry).lease(secs(10)).grace(secs(60));
+        job.run(move |_: Run| {
+            most.fetch_max(alive.fetch_add(1, Relaxed) + 1, Relaxed);
+            let alive = Alive(Arc::clone(&alive));
+            async move {
+                time::sleep(secs(300)).await;
+                drop(alive);
+            }
+        })
+    };
+    let test = TestScheduler::at("2026-01-01T00:59:00Z").replicas(2).start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T01:00:05Z").await;
+    let first = test.runs()[0].replica;
+    test.cut(first);
+    test.advance(secs(60)).await;
+    let runs = test.runs();
+    assert_eq!((runs.len(), runs[1].replica), (2, 1 - first));
+    assert_eq!(most.load(Relaxed), 1, "never two at a time");
+    test.mend(first);
+    test.advance(secs(600)).await;
+    let row = test.jobs().show("long").await.unwrap();
+    assert_eq!((row.ok, row.lost, test.runs().len()), (1, 0, 2), "{row:?}");
+    // The replica that was cut off claims ticks again when the other has gone.
+    let mut test = test;
+    test.crash(1 - first);
+    test.advance_to("2026-01-01T02:00:30Z").await;
+    assert_eq!(test.runs().last().unwrap().replica, first);
+}
