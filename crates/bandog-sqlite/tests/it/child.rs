@@ -17,7 +17,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use crate::{
-    disks, power,
+    disks, power, records,
     support::{claim, release, take},
 };
 
@@ -56,6 +56,8 @@ async fn the_child_s_part() {
         "commit" => commit(path),
         "count" => count(path, ttl).await,
         "wait" => wait(path, ttl).await,
+        "increment" => records::increment(&open(path)).await,
+        "traffic" => records::traffic(&open(path)).await,
         "power" => power::power(path).await,
         "full" => disks::full(path).await,
         "read-only" => disks::read_only(path).await,

@@ -10,12 +10,13 @@ use std::{
     process::Command,
 };
 
-use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Renewal, Step, Verdict};
+use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Records, Renewal, Step, Swap, Swapped, Verdict};
 use bandog_sqlite::Sqlite;
 use rusqlite::Connection;
 
 use crate::{
     child::command,
+    records::put,
     support::{Place, TTL, claim, eventually, release, renew, take, try_take},
 };
 
@@ -221,4 +222,37 @@ async fn a_reader_without_an_end_sees_its_moment_and_the_log_begins_anew_after_i
     assert!(log() < long + (2 << 20), "{} after {long}: the log did not begin anew", log());
     assert!(store.show(&Key::new("always").unwrap()).await.unwrap().held);
     assert!(place.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
+}
+
+#[tokio::test]
+async fn records_on_overwritten_pages_are_corrupt_and_none_is_made_anew() {
+    let place = Place::new();
+    let store = place.open();
+    let mut versions = Vec::new();
+    for n in 0..100 {
+        versions.push(put(&store, &format!("r{n}"), None, &n.to_string().repeat(300)).await);
+    }
+    let raw = Connection::open(place.path()).unwrap();
+    raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+    let pages = fs::metadata(place.path()).unwrap().size() / 4096;
+    overwrite(&place.path(), pages / 3, pages);
+    let late = place.open();
+    let mut faults = 0;
+    for (n, version) in versions.into_iter().enumerate() {
+        let key = Key::new(format!("r{n}")).unwrap();
+        for from in [None, version] {
+            match late.swap(&[Swap::new(key.clone(), from, "changed")]).await {
+                Ok(mut swaps) => match swaps.each.remove(0) {
+                    Ok(Swapped::Done(_)) => assert!(from.is_some(), "{key} was made twice"),
+                    Ok(Swapped::Differs(found)) => assert_eq!(found.map(|found| found.version), version, "{key}"),
+                    other => panic!("{other:?}"),
+                },
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                    faults += 1;
+                }
+            }
+        }
+    }
+    assert!(faults > 0, "who reads the pages must see it");
 }

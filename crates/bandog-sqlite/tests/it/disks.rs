@@ -12,12 +12,13 @@ use std::{
     },
 };
 
-use bandog_core::{Error, ErrorKind, Inspect, Leases, Released, Renewal, Ringer, Step};
+use bandog_core::{Error, ErrorKind, Inspect, Leases, Records, Released, Renewal, Ringer, Step, Swap};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
 use crate::{
     child::command,
+    records::{get, key, put},
     support::{Place, TTL, claim, release, renew, step, take, take_at_last, try_take},
 };
 
@@ -64,8 +65,10 @@ pub(crate) async fn full(path: &Path) {
     for each in &held {
         take(&store, each).await.unwrap();
     }
+    let version = put(&store, "r", None, "before").await;
     let filler = path.with_file_name("filler");
     fill(&filler);
+    full_of(&store.swap(&[Swap::new(key("r"), version, "x".repeat(1 << 20))]).await.unwrap_err());
     let connections = *store.profile().epoch.borrow();
     // What the log has room for is still granted, and given back.
     let mut granted = 0;
@@ -81,12 +84,14 @@ pub(crate) async fn full(path: &Path) {
     full_of(&step(&store, Step::Release(held[0].clone())).await.unwrap_err());
     full_of(&store.renew(std::slice::from_ref(&held[1])).await.remove(0).unwrap_err());
     assert!(store.show(&held[2].key).await.unwrap().held, "a look needs no room");
+    assert_eq!(get(&store, "r").await.unwrap().value, "before");
     assert_eq!(*store.profile().epoch.borrow(), connections, "a new connection would make everybody ask again at once");
     let findings = store.check().await.unwrap();
     let space = findings.iter().find(|finding| finding.subject == "space").unwrap();
     assert_eq!(space.level, bandog_core::Level::Danger, "{space:?}");
 
     fs::remove_file(filler).unwrap();
+    put(&store, "r", version, "after").await;
     assert_eq!(release(&store, &held[0]).await, Released::Freed { others: Some(0) });
     assert_eq!(renew(&store, &held[1]).await, Renewal::Extended { valid_for: TTL });
     assert!(take(&store, &claim("held2", TTL)).await.is_none(), "it was held all the time");

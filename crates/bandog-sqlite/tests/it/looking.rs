@@ -2,11 +2,14 @@
 
 use std::{fs, os::unix::fs::MetadataExt};
 
-use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Released, Result};
+use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Records, Released, Result};
 use bandog_sqlite::Sqlite;
 use rusqlite::Connection;
 
-use crate::support::{Place, TTL, claim, take, try_take};
+use crate::{
+    records::{get, put},
+    support::{Place, TTL, claim, take, try_take},
+};
 
 const VERSION_1: &str = include_str!("../../sql/schema.sql");
 
@@ -128,5 +131,35 @@ async fn many_may_bring_it_up_to_date_at_once() {
             task.await.unwrap().unwrap();
         }
         assert_eq!(version(&place), (3, 1));
+    }
+}
+
+#[tokio::test]
+async fn an_older_version_has_no_records_until_somebody_is_here_to_do_more_than_look() {
+    for version in [1, 2] {
+        let place = Place::new();
+        old(&place);
+        if version == 2 {
+            let raw = Connection::open(place.path()).unwrap();
+            raw.execute_batch(include_str!("../../sql/registry.sql")).unwrap();
+            raw.pragma_update(None, "user_version", 2).unwrap();
+        }
+        let tables = || {
+            let query = "select user_version, (select count(*) from sqlite_schema where name in ('record', 'line'))
+                from pragma_user_version";
+            let raw = Connection::open(place.path()).unwrap();
+            raw.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+        };
+        let (looking, name) = (Sqlite::new(place.options().must_exist()).unwrap(), Key::new("r").unwrap());
+        assert_eq!(looking.names(&Pattern::all()).await.unwrap(), []);
+        assert_eq!(looking.history(&name).await.unwrap(), []);
+        let reading = looking.read(std::slice::from_ref(&name), &[]).await.unwrap();
+        assert!(matches!(reading.records[..], [Ok(None)]), "{reading:?}");
+        assert_eq!(tables(), (version, 0));
+        let record = put(&looking, "r", None, "new").await;
+        assert!(record.is_some());
+        assert_eq!(tables(), (3, 2));
+        assert!(looking.show(&Key::new("old").unwrap()).await.unwrap().held, "its holds are kept");
+        assert_eq!(get(&place.open(), "r").await.unwrap().value, "new");
     }
 }

@@ -1,18 +1,22 @@
 //! Records: the same as the reference, between processes, and after bad days.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, SystemTime},
 };
 
 use bandog_core::{
-    Backend, Clock, ErrorKind, Holding, Key, Leases, Line, Memory, Pattern, Reading, Record, Records, Step, Swap,
-    Swapped, Version,
+    Backend, Clock, ErrorKind, Holding, Key, Leases, Line, Memory, Pattern, Reading, Record, Records, Released, Step,
+    Swap, Swapped, Version,
 };
 use bandog_sqlite::Sqlite;
 use rusqlite::Connection;
 
-use crate::support::{Place, TTL, claim, eventually, release, take};
+use crate::{
+    child::{SOON, start},
+    support::{Place, TTL, busy, claim, eventually, release, take},
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -287,4 +291,157 @@ async fn who_must_find_a_database_makes_none_and_changes_none() {
     assert!(!place.path().exists());
     assert_eq!(get(&place.open(), "r").await, None);
     put(&looking, "r", None, "found").await;
+}
+
+#[tokio::test]
+async fn who_waits_for_a_swap_keeps_nobody_waiting() {
+    let place = Place::new();
+    let (store, held) = (place.open(), claim("held", TTL));
+    take(&store, &held).await.unwrap();
+    let version = put(&store, "r", None, "").await;
+    let writer = Connection::open(place.path()).unwrap();
+    writer.execute_batch("begin immediate").unwrap();
+    let swapping = swap(&store, Swap::new(key("r"), version, "later"));
+    let looking = async {
+        for _ in 0..20 {
+            busy(&store, &claim("held", TTL)).await;
+            assert_eq!(get(&store, "r").await.unwrap().value, "");
+            let refused = Swap { not_before: Some(SystemTime::now() + HOUR), ..Swap::new(key("other"), None, "") };
+            assert!(matches!(swap(&place.open(), refused).await, Swapped::Early(_)), "a refusal writes nothing");
+        }
+        writer.execute_batch("rollback").unwrap();
+    };
+    let (swapped, ()) = tokio::join!(swapping, looking);
+    assert!(matches!(swapped, Swapped::Done(_)));
+}
+
+#[tokio::test]
+async fn a_swap_that_never_had_its_turn_was_surely_not_done() {
+    let place = Place::new();
+    let store = Sqlite::new(place.options().timeout(Duration::from_millis(300))).unwrap();
+    let version = put(&store, "r", None, "").await;
+    let writer = Connection::open(place.path()).unwrap();
+    writer.execute_batch("begin immediate").unwrap();
+    let error = store.swap(&[Swap::new(key("r"), version, "never")]).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb(), error.maybe_applied()), (ErrorKind::Unavailable, Some("swap"), false));
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    writer.execute_batch("rollback").unwrap();
+    assert_eq!(get(&store, "r").await.unwrap().value, "");
+    put(&store, "r", version, "at last").await;
+}
+
+#[tokio::test]
+async fn locks_are_taken_and_given_back_while_records_are_swapped() {
+    let place = Place::new();
+    let store = place.open();
+    let done = AtomicBool::new(false);
+    let locking = async {
+        for n in 0..300 {
+            let ours = claim(&format!("k{}", n % 7), TTL);
+            take(&store, &ours).await.unwrap();
+            assert_eq!(release(&store, &ours).await, Released::Freed { others: Some(0) });
+        }
+        done.store(true, Ordering::Relaxed);
+    };
+    let swapping = async |name: &str| {
+        let (mut version, mut count) = (None, 0);
+        while !done.load(Ordering::Relaxed) {
+            version = put(&store, name, version, &"x".repeat(count % 5000)).await;
+            count += 1;
+        }
+        count
+    };
+    let ((), a, b, c) = tokio::join!(locking, swapping("a"), swapping("b"), swapping("c"));
+    assert!(a > 0 && b > 0 && c > 0, "{a} {b} {c}");
+}
+
+#[test]
+fn processes_that_swap_one_record_lose_no_increment() {
+    const LONG: Duration = Duration::from_secs(120); // The machine may be busy with other things.
+    const EACH: u64 = 500;
+    let place = Place::new();
+    let children: Vec<_> = (0..4).map(|_| start("increment", &place.path(), TTL)).collect();
+    let mut versions = BTreeSet::new();
+    for mut child in children {
+        assert!(child.wait(LONG).success(), "{:?}", child.stderr());
+        for line in child.stdout().iter().filter_map(|line| line.strip_prefix("swapped ")) {
+            assert!(versions.insert(line.to_owned()), "the version {line} was won twice");
+        }
+    }
+    assert_eq!(versions.len(), 4 * usize::try_from(EACH).unwrap());
+    let raw = Connection::open(place.path()).unwrap();
+    let count: String = raw.query_row("select value from record where name = 'r'", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, (4 * EACH).to_string());
+}
+
+/// The child's part: adds one, again and again, to what it finds.
+pub(crate) async fn increment(store: &Sqlite) {
+    let mut record = get(store, "r").await;
+    let mut done = 0;
+    while done < 500 {
+        let count: u64 = record.as_ref().map_or(0, |record| record.value.parse().unwrap());
+        let from = record.as_ref().map(|record| record.version);
+        let next = (count + 1).to_string();
+        record = match swap(store, Swap::new(key("r"), from, &*next)).await {
+            Swapped::Done(version) => {
+                let version = version.unwrap();
+                println!("swapped {version}");
+                done += 1;
+                Some(Record { version, value: next })
+            }
+            Swapped::Differs(present) => present,
+            other => panic!("{other:?}"),
+        };
+    }
+}
+
+#[tokio::test]
+async fn what_was_answered_to_a_process_that_was_killed_is_there_and_nothing_half() {
+    let place = Place::new();
+    let mut least: BTreeMap<String, u64> = BTreeMap::new();
+    for round in 0..6 {
+        let children: Vec<_> = (0..3).map(|_| start("traffic", &place.path(), TTL)).collect();
+        for child in &children {
+            // Each is killed after it was answered, at another point of its work.
+            for _ in 0..5 + round * 7 {
+                child.stdout_line("answered", SOON);
+            }
+            child.kill();
+        }
+        for mut child in children {
+            child.wait(SOON);
+            let lines = child.stdout();
+            let answered = lines.iter().filter_map(|line| line.strip_prefix("answered ")?.split_once(' '));
+            for (name, count) in answered {
+                // The last line may have been cut off by the kill, and then says less.
+                least.entry(name.into()).and_modify(|most| *most = (*most).max(count.parse().unwrap())).or_insert(0);
+            }
+        }
+        let store = place.open();
+        for (name, most) in &least {
+            let found = get(&store, name).await.expect("a record that was answered is gone");
+            let count: u64 = found.value.parse().unwrap();
+            assert!(count >= *most, "{name} is {count}, and {most} was answered");
+            let history = store.history(&key(name)).await.unwrap();
+            assert_eq!(history, [line("a", &found.value), line("b", &found.value)], "half of a swap was done");
+        }
+        let raw = Connection::open(place.path()).unwrap();
+        let found: String = raw.query_row("pragma integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(found, "ok");
+    }
+    assert_eq!(least.len(), 18);
+}
+
+/// The child's part: counts in a record and its history until it is killed.
+pub(crate) async fn traffic(store: &Sqlite) {
+    let name = format!("r{}", std::process::id());
+    let (mut version, mut count) = (None, 0u64);
+    loop {
+        count += 1;
+        let lines = ["a", "b"].map(|slot| line(slot, &count.to_string())).into();
+        let next = Swap { lines, ..Swap::new(key(&name), version, count.to_string()) };
+        let Swapped::Done(done) = swap(store, next).await else { panic!("somebody else has swapped it") };
+        version = done;
+        println!("answered {name} {count}");
+    }
 }
