@@ -2,6 +2,7 @@
 
 mod boots;
 mod health;
+mod lanes;
 mod records;
 mod rules;
 mod texts;
