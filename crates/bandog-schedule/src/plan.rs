@@ -3,7 +3,7 @@
 //! All of it is plain functions from a state to a state, without I/O and without a clock. A node plans on its copy and
 //! swaps the record; when the record was another one, it plans again on that.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, sync::Arc};
 
 use bandog_core::{Holding, Line, Result};
 
@@ -44,6 +44,10 @@ pub(crate) enum Event {
     Ended(Ended),
     /// The node that had this session is dead.
     Dead(Holding),
+    /// This tick ran without a claim while the store was away.
+    Unclaimed(Ms),
+    /// And this is how it ended.
+    UnclaimedEnded(Arc<Past>),
 }
 
 /// How a run ended.
@@ -99,6 +103,8 @@ pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> P
         match event {
             Event::Ended(ended) => state.ended(view, &mut plan, ended),
             Event::Dead(holding) => state.died(view, &mut plan, holding),
+            Event::Unclaimed(tick) => state.watermark = state.watermark.max(*tick),
+            Event::UnclaimedEnded(past) => state.unclaimed_ended(view, &mut plan, past),
         }
     }
     state.ticks(view, &mut plan);
@@ -160,6 +166,18 @@ impl JobState {
             State::Queued | State::Running | State::Skipped | State::Missed => {}
         }
         self.remember(view, plan, live, ended.clone());
+    }
+
+    fn unclaimed_ended(&mut self, view: &View<'_>, plan: &mut Plan, past: &Past) {
+        self.next_due = Some(past.ended.saturating_add(delay(view.trigger)));
+        if past.state == State::Ok {
+            self.counts.ok += 1;
+            self.last_success = self.last_success.max(Some(past.tick));
+        } else {
+            self.counts.failed += 1;
+        }
+        self.last = Some(Box::new(Past { note: None, ..past.clone() }));
+        self.line(plan, past.clone());
     }
 
     fn pause_after(&mut self, view: &View<'_>) {

@@ -26,16 +26,20 @@ pub enum Kind {
     Manual,
     /// Somebody asked for a tick of the past.
     Backfill,
+    /// Its tick came while the store was away, and the job runs all the same: perhaps on several nodes
+    /// ([`crate::StoreDown::FailOpen`]).
+    Unclaimed,
 }
 
 impl Kind {
-    /// One word: `scheduled`, `catch_up`, `manual`, `backfill`.
+    /// One word: `scheduled`, `catch_up`, `manual`, `backfill`, `unclaimed`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
             Self::CatchUp => "catch_up",
             Self::Manual => "manual",
             Self::Backfill => "backfill",
+            Self::Unclaimed => "unclaimed",
         }
     }
 }

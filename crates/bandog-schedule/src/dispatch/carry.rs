@@ -21,6 +21,7 @@ use crate::{
     plan::Ended,
     policy::Policy,
     run::{Facts, Failure},
+    trigger::Ms,
 };
 
 /// Why a run should stop.
@@ -39,12 +40,19 @@ pub(crate) enum Why {
 #[derive(Debug)]
 pub(crate) struct Hand {
     pub(crate) job: JobId,
+    /// The tick and the start of a run that nobody claimed.
+    pub(crate) unclaimed: Option<(Ms, Ms)>,
     cancel: CancellationToken,
     why: Arc<AtomicU8>,
     abort: AbortHandle,
 }
 
 impl Hand {
+    /// Whether the record knows nothing of it.
+    pub(crate) fn is_unclaimed(&self) -> bool {
+        self.unclaimed.is_some()
+    }
+
     /// Tells the run to stop; after its grace it is dropped.
     pub(crate) fn cancel(&self, why: Why) {
         if !self.cancel.is_cancelled() {
@@ -95,7 +103,7 @@ pub(crate) fn carry_out(order: Order) -> Hand {
     };
     let carrying = carry(order.body, order.policy, cancel.clone(), report);
     let abort = tokio::spawn(carrying.instrument(span)).abort_handle();
-    Hand { job, cancel, why, abort }
+    Hand { job, unclaimed: None, cancel, why, abort }
 }
 
 async fn carry(body: Body, policy: Arc<Policy>, cancel: CancellationToken, mut report: Report) {

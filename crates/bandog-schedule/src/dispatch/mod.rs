@@ -10,6 +10,7 @@
 mod carry;
 mod desk;
 mod entry;
+mod open;
 mod time;
 
 use std::{
@@ -31,7 +32,7 @@ use self::{
     entry::Flight,
 };
 use crate::{
-    State, meters,
+    Kind, State, meters,
     plan::{Ended, Event, Plan, View, plan},
     run::Facts,
     state::{JobState, Live},
@@ -226,7 +227,8 @@ impl Dispatch {
 
     fn run_ended(&mut self, job: JobId, ended: Ended) {
         let now = self.time.now();
-        self.runs.remove(&(job, ended.fence));
+        let hand = self.runs.remove(&(job, ended.fence));
+        let unclaimed = hand.as_ref().and_then(|hand| hand.unclaimed);
         let entry = &mut self.entries[at(job)];
         meters::ended(&entry.task.name, &ended, self.runs.len());
         if ended.state != State::Ok {
@@ -234,9 +236,12 @@ impl Dispatch {
             let state = ended.state.as_str();
             tracing::warn!(job = %entry.task.name, run = ended.id, attempt = ended.attempt, error, "the run ended: {state}");
         }
-        // Of a run that was lost the others write the end.
-        if ended.state != State::Lost || !entry.is_shared {
-            entry.events.push(Event::Ended(Ended { at: now, ..ended }));
+        let ended = Ended { at: now, ..ended };
+        match unclaimed {
+            Some((tick, started)) => self.open_ended(job, tick, started, ended),
+            // Of a run that was lost the others write the end.
+            None if ended.state == State::Lost && entry.is_shared => {}
+            None => entry.events.push(Event::Ended(ended)),
         }
         self.serve_line();
         self.ready.push_back((job, Turn::Usual));
@@ -293,6 +298,10 @@ impl Dispatch {
             entry.again = true;
             return;
         }
+        if entry.is_shared && self.is_away && !is_stopping {
+            self.open(job, turn);
+        }
+        let entry = &mut self.entries[at(job)];
         let runs_here = entry.state.as_ref().is_some_and(|state| !state.running.is_empty());
         if entry.events.is_empty() && (places == 0 || (turn == Turn::Usual && !self.line.is_empty())) && !runs_here {
             // Whoever has a place may claim it: other nodes now, this one later.
@@ -355,7 +364,9 @@ impl Dispatch {
         };
         let mut next = (**state).clone();
         let plan = plan(&mut next, &view, &entry.events);
-        if next == **state {
+        // A tick that ran unclaimed is taken in already, but the store does not know it.
+        let is_told = !entry.events.iter().any(|event| matches!(event, Event::Unclaimed(_)));
+        if next == **state && is_told {
             entry.events.clear();
             self.follow(job, &plan);
             return;
@@ -413,7 +424,8 @@ impl Dispatch {
         if entry.is_shared && !self.runs.is_empty() {
             let fences: HashSet<u64> = ours.iter().map(|live| live.fence).collect();
             let here = self.runs.range((job, 0)..=(job, u64::MAX));
-            here.filter(|((_, fence), _)| !fences.contains(fence)).for_each(|(_, hand)| hand.drop_now(Why::Lost));
+            here.filter(|((_, fence), hand)| !hand.is_unclaimed() && !fences.contains(fence))
+                .for_each(|(_, hand)| hand.drop_now(Why::Lost));
         }
         let last_success = state.last_success;
         for live in new {
@@ -442,7 +454,8 @@ impl Dispatch {
             attempt: live.attempt,
             mail: self.mail.clone(),
         };
-        let hand = carry_out(order);
+        let mut hand = carry_out(order);
+        hand.unclaimed = Some((live.tick, live.started)).filter(|_| live.kind == Kind::Unclaimed);
         if live.cancel {
             hand.cancel(Why::Asked);
         }
@@ -619,7 +632,7 @@ impl Dispatch {
         let usual = self.desk.as_ref().map(|desk| desk.client().ttl());
         self.runs.values().filter(move |hand| {
             let entry = &self.entries[at(hand.job)];
-            entry.is_shared && entry.task.policy.lease.or(usual) == Some(lease)
+            entry.is_shared && !hand.is_unclaimed() && entry.task.policy.lease.or(usual) == Some(lease)
         })
     }
 

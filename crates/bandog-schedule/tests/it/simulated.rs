@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_schedule::{CatchUp, Job, Kind, OnCrash, Overlap, Run, State, TestScheduler};
+use bandog_schedule::{CatchUp, Job, Kind, OnCrash, Overlap, Run, State, StoreDown, TestScheduler};
 use tokio::time;
 
 fn secs(secs: u64) -> Duration {
@@ -198,4 +198,28 @@ async fn a_replica_that_is_cut_off_drops_its_run_before_another_takes_it_over() 
     test.crash(1 - first);
     test.advance_to("2026-01-01T02:00:30Z").await;
     assert_eq!(test.runs().last().unwrap().replica, first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_fails_open_runs_without_the_store_and_others_do_not() {
+    let jobs = || {
+        let job = |name| Job::cron(name, "0 * * * * ?").run(async |_: Run| time::sleep(secs(1)).await);
+        vec![job("closed"), job("open").store_down(StoreDown::FailOpen)]
+    };
+    let test = TestScheduler::at("2026-01-01T00:00:30Z").replicas(2).pool(2).start(jobs).await.unwrap();
+    test.advance_to("2026-01-01T00:02:30Z").await;
+    [0, 1].into_iter().for_each(|replica| test.cut(replica));
+    test.advance_to("2026-01-01T00:12:30Z").await;
+    let unclaimed = test.runs().iter().filter(|run| run.kind == Kind::Unclaimed).count();
+    assert_eq!(
+        (test.ticks("closed").len(), test.ticks("open").len(), unclaimed),
+        (2, 2 + 20, 20),
+        "each replica its own"
+    );
+    [0, 1].into_iter().for_each(|replica| test.mend(replica));
+    test.advance_to("2026-01-01T00:15:30Z").await;
+    let rows = [test.jobs().show("closed").await.unwrap(), test.jobs().show("open").await.unwrap()];
+    // The tick of 00:12 was young enough to run late; of the older ones the latest was caught up.
+    assert_eq!((rows[0].ok, rows[0].missed), (2 + 2 + 3, 8), "{:?}", rows[0]);
+    assert_eq!((rows[1].ok, rows[1].missed), (2 + 20 + 3, 0), "{:?}", rows[1]);
 }

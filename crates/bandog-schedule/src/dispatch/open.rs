@@ -1,0 +1,73 @@
+//! Jobs that run although the store does not answer: [`crate::StoreDown::FailOpen`].
+
+use std::sync::Arc;
+
+use super::{Dispatch, JobId, Turn, at};
+use crate::{
+    Kind, StoreDown, misfire,
+    plan::{Ended, Event},
+    state::{Live, Past},
+    trigger::Ms,
+};
+
+impl Dispatch {
+    /// Starts the latest tick that is due, without a claim, if the job wants that and the store is away. The store is
+    /// told as soon as it answers, so nobody claims the tick afterwards; other nodes that cannot reach it run it too.
+    pub(super) fn open(&mut self, job: JobId, turn: Turn) {
+        let now = self.time.now();
+        let has_place = self.free() > 0 && (self.line.is_empty() || turn == Turn::Served);
+        let entry = &mut self.entries[at(job)];
+        let policy = entry.policy();
+        if policy.store_down != StoreDown::FailOpen || !policy.enabled || !has_place || entry.flight.is_some() {
+            return;
+        }
+        let Some(state) = &mut entry.state else { return };
+        let is_busy = self.runs.range((job, 0)..=(job, u64::MAX)).next().is_some();
+        if is_busy || state.paused.is_some() {
+            return;
+        }
+        let since = misfire::since(&entry.task.name, &entry.task.trigger, &policy, state.place(), None, now);
+        let last = since.run.iter().rev().find(|(_, kind)| *kind == Kind::Scheduled);
+        let Some((tick, _)) = last.copied() else { return };
+        state.watermark = tick;
+        state.next_due = None;
+        state.fence = (state.fence + 1).max(u64::try_from(now.saturating_mul(1000)).unwrap_or(0));
+        let live = Live {
+            id: 0,
+            kind: Kind::Unclaimed,
+            tick,
+            due: misfire::due(&entry.task.name, &policy, tick),
+            attempt: 1,
+            fence: state.fence,
+            started: now,
+            node: self.node.to_string(),
+            session: None,
+            cancel: false,
+        };
+        let last_success = state.last_success;
+        entry.events.push(Event::Unclaimed(tick));
+        tracing::warn!(job = %entry.task.name, "the store does not answer: the tick runs unclaimed, here and wherever else it is so");
+        self.begin(job, &live, last_success);
+    }
+
+    /// A run that nobody had claimed has ended.
+    pub(super) fn open_ended(&mut self, job: JobId, tick: Ms, started: Ms, ended: Ended) {
+        let past = Past {
+            id: 0,
+            kind: Kind::Unclaimed,
+            tick,
+            from: None,
+            ticks: 1,
+            attempt: ended.attempt,
+            node: Some(self.node.to_string()),
+            fence: Some(ended.fence),
+            due: tick,
+            started: Some(started),
+            ended: ended.at,
+            state: ended.state,
+            error: ended.error,
+            note: ended.note,
+        };
+        self.entries[at(job)].events.push(Event::UnclaimedEnded(Arc::new(past)));
+    }
+}
