@@ -10,6 +10,9 @@ pub(crate) fn run() -> Result<(), Fault> {
     tools::ensure_component("clippy", "clippy")?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step::run("clippy", &mut step::cargo(&clippy))?;
+    // Only this workspace's browser test is no part of "all targets", since it needs a browser to run.
+    let page = ["clippy", "--package", "bandog-cli", "--test", "page", "--locked", "--", "-D", "warnings"];
+    step::run("clippy of the page's tests", &mut step::cargo(&page))?;
     let docs = ["doc", "--workspace", "--no-deps", "--locked"];
     step::run("docs", step::cargo(&docs).env("RUSTDOCFLAGS", "-D warnings"))
 }

@@ -51,6 +51,7 @@ pub(crate) struct House {
     pub(crate) bandog: Process,
     pub(crate) browser: Browser,
     pub(crate) page: String,
+    pub(crate) url: String,
 }
 
 impl House {
@@ -66,7 +67,7 @@ impl House {
         let page = line.split_once(" is at ").unwrap().1.trim().to_owned();
         let browser = Browser::start();
         browser.open(&page, screen);
-        Self { redis, place, bandog, browser, page }
+        Self { redis, place, bandog, browser, page, url }
     }
 
     /// The part of the page about this job.

@@ -1,6 +1,6 @@
 //! What people are told when something is away.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use crate::{browser::DESK, help::SOON, house::House};
 
@@ -17,6 +17,19 @@ fn a_store_that_is_away_is_told_and_what_was_known_stays() {
     house.redis.restart();
     browser.says("#link", "Live");
     assert_eq!(browser.eval("document.querySelector('#trouble').hidden"), true);
+    house.is_clean();
+}
+
+#[test]
+fn a_run_whose_node_is_gone_is_told_as_long_as_nobody_takes_it_over() {
+    let house = House::open(DESK);
+    let jobs = "[[job]]\nname = \"elsewhere\"\nfixed_rate = \"1h\"\ncommand = \"exec sleep 1000\"\n";
+    fs::write(house.place.path("other.toml"), jobs).unwrap();
+    let other = house.place.start(&["schedule", "other.toml", "--url", &house.url]);
+    let now = format!("{} .now", House::job("elsewhere"));
+    house.browser.says(&now, "for ");
+    other.kill();
+    house.browser.says(&now, "which is gone");
     house.is_clean();
 }
 

@@ -3,7 +3,7 @@
 import { ago, clock, isBad, seconds } from "./words.js";
 import { $, fill, paintInside, paintJob, paintLocks, paintRuns, put, shape, sync, tickJob } from "./view.js";
 
-const PAUSE = 2000; // Between two looks, in ms.
+const PAUSE = 2000; // Between two looks, in ms; more where a look takes long.
 const PATIENCE = 15000; // For one answer.
 const ROWS = 200; // More are shown when they are asked for.
 
@@ -33,6 +33,7 @@ async function ask(path, init = {}) {
 
 async function look() {
   clearTimeout(timer);
+  const begun = performance.now();
   const names = [...open.keys()];
   const questions = [ask("/api/jobs"), ask("/api/locks"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
   if (!known.version) questions.push(ask("/api/about").then(introduce));
@@ -45,7 +46,7 @@ async function look() {
   known.trouble = answers.find(({ reason }) => reason && reason.status !== 404)?.reason;
   paint();
   clearTimeout(timer);
-  if (!document.hidden) timer = setTimeout(look, PAUSE);
+  if (!document.hidden) timer = setTimeout(look, Math.max(PAUSE, 4 * (performance.now() - begun)));
 }
 
 const pathOf = (name) => `/api/jobs/${encodeURIComponent(name)}`;

@@ -91,8 +91,10 @@ export function paintJob(item, job) {
   shape($(".state", row), last ? last.shape : "none", last ? last.tone : "quiet");
   fill(row, { state: last ? last.word + took : "never ran" });
   const [run, ...more] = running(job);
-  shape($(".now .lead", row), run ? "run" : "none", run ? "live" : "quiet");
-  fill(row, { node: run ? run.node + (more.length ? ` and ${more.length} more` : "") : "idle" });
+  const [name, tone] = run ? (run.orphaned ? ["warn", "warn"] : ["run", "live"]) : ["none", "quiet"];
+  shape($(".now .lead", row), name, tone);
+  const others = more.length > 0 ? ` and ${more.length} more` : "";
+  fill(row, { node: run ? run.node + (run.orphaned ? ", which is gone" : "") + others : "idle" });
 }
 
 /** What is seen of a job that was opened. */
@@ -103,7 +105,7 @@ export function paintInside(inside, job, acts, now) {
   $('[data-part="acts"]', inside).hidden = !acts;
   $('[data-act="pause"]', inside).hidden = Boolean(job.paused);
   $('[data-act="resume"]', inside).hidden = !job.paused;
-  $('[data-act="cancel"]', inside).disabled = job.live.length === 0;
+  $('[data-act="cancel"]', inside).disabled = job.live.length === 0 && job.queued === 0;
   const facts = {
     Trigger: job.trigger,
     Zone: job.zone || "",
@@ -158,7 +160,7 @@ function icon() {
 
 function paintRun(row, job, run, now) {
   const cells = row.cells;
-  const { shape: name, tone, word } = state(run.state);
+  const { shape: name, tone, word } = run.orphaned ? { shape: "warn", tone: "warn", word: "its node is gone" } : state(run.state);
   const tick = (text) => clock(at(text), now, job.zone || HERE);
   put(cells[0], run.from ? `${tick(run.from)} to ${tick(run.tick)}` : tick(run.tick));
   cells[0].title = run.from ? `${run.from} to ${run.tick}` : run.tick;
