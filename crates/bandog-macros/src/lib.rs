@@ -121,7 +121,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 
 /// Declares a job: a function that a scheduler runs when its time has come, once per tick in the whole cluster.
 ///
-/// ```
+/// ```standalone_crate
 /// use bandog::schedule::{Run, Scheduler, Shared};
 ///
 /// struct Shop {
@@ -226,6 +226,28 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// async fn poll() {}
 ///
 /// let scheduler = Scheduler::new().job(poll::job().revision(2));
+/// ```
+///
+/// # In your tests
+///
+/// A `TestScheduler` runs declared jobs on a clock that moves when the test says so:
+///
+/// ```
+/// use bandog::schedule::{Shared, TestScheduler};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// #[bandog::scheduled(cron = "0 0 * * * ?")]
+/// async fn hourly(count: Shared<AtomicU32>) {
+///     count.fetch_add(1, Ordering::Relaxed);
+/// }
+///
+/// // In a test: #[tokio::test(start_paused = true)]
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog::Result<()> {
+/// let setting = TestScheduler::at("2026-01-01T00:30:00Z").replicas(3).share(AtomicU32::new(0));
+/// let test = setting.start(|| vec![hourly::job()]).await?; // or start(bandog::schedule::declared): all of them
+/// test.advance_to("2026-01-01T12:00:00Z").await;
+/// assert_eq!(test.ticks("hourly").len(), 12);
+/// # test.stop().await }
 /// ```
 #[proc_macro_attribute]
 pub fn scheduled(attribute: TokenStream, function: TokenStream) -> TokenStream {

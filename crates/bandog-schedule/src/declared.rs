@@ -28,15 +28,22 @@ impl Scheduler {
     /// on systems whose linkers gather nothing. That no function is declared is an error of [`Scheduler::start`], since
     /// a schedule of nothing is rarely meant.
     pub fn declared(mut self) -> Self {
-        let mut jobs: Vec<Job> = inventory::iter::<Declared>().map(|declared| (declared.make)()).collect();
+        let jobs = declared();
         if jobs.is_empty() {
             let message = "declared() found no function with #[bandog::scheduled] in this program; name the library that \
                            has them (`use reports as _;`), or hand each job over with .job(daily::job())";
             self.faults.push(Error::misused(message));
         }
-        jobs.sort_by(|one, other| one.name().cmp(other.name()));
         self.jobs(jobs)
     }
+}
+
+/// All jobs that functions of this program are declared as, by name: what [`Scheduler::declared`] takes, for a
+/// [`crate::TestScheduler`] and for those who choose among them.
+pub fn declared() -> Vec<Job> {
+    let mut jobs: Vec<Job> = inventory::iter::<Declared>().map(|declared| (declared.make)()).collect();
+    jobs.sort_by(|one, other| one.name().cmp(other.name()));
+    jobs
 }
 
 /// A piece of a key's text.

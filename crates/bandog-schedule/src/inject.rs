@@ -9,7 +9,7 @@ use std::{
 
 use bandog_core::Error;
 
-use crate::{Job, Run, Scheduler};
+use crate::{Job, Run, Scheduler, TestSetting};
 
 /// A value that jobs share, from [`Scheduler::share`]: a parameter of `#[bandog::scheduled]` functions.
 ///
@@ -47,6 +47,20 @@ impl Scheduler {
     ///
     /// A job that takes a type of which there is no value, and a second value of a type, are told by
     /// [`Scheduler::start`].
+    pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.shares.keep(value);
+        self
+    }
+
+    /// The same values as somebody else.
+    pub(crate) fn sharing(mut self, shares: &Shares) -> Self {
+        self.shares = shares.clone();
+        self
+    }
+}
+
+impl TestSetting {
+    /// A value that declared jobs take as [`Shared<T>`], the same on all replicas; see [`Scheduler::share`].
     pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.shares.keep(value);
         self

@@ -19,7 +19,7 @@ mod simulate;
 mod state;
 mod trigger;
 
-pub use declared::Declared;
+pub use declared::{Declared, declared};
 pub use inject::Shared;
 pub use job::{Job, MAX_NAME};
 pub use jobs::Jobs;

@@ -13,7 +13,7 @@ use bandog_sync::Client;
 use tokio::time;
 
 use self::wire::Wire;
-use crate::{Job, Jobs, Kind, Running, Scheduler};
+use crate::{Job, Jobs, Kind, Running, Scheduler, inject::Shares};
 
 /// Schedulers over a store in memory, on a clock that only moves when the test says so: a year passes in no time.
 ///
@@ -78,6 +78,7 @@ pub struct TestSetting {
     skew: Vec<(bool, Duration)>,
     pool: usize,
     lease: Duration,
+    pub(crate) shares: Shares,
 }
 
 /// How often replicas look at each other: looking every second would make a long simulation slow.
@@ -91,7 +92,14 @@ impl TestScheduler {
     /// # Panics
     /// If the text is no instant.
     pub fn at(time: &str) -> TestSetting {
-        TestSetting { at: instant(time), replicas: 1, skew: Vec::new(), pool: 1, lease: LEASE }
+        TestSetting {
+            at: instant(time),
+            replicas: 1,
+            skew: Vec::new(),
+            pool: 1,
+            lease: LEASE,
+            shares: Shares::default(),
+        }
     }
 
     /// Lets time pass until this instant, RFC 3339; everything that is due by then is started.
@@ -203,7 +211,7 @@ impl TestScheduler {
         });
         let pool = self.setting.pool.try_into().unwrap_or(std::num::NonZeroUsize::MIN);
         let scheduler = Scheduler::over(&client).node(format!("replica-{replica}")).pool(pool).looks_every(LOOK);
-        let running = scheduler.jobs(logged).start().await?;
+        let running = scheduler.sharing(&self.setting.shares).jobs(logged).start().await?;
         self.nodes.push(Node { wire, running: Some(running) });
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use std::{collections::HashSet, thread::ThreadId};
 
-use bandog::schedule::{Run, Scheduler, Shared};
+use bandog::schedule::{Run, Scheduler, Shared, TestScheduler, declared};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 /// Who ran, for which tick, in which thread.
@@ -84,6 +84,21 @@ async fn all_declared_jobs_run_once_per_tick_on_two_nodes() {
     for node in nodes {
         node.stop().await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn declared_jobs_run_on_a_virtual_clock() {
+    let (told, mut runs) = unbounded_channel::<Done>();
+    let setting = TestScheduler::at("2026-01-01T00:00:00.5Z").replicas(3).share(told);
+    let every_second = || declared().into_iter().filter(|job| job.name() == "every second").collect();
+    let test = setting.start(every_second).await.unwrap();
+    test.advance_to("2026-01-01T00:01:00Z").await;
+    test.stop().await.unwrap();
+    let mut ticks = Vec::new();
+    while let Some(done) = runs.recv().await {
+        ticks.push(done.tick);
+    }
+    assert_eq!((ticks.len(), ticks.last().unwrap().as_str()), (60, "2026-01-01T00:01:00Z"));
 }
 
 #[tokio::test]
