@@ -1,5 +1,9 @@
 //! `bandog jobs`: what the jobs of a store are and do, and words to them.
 
+mod backfill;
+mod cancel;
+mod forget;
+mod history;
 mod list;
 mod next;
 mod nodes;
@@ -35,7 +39,8 @@ Examples:
   bandog jobs show report                         one job, its runs and its next fires
   bandog jobs run report --wait                   now, beside its ticks
   bandog jobs pause report --reason 'migration'   and later: bandog jobs resume report
-  bandog jobs next                                what fires next")]
+  bandog jobs next                                what fires next, of all
+  bandog jobs history report --state failed       what went wrong")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -49,6 +54,10 @@ enum Verb {
     Run(run::Args),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    History(history::Args),
+    Cancel(cancel::Args),
+    Backfill(backfill::Args),
+    Forget(forget::Args),
 }
 
 /// What every verb takes.
@@ -69,6 +78,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         Verb::Run(args) => run::run(args),
         Verb::Pause(args) => pause::pause(args),
         Verb::Resume(args) => pause::resume(args),
+        Verb::History(args) => history::run(args),
+        Verb::Cancel(args) => cancel::run(args),
+        Verb::Backfill(args) => backfill::run(args),
+        Verb::Forget(args) => forget::run(args),
     }
 }
 

@@ -1,6 +1,13 @@
 //! `bandog jobs` over SQLite.
 
-use crate::{help::Place, verbs::jobs};
+use std::fs;
+
+use bandog_testkit::{Process, eventually};
+
+use crate::{
+    help::{Place, SOON, ends},
+    verbs::jobs,
+};
 
 fn check(law: fn(&Place, &str)) {
     let place = Place::new();
@@ -31,4 +38,72 @@ fn who_speaks_to_nobody_is_told() {
 #[test]
 fn bad_words_are_refused() {
     check(jobs::bad_words_are_refused);
+}
+
+#[test]
+fn next_tells_the_ticks_in_the_order_of_time() {
+    check(jobs::next_tells_the_ticks_in_the_order_of_time);
+}
+
+#[test]
+fn history_tells_what_became_of_runs() {
+    check(jobs::history_tells_what_became_of_runs);
+}
+
+#[test]
+fn cancel_ends_runs_that_wait_or_run() {
+    check(jobs::cancel_ends_runs_that_wait_or_run);
+}
+
+#[test]
+fn backfill_runs_ticks_of_the_past() {
+    check(jobs::backfill_runs_ticks_of_the_past);
+}
+
+#[test]
+fn forget_removes_a_job() {
+    check(jobs::forget_removes_a_job);
+}
+
+#[test]
+fn a_run_whose_node_was_killed_is_told_of() {
+    check(jobs::a_run_whose_node_was_killed_is_told_of);
+}
+
+#[test]
+fn a_store_that_nobody_has_used_has_no_jobs() {
+    let place = Place::new();
+    let ran = place.run(&["jobs", "ls"]);
+    assert!(ran.code == 0 && ran.stdout.contains("no job was ever registered here"), "{ran:?}");
+    assert_eq!(place.run(&["jobs", "ls", "--json"]).stdout, "[]\n");
+    assert_eq!(place.run(&["jobs", "next", "--json"]).stdout, "[]\n");
+    place.run(&["jobs", "show", "x"]).told(64, &["there is no job \"x\": no job was ever registered in"]);
+    place.run(&["jobs", "run", "x"]).told(64, &["no job was ever registered in"]);
+    assert!(!place.path("state").exists(), "no store is made");
+    place.run(&["jobs", "ls", "--url", "sqlite:nowhere.db"]).told(69, &["nowhere.db"]);
+}
+
+#[test]
+fn forget_asks_whoever_sits_at_a_terminal() {
+    let place = Place::new();
+    let url = format!("sqlite:{}", place.path("jobs.db").display());
+    fs::write(place.path("jobs.toml"), "[[job]]\nname = 'old'\nfixed_rate = '1h'\ncommand = 'true'\n").unwrap();
+    let mut scheduler = place.start(&["schedule", "jobs.toml", "--url", &url]);
+    scheduler.stderr_line("started", SOON);
+    scheduler.term();
+    ends(&mut scheduler, 0);
+    let forget = || {
+        let line = format!("exec {} jobs forget old --url {url}", env!("CARGO_BIN_EXE_bandog"));
+        let script = ["script", "--quiet", "--return", "--flush", "--command", &line, "screen"];
+        Process::spawn(&place.command(&script))
+    };
+    let seen = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
+    for (answer, code, said) in [("n", 64, "is kept"), ("y", 0, "forgot \"old\"")] {
+        fs::write(place.path("screen"), "").unwrap();
+        let mut screen = forget();
+        eventually(SOON, || seen().contains("forget \"old\" and its history in sqlite:"));
+        screen.write_line(answer);
+        assert_eq!(screen.wait(SOON).code(), Some(code));
+        assert!(seen().contains(said), "{}", seen());
+    }
 }

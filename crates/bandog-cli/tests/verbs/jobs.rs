@@ -254,3 +254,127 @@ pub(crate) fn bad_words_are_refused(place: &Place, url: &str) {
     site.jobs(&["next", "--count", "-1"]).told(64, &[]);
     site.jobs(&["dance"]).told(64, &["dance"]);
 }
+
+pub(crate) fn next_tells_the_ticks_in_the_order_of_time(place: &Place, url: &str) {
+    let site = Site::new(place, url);
+    let fires = site.json(&["next", "--count", "40"]);
+    let fires = fires.as_array().unwrap();
+    assert_eq!((fires.len(), fields(&fires[0])), (40, vec!["due", "job", "tick"]));
+    let ticks: Vec<&str> = fires.iter().map(|fire| fire["tick"].as_str().unwrap()).collect();
+    assert!(ticks.is_sorted(), "{ticks:?}");
+    assert!(fires.iter().all(|fire| fire["job"] == "often"), "the others are hours away, or off: {fires:?}");
+    let two = site.json(&["next", "[a-z]*", "--count", "2"]);
+    assert_eq!(two, Value::Array(Vec::new()), "brackets mean themselves");
+    let daily = site.jobs(&["next", "daily", "--count", "2"]);
+    let lines: Vec<&str> = daily.stdout.lines().collect();
+    assert!(
+        lines[0].starts_with("NEXT ") && lines[1].contains("T02:00:00+0") && lines[1].ends_with("daily"),
+        "{daily:?}"
+    );
+    assert_eq!(lines.len(), 3);
+    assert_eq!(site.jobs(&["next", "off"]).stdout, "no tick is to come\n");
+    assert_eq!(site.json(&["next", "--count", "0"]), Value::Array(Vec::new()));
+}
+
+pub(crate) fn history_tells_what_became_of_runs(place: &Place, url: &str) {
+    let site = Site::new(place, url);
+    site.jobs(&["run", "bad", "--wait"]).told(1, &[]);
+    site.jobs(&["run", "bad", "--wait"]).told(1, &[]);
+    site.jobs(&["run", "daily", "--wait"]).told(0, &[]);
+    let bad = site.json(&["history", "bad"]);
+    let ids: Vec<&Value> = bad.as_array().unwrap().iter().map(|run| &run["id"]).collect();
+    assert_eq!(ids, [2, 1], "the latest first");
+    assert_eq!(fields(&bad[0]), RUN);
+    assert_eq!((&bad[0]["state"], &bad[0]["error"]), (&"failed".into(), &"exit code 3".into()));
+    assert!(bad[0]["lag_ms"].is_u64() && bad[0]["node"].is_string() && bad[0]["fence"].is_u64(), "{bad}");
+    assert_eq!(site.json(&["history", "bad", "--limit", "1"]).as_array().unwrap().len(), 1);
+    assert_eq!(site.json(&["history", "bad", "--state", "ok"]), Value::Array(Vec::new()));
+    assert_eq!(site.json(&["history", "bad", "--state", "ok", "--state", "failed"]).as_array().unwrap().len(), 2);
+    let table = site.jobs(&["history", "bad"]).stdout;
+    for words in ["RUN  TICK ", "manual", "failed", "\n  error: exit code 3\n"] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    assert!(site.jobs(&["history", "daily"]).stdout.contains("\n  | noted\n"));
+    assert!(site.jobs(&["history", "long"]).stdout.starts_with("nothing of this kind"));
+    site.jobs(&["history", "bad", "--state", "gone"]).told(64, &["timed_out"]);
+}
+
+pub(crate) fn cancel_ends_runs_that_wait_or_run(place: &Place, url: &str) {
+    let site = Site::new(place, url);
+    site.jobs(&["run", "long"]).told(0, &[]);
+    assert_eq!(place.written("long"), "begun");
+    for _ in 2..=4 {
+        site.jobs(&["run", "long"]).told(0, &[]);
+    }
+    let one = site.json(&["cancel", "long", "3"]);
+    assert_eq!((&one[0]["id"], &one[0]["state"]), (&3.into(), &"cancelled".into()));
+    site.jobs(&["cancel", "long", "3"]).told(75, &["run 3 of \"long\" neither waits nor runs"]);
+    let began = Instant::now();
+    let rest = site.jobs(&["cancel", "long"]);
+    assert_eq!((rest.code, rest.stdout.as_str()), (0, "cancelled runs 1, 2, 4 of \"long\"\n"), "{rest:?}");
+    eventually(SOON, || site.show("long")["live"] == Value::Array(Vec::new()));
+    assert!(began.elapsed() < NOTICE + Duration::from_secs(1), "its node noticed it after {:?}", began.elapsed());
+    let states = site.json(&["history", "long"]);
+    assert!(states.as_array().unwrap().iter().all(|run| run["state"] == "cancelled"), "{states}");
+    assert_eq!(states.as_array().unwrap().len(), 4);
+    site.jobs(&["cancel", "long"]).told(75, &["no run of \"long\" waits or runs"]);
+    site.jobs(&["cancel", "long", "0"]).told(64, &[]);
+}
+
+pub(crate) fn backfill_runs_ticks_of_the_past(place: &Place, url: &str) {
+    let site = Site::new(place, url);
+    let range = ["--from", "2026-01-10T01:00:00Z", "--to", "2026-01-12T02:00:00+01:00"];
+    let ticks = ["2026-01-10T01:00:00Z", "2026-01-11T01:00:00Z", "2026-01-12T01:00:00Z"];
+    let dry = site.jobs(&[&["backfill", "daily", "--dry-run"], &range[..]].concat());
+    assert_eq!((dry.code, dry.stdout), (0, ticks.join("\n") + "\n"), "both ends belong to it");
+    assert_eq!(site.json(&["history", "daily"]), Value::Array(Vec::new()), "none ran");
+    let done = site.jobs(&[&["backfill", "daily"], &range[..]].concat());
+    assert_eq!((done.code, done.stdout.as_str()), (0, "3\n"), "{done:?}");
+    eventually(SOON, || site.show("daily")["ok"] == 3);
+    let runs = site.json(&["history", "daily"]);
+    let ran: Vec<_> = runs.as_array().unwrap().iter().rev().map(|run| (&run["tick"], &run["kind"])).collect();
+    let kind = Value::from("backfill");
+    assert_eq!(ran, ticks.map(Value::from).iter().map(|tick| (tick, &kind)).collect::<Vec<_>>());
+    let json = site.json(&[&["backfill", "daily", "--dry-run"], &range[..]].concat());
+    assert_eq!(fields(&json), ["count", "dry_run", "job", "ticks"]);
+    let refused = |from: &str, to: &str, words: &str| {
+        site.jobs(&["backfill", "often", "--from", from, "--to", to]).told(64, &[words]);
+    };
+    refused("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "more than 10000 ticks");
+    refused("2026-01-01T00:00:00Z", "2999-01-02T00:00:00Z", "is in the future");
+    refused("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z", "begins at 2026-01-02T00:00:00Z, after its end");
+    refused("2026-01-01T00:00:00.1Z", "2026-01-01T00:00:00.9Z", "has no tick from");
+    refused("yesterday", "2026-01-01T00:00:00Z", "yesterday");
+}
+
+pub(crate) fn forget_removes_a_job(place: &Place, url: &str) {
+    let mut site = Site::new(place, url);
+    site.jobs(&["run", "long"]).told(0, &[]);
+    assert_eq!(place.written("long"), "begun");
+    site.jobs(&["forget", "long"]).told(64, &["--yes"]);
+    site.jobs(&["forget", "long", "--yes"]).told(64, &["runs now; cancel it first"]);
+    let off = site.json(&["forget", "off", "--yes"]);
+    assert_eq!((&off["job"], &off["forgotten"]), (&"off".into(), &true.into()));
+    site.jobs(&["show", "off"]).told(64, &["knows no job"]);
+    site.jobs(&["forget", "daily", "--yes"]).told(0, &["one that still has \"daily\" brings it back at its next tick"]);
+    fs::write(place.path("go"), "").unwrap();
+    site.scheduler.term();
+    ends(&mut site.scheduler, 0);
+    site.scheduler = scheduler(place, url);
+    assert_eq!(site.show("off")["ok"], 0, "who starts with it registers it again");
+}
+
+pub(crate) fn a_run_whose_node_was_killed_is_told_of(place: &Place, url: &str) {
+    let url = &format!("{url}?watchdog=1s");
+    let mut site = Site::new(place, url);
+    site.jobs(&["run", "long"]).told(0, &[]);
+    assert_eq!(place.written("long"), "begun");
+    assert_eq!(site.show("long")["live"][0]["orphaned"], false);
+    site.scheduler.kill();
+    site.scheduler.wait(SOON);
+    eventually(SOON, || site.show("long")["live"][0]["orphaned"] == true);
+    assert!(site.jobs(&["ls"]).stdout.contains("left behind by "));
+    assert!(site.jobs(&["history", "long"]).stdout.contains("its node is gone"));
+    site.jobs(&["forget", "long", "--yes"]).told(0, &[]);
+    site.jobs(&["show", "long"]).told(64, &["knows no job"]);
+}

@@ -1,0 +1,68 @@
+//! `bandog jobs backfill`: ticks of the past, run now.
+
+use std::io::{self, Write};
+
+use bandog_cron::Time;
+use serde::Serialize;
+
+use super::{Common, Desk, nodes::Nodes};
+use crate::{exit_code::ExitCode, fault::Fault, print};
+
+/// Runs the ticks of a range of the past, one after the other, whether they ran before or not.
+///
+/// Each becomes a run of the kind `backfill` with the tick of then, after what waits already. At most 10,000 runs of a
+/// job may wait.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Fields of --json: job, count, ticks (RFC 3339 in UTC), dry_run.
+
+Exit codes: 0 they wait to be run, or were listed; 64 no such job, no tick in the range, too many, a range that is not \
+in the past, a fixed delay, wrong URL; 69 the store does not answer or is not there; 77 it refuses.
+
+Examples:
+  bandog jobs backfill report --from 2026-01-01T00:00:00Z --to 2026-01-08T00:00:00Z --dry-run
+  bandog jobs backfill report --from 2026-01-01T00:00:00+01:00 --to 2026-01-07T23:59:59+01:00")]
+pub(super) struct Args {
+    /// The job's name.
+    name: String,
+    /// The first instant whose tick runs, as RFC 3339.
+    #[arg(long, value_name = "RFC3339")]
+    from: Time,
+    /// The last one.
+    #[arg(long, value_name = "RFC3339")]
+    to: Time,
+    /// Print the ticks, one a line, and run none.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    job: &'a str,
+    count: u64,
+    ticks: Vec<String>,
+    dry_run: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let Args { name, from, to, dry_run, common } = args;
+    let (count, ticks) = Desk::ask(common, name, async |desk| {
+        let failed = |error| desk.fault(&error);
+        let ticks = desk.jobs.ticks(name, *from, *to).await.map_err(failed)?;
+        if *dry_run {
+            return Ok((u64::try_from(ticks.len()).unwrap_or(u64::MAX), ticks));
+        }
+        let count = desk.jobs.backfill(name, *from, *to).await.map_err(failed)?;
+        Nodes::of(desk).await.warn("they wait until one starts that has this job");
+        Ok((count, ticks))
+    })?;
+    let ticks: Vec<String> = ticks.iter().map(Time::to_string).collect();
+    let mut out = io::stdout().lock();
+    print::done(match (common.json, *dry_run) {
+        (true, dry_run) => print::json(&Object { job: name, count, ticks, dry_run }),
+        (false, true) => writeln!(out, "{}", ticks.join("\n")),
+        (false, false) => writeln!(out, "{count}"),
+    })
+}
