@@ -13,7 +13,7 @@ use clap_mangen::{
 
 use crate::{args, exit_code::ExitCode, fault::Fault, print};
 
-/// Prints the manual: a page for bandog and one for each subcommand.
+/// Prints the manual: a page for bandog and one for each subcommand, and for each of theirs.
 ///
 /// Without --dir all pages are one stream, which `man -l -` shows one after the other. With --dir each is a file of
 /// its own with the usual name, as packages install them: bandog.1, bandog-lock.1 and so on.
@@ -32,13 +32,18 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let mut command = args::command().disable_help_subcommand(true);
     command.build();
-    let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
-    let pages = [&command].into_iter().chain(visible).map(page).collect::<io::Result<Vec<_>>>();
+    let pages = visible(&command).into_iter().map(page).collect::<io::Result<Vec<_>>>();
     let pages = pages.map_err(|error| Fault::system("cannot write a page", error))?;
     match &args.dir {
         Some(dir) => write(dir, &pages),
         None => print::bytes(&pages.into_iter().map(|page| page.text).collect::<Vec<_>>().concat()),
     }
+}
+
+/// A command and all that stands below it.
+fn visible(command: &Command) -> Vec<&Command> {
+    let below = command.get_subcommands().filter(|command| !command.is_hide_set()).flat_map(visible);
+    [command].into_iter().chain(below).collect()
 }
 
 /// A page and the file that it goes into.

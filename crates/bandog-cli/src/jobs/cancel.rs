@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
             let verb = if id.is_some() { "waits nor runs" } else { "waits or runs" };
             return Err(Fault::new(ExitCode::Busy, format!("{which} {verb}")));
         }
-        Nodes::of(desk).await.warn("what runs elsewhere all the same, without the store, is not told");
+        Nodes::of(desk).await.warn("a run whose node is gone is recorded as lost when one starts that has this job");
         if !common.json {
             let ids: Vec<String> = told.iter().map(u64::to_string).collect();
             let runs = if told.len() == 1 { "run" } else { "runs" };

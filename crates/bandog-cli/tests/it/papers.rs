@@ -6,6 +6,13 @@ use crate::help::{Place, Ran};
 
 const COMMANDS: [&str; 11] =
     ["lock", "show", "ls", "release", "doctor", "cron", "schedule", "jobs", "demo", "completions", "man"];
+/// So many subcommands have these.
+const CRON: usize = 2;
+const JOBS: usize = 10;
+
+fn is_below(page: &fs::DirEntry) -> bool {
+    page.file_name().to_string_lossy().matches('-').count() > 1
+}
 
 #[test]
 fn each_shell_gets_a_script_that_knows_the_commands() {
@@ -41,7 +48,12 @@ fn the_manual_has_a_page_for_each_command() {
     for word in [".SH \"EXIT CODES\"", "<NAME> \\-\\- <CMD>...", ".nf", "BANDOG_FENCE"] {
         assert!(lock.contains(word), "{word}: {lock}");
     }
-    assert_eq!(fs::read_dir(place.path("man1")).unwrap().count(), COMMANDS.len() + 1);
+    let run = fs::read_to_string(place.path("man1/bandog-jobs-run.1")).unwrap();
+    assert!(run.contains("\nbandog jobs run [OPTIONS] <NAME>") && run.contains("\\-\\-timeout"), "{run}");
+    let below: Vec<_> =
+        fs::read_dir(place.path("man1")).unwrap().filter(|page| is_below(page.as_ref().unwrap())).collect();
+    assert_eq!(below.len(), CRON + JOBS);
+    assert_eq!(fs::read_dir(place.path("man1")).unwrap().count(), COMMANDS.len() + 1 + below.len());
     place.run(&["man", "--dir", "nowhere"]).told(71, &["nowhere/bandog.1"]);
 }
 
