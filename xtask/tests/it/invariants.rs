@@ -68,6 +68,18 @@ fn only_the_engine_and_a_backends_link_writer_and_bell_start_threads_or_tasks() 
 }
 
 #[test]
+fn the_rules_of_jobs_know_no_clock_and_no_store() {
+    let rules: Vec<_> = sources(&["bandog-schedule"])
+        .into_iter()
+        .filter(|source| {
+            ["/plan.rs", "/misfire.rs", "/trigger.rs", "/state.rs"].iter().any(|end| source.path.ends_with(end))
+        })
+        .collect();
+    assert_eq!(rules.len(), 4);
+    assert_eq!(that_say(&rules, &["async ", "::now()", "Clock", "Client", "spawn"]), [""; 0]);
+}
+
+#[test]
 fn no_backend_knows_of_queues_watchdogs_or_owners() {
     for name in ["bandog-redis", "bandog-sqlite"] {
         assert!(!table(name, "dependencies").contains(&"bandog-sync".to_owned()), "{name} stands below the engine");

@@ -77,6 +77,8 @@ const RETRY: Duration = Duration::from_millis(100);
 const LONG_WAIT: Duration = Duration::from_secs(1);
 /// How much later than an idle node a node claims whose pool is nearly full.
 const STAND_BACK: Ms = 20;
+/// No claim is made so much before its tick, whatever the store's clock does in small steps.
+const AHEAD: Ms = 60_000;
 /// Jobs started in one round, so that answers and ends are heard between two.
 const ROUND: usize = 1024;
 
@@ -87,6 +89,7 @@ pub(crate) struct Dispatch {
     pub(crate) node: Arc<str>,
     pub(crate) pool: usize,
     pub(crate) desk: Option<Desk>,
+    /// Unbounded, since a run's end cannot wait; every message stands for a run or a call of the handle.
     mail: mpsc::UnboundedSender<Msg>,
     mailbox: mpsc::UnboundedReceiver<Msg>,
     agenda: BinaryHeap<Reverse<(Ms, JobId)>>,
@@ -730,6 +733,10 @@ impl Dispatch {
             Ok(Some(record)) if Some(record.version) == entry.version => {}
             Ok(Some(record)) => match key(name).and_then(|key| JobState::read(&record.value, &key)) {
                 Ok(state) => {
+                    if state.watermark > now.saturating_add(AHEAD) {
+                        let until = Time::from_millisecond(state.watermark);
+                        tracing::error!(job = %name, %until, "a tick of the future was claimed, so the store's clock was set back: the job rests until then; `bandog jobs forget` begins anew");
+                    }
                     entry.version = Some(record.version);
                     entry.state = Some(Box::new(state));
                     self.reconcile(job);
