@@ -11,7 +11,8 @@
 //!   written under another boot id (before a restart, or in a container that has a boot id of its own) is held until
 //!   it has been watched unrenewed for its ttl.
 //! - A crash of a process or of the machine loses nothing but leases that were granted in the last moments before a
-//!   power failure, and their holders are gone with them.
+//!   power failure, and their holders are gone with them. A record that was swapped is on the disk before its swap is
+//!   answered.
 //! - One process that is stopped (`SIGSTOP`, a debugger) in the middle of a transaction keeps the whole file locked
 //!   until it goes on or dies. Transactions last microseconds to milliseconds, so this is rare. Meanwhile looks, and
 //!   claims of names that are held, are answered unless they stand behind something that must write; whatever must
@@ -27,7 +28,8 @@
 //!
 //! # How it works
 //! One thread for each [`Sqlite`] does all the writing. It takes whatever stands in its queue into one transaction, so
-//! many callers cost little more than one. A claim of a name that is held only reads. Who waits leaves a mark in the
+//! many callers cost little more than one. Swaps of records wait for the disk, so they have transactions of their own,
+//! between which leases have their turn. A claim of a name that is held only reads. Who waits leaves a mark in the
 //! row; who frees a marked row writes to the bell file after the commit, and inotify wakes the waiters: those whose
 //! name has the same slot of the file, of which there are 512. Where inotify is not to be had, bells are silent and
 //! waiters poll.
