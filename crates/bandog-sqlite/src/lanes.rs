@@ -37,13 +37,12 @@ const VERY_BUSY: (u32, Duration) = (20, Duration::from_millis(4));
 /// rest after each transaction, ask seldom, and wait here, where the quick ones pass them by. The waits of a lease in a
 /// process of its own beside 4 and 8 processes that did nothing but swap records, on a disk that took 20 ms and 100 ms:
 ///
-/// | | p99 | worst |
-/// |---|---|---|
-/// | 4 processes, 20 ms, without all that | 0.58 s | 1.2 s |
-/// | 4 processes, 20 ms | 20 ms | 79 ms |
-/// | 8 processes, 20 ms | 20 ms | 72 ms |
-/// | 4 processes, 100 ms | 0.10 s | 0.23 s |
-/// | 8 processes, 100 ms | 0.10 s | 0.60 s |
+/// | | p99 | worst | without all that: p99 | worst |
+/// |---|---|---|---|---|
+/// | 4 processes, 20 ms | 20 ms | 84 ms | 0.26 s | 1.8 s |
+/// | 8 processes, 20 ms | 20 to 40 ms | 81 ms | 0.75 s | 1.5 s |
+/// | 4 processes, 100 ms | 0.10 s | 0.30 s | no turn in 3 s | |
+/// | 8 processes, 100 ms | 0.20 s | 0.80 s | no turn in 3 s | |
 pub(crate) struct Lanes {
     queue: mpsc::Receiver<Order>,
     quick: VecDeque<Order>,
