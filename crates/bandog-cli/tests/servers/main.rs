@@ -16,4 +16,5 @@ mod holds;
 mod jobs;
 mod over_redis;
 mod refusals;
+mod schedules_away;
 mod schedules_over_redis;

@@ -1,0 +1,100 @@
+//! The store goes away while a job's command runs.
+
+use bandog_testkit::{RedisServer, eventually, is_alive};
+
+use crate::{
+    help::{Place, SOON, dead, ends},
+    schedules::{file, node},
+};
+
+/// A run that obeys nobody, with a descendant that left its group and one that was orphaned and has forgotten whose it
+/// is. Before that it looks whether anybody of the run before is still there.
+const STUBBORN: &str = r#"
+[[job]]
+name = "x"
+fixed_delay = "1h"
+on_crash = "retry"
+command = '''
+for pid in $(cat pids 2>/dev/null); do kill -0 $pid 2>/dev/null && echo $pid >> overlaps; done
+work='echo $$ >> pids; echo $$ > $0; trap "" TERM; while :; do sleep 0.02; done'
+setsid sh -c "$work" left$BANDOG_ATTEMPT &
+(env -i PATH="$PATH" setsid sh -c "$work" orphan$BANDOG_ATTEMPT &)
+exec sh -c "$work" child$BANDOG_ATTEMPT'''
+"#;
+
+fn family(place: &Place, attempt: u32) -> [u32; 3] {
+    ["child", "left", "orphan"].map(|name| place.pid(&format!("{name}{attempt}")))
+}
+
+#[test]
+fn all_of_a_run_are_dead_before_it_goes_on_elsewhere() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let wire = redis.wire();
+    file(&place, STUBBORN);
+    let options = ["--drain", "0s"];
+    let mut cut_off = node(&place, &format!("{}?watchdog=3s", wire.url()), &options);
+    let first = family(&place, 1);
+    assert_eq!(first.map(is_alive), [true; 3]);
+    let mut other = node(&place, &format!("{}?watchdog=3s", redis.url()), &options);
+    wire.stall(true);
+    let second = family(&place, 2);
+    dead(&first);
+    assert_eq!(place.lines("overlaps"), [""; 0]);
+    cut_off.term();
+    ends(&mut cut_off, 0);
+    other.term();
+    ends(&mut other, 0);
+    dead(&second);
+}
+
+#[test]
+fn a_store_that_goes_away_is_told_once_and_jobs_go_on_when_it_is_back() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    file(&place, "[[job]]\nname = 'x'\nfixed_rate = '100ms'\ncommand = 'echo $BANDOG_TICK >> ticks'\n");
+    let mut node = node(&place, &format!("{}?watchdog=2s&timeout=500ms", redis.url()), &[]);
+    eventually(SOON, || place.lines("ticks").len() >= 3);
+    redis.pause();
+    node.stderr_line("the store does not answer: no shared job starts until it does", SOON);
+    redis.resume();
+    let before = place.lines("ticks").len();
+    eventually(SOON, || place.lines("ticks").len() >= before + 10);
+    node.term();
+    ends(&mut node, 0);
+    let told = node.stderr().iter().filter(|line| line.contains("no shared job starts")).count();
+    assert_eq!(told, 1, "{:?}", node.stderr());
+    let mut ticks = place.lines("ticks");
+    let all = ticks.len();
+    ticks.sort_unstable();
+    ticks.dedup();
+    assert_eq!(ticks.len(), all, "a tick ran twice");
+}
+
+#[test]
+fn a_store_that_is_not_there_ends_it_at_the_start() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    file(&place, "[[job]]\nname = 'x'\nfixed_rate = '1s'\ncommand = 'touch ran'\n");
+    redis.kill();
+    let ran = place.run(&["schedule", "jobs.toml", "--url", &redis.url()]);
+    ran.told(69, &["check that it runs and can be reached from here", &redis.url()]);
+    assert!(!place.path("ran").exists());
+}
+
+#[test]
+fn a_password_goes_no_further() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    redis.cmd(&["CONFIG", "SET", "requirepass", "for-jobs-only"]);
+    file(
+        &place,
+        "[[job]]\nname = 'x'\nfixed_rate = '1h'\ncommand = 'env > env.tmp; mv env.tmp env; cat /proc/*/cmdline | tr \"\\\\0\" \" \" > lines; echo done > done'\n",
+    );
+    let mut command = place.bandog(&["schedule", "jobs.toml"]);
+    command.env("BANDOG_URL", redis.url().replace("redis://", "redis://:for-jobs-only@"));
+    let mut node = bandog_testkit::Process::spawn(&command);
+    place.written("done");
+    node.term();
+    ends(&mut node, 0);
+    let env = place.lines("env").join("\n");
+    assert!(env.contains(&format!("BANDOG_URL={}", redis.url())) && !env.contains("for-jobs-only"), "{env}");
+    assert!(!place.lines("lines").join("\n").contains("for-jobs-only"), "a password is on a command line");
+    assert!(!node.stderr().join("\n").contains("for-jobs-only"), "{:?}", node.stderr());
+}
