@@ -55,7 +55,7 @@ fn exit(code: u8) -> Value {
 /// Prints its number into a file, and then does nothing for long, whatever it is told.
 fn deaf(name: &str) -> String {
     format!(
-        "sh -c 'trap \"\" TERM INT HUP; echo $$ > {name}; n=0; while [ $n -lt 1000 ]; do n=$((n+1)); sleep 0.02; done'"
+        "sh -c 'trap \"\" TERM INT HUP; echo $$ > {name}; n=0; while [ $n -lt 4000 ]; do n=$((n+1)); sleep 0.02; done'"
     )
 }
 
@@ -122,7 +122,7 @@ fn nobody_outlives_a_bandog_that_has_gone() {
     let mut keeper = Keeper::of(&place, "3600000", &script);
     let pids = ["pid", "below", "lone"].map(|name| place.pid(name));
     keeper.line.shutdown(std::net::Shutdown::Both).unwrap();
-    keeper.process.wait().unwrap();
+    eventually(SOON, || keeper.process.try_wait().unwrap().is_some());
     assert_eq!(pids.map(is_alive), [false; 3]);
 }
 
