@@ -122,6 +122,17 @@ impl<'a> Desk<'a> {
         self.store.fault(error)
     }
 
+    /// What went wrong with a word.
+    fn unsaid(&self, error: &Error, name: &str) -> Fault {
+        let fault = self.store.fault(error);
+        if !error.maybe_applied() {
+            return fault;
+        }
+        let look =
+            format!("it may have been done all the same: look with `bandog jobs show {name}` before you say it again");
+        Fault::new(error.kind().into(), format!("{fault}\n  {look}"))
+    }
+
     async fn show(&self, name: &str) -> Result<JobRow, Fault> {
         self.jobs.show(name).await.map_err(|error| self.fault(&error))
     }

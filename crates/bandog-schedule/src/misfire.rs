@@ -31,6 +31,20 @@ pub(crate) struct Range {
 }
 
 impl Range {
+    /// All ticks after the watermark up to this time. Those of a fixed rate are counted without being looked at one by
+    /// one: there may be very many.
+    pub(crate) fn until(trigger: &Trigger, place: Place, until: Ms) -> Self {
+        let mut range = Self::default();
+        if let (Trigger::FixedRate(period), Some(first)) =
+            (trigger, trigger.next(place).filter(|first| *first <= until))
+        {
+            let more = (until - first) / period;
+            return Self { first: Some(first), last: first + more * period, ticks: more.unsigned_abs() + 1 };
+        }
+        trigger.between(place, place.watermark, until).for_each(|tick| range.add(tick));
+        range
+    }
+
     pub(crate) fn add(&mut self, tick: Ms) {
         self.first = Some(self.first.map_or(tick, |first| first.min(tick)));
         self.last = if self.ticks == 0 { tick } else { self.last.max(tick) };

@@ -226,8 +226,7 @@ impl JobState {
             return;
         }
         self.streak = 0;
-        let mut skipped = Range::default();
-        view.trigger.between(self.place(), self.watermark, view.now).for_each(|tick| skipped.add(tick));
+        let skipped = Range::until(view.trigger, self.place(), view.now);
         if skipped.ticks > 0 {
             self.watermark = skipped.last;
             self.next_due = self.next_due.map(|due| due.max(view.now));

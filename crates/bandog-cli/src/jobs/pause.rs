@@ -65,7 +65,7 @@ pub(super) fn pause(args: &Pause) -> Result<ExitCode, Fault> {
     let Pause { name, reason, common } = args;
     Desk::ask(common, name, async |desk| {
         let before = desk.show(name).await?;
-        desk.jobs.pause(name, reason).await.map_err(|error| desk.fault(&error))?;
+        desk.jobs.pause(name, reason).await.map_err(|error| desk.unsaid(&error, name))?;
         if let Some(paused) = &before.paused {
             let (by, why) = (shown(&paused.by), shown(&paused.reason));
             say(&format!("it was paused before, by {by} since {}: {why}", paused.at));
@@ -79,7 +79,7 @@ pub(super) fn pause(args: &Pause) -> Result<ExitCode, Fault> {
 pub(super) fn resume(args: &Resume) -> Result<ExitCode, Fault> {
     let Resume { name, common } = args;
     Desk::ask(common, name, async |desk| {
-        let was_paused = desk.jobs.resume(name).await.map_err(|error| desk.fault(&error))?;
+        let was_paused = desk.jobs.resume(name).await.map_err(|error| desk.unsaid(&error, name))?;
         Nodes::of(desk).await.warn("its ticks run when one starts");
         let said = if was_paused { format!("resumed {name:?}") } else { format!("{name:?} was not paused") };
         tell(desk, common, name, &said).await

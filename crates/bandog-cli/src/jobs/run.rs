@@ -55,7 +55,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     Desk::ask(&args.common, &args.name, async |desk| {
-        let id = desk.jobs.run(&args.name).await.map_err(|error| desk.fault(&error))?;
+        let id = desk.jobs.run(&args.name).await.map_err(|error| desk.unsaid(&error, &args.name))?;
         if !args.common.json {
             print::done(writeln!(io::stdout(), "{id}"))?;
         }
@@ -100,10 +100,12 @@ impl Follower<'_> {
         let began = Instant::now();
         let line = Line::on_terminal();
         let (mut answered, mut seen, mut looked) = (began, began, None::<Instant>);
+        let mut idle = Idle::default();
         loop {
             let state = match self.desk.jobs.history(self.name).await {
                 Ok(runs) => {
                     answered = Instant::now();
+                    idle.look(self, &runs);
                     let run = runs.into_iter().find(|run| run.id == self.id);
                     let run = run.ok_or_else(|| vanished(self.name, self.id))?;
                     if !matches!(run.state, State::Queued | State::Running) {
@@ -166,6 +168,33 @@ fn doing(run: Option<&RunRow>) -> String {
         Some(run) if run.state == State::Queued => "waits for a node with this job and a place for it".into(),
         Some(run) if run.orphaned => format!("was left behind by {}, which is gone", node(run)),
         Some(run) => format!("runs on {}", node(run)),
+    }
+}
+
+/// Since when a run waits although nothing runs before it.
+#[derive(Default)]
+struct Idle {
+    since: Option<Instant>,
+    is_told: bool,
+}
+
+impl Idle {
+    /// Tells once that there may be nobody who has this job, though schedulers run.
+    fn look(&mut self, follower: &Follower<'_>, runs: &[RunRow]) {
+        let waits = runs.iter().any(|run| run.id == follower.id && run.state == State::Queued);
+        if !waits || runs.iter().any(|run| run.state == State::Running && !run.orphaned) {
+            self.since = None;
+            return;
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= PATIENCE && !self.is_told {
+            self.is_told = true;
+            let Follower { name, id, .. } = follower;
+            say(&format!(
+                "run {id} of {name:?} waits though nothing of this job runs: does a scheduler that runs have it, and a \
+                 place in its pool?"
+            ));
+        }
     }
 }
 

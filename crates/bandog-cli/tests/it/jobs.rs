@@ -107,3 +107,41 @@ fn forget_asks_whoever_sits_at_a_terminal() {
         assert!(seen().contains(said), "{}", seen());
     }
 }
+
+#[test]
+fn a_wait_tells_on_a_terminal_what_the_run_does() {
+    let place = Place::new();
+    let url = format!("sqlite:{}", place.path("jobs.db").display());
+    let command = "until [ -e go ]; do sleep 0.02; done";
+    let job = format!("[[job]]\nname = 'long'\ncron = '0 0 2 1 1 ?'\ncommand = '{command}'\n");
+    fs::write(place.path("jobs.toml"), job).unwrap();
+    let scheduler = place.start(&["schedule", "jobs.toml", "--url", &url]);
+    scheduler.stderr_line("started", SOON);
+    let line = format!("exec {} jobs run long --wait --url {url}", env!("CARGO_BIN_EXE_bandog"));
+    let script = ["script", "--quiet", "--return", "--flush", "--command", &line, "screen"];
+    let mut screen = Process::spawn(place.command(&script).env("TERM", "xterm"));
+    let seen = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
+    eventually(SOON, || seen().contains("run 1 of \"long\", ") && seen().contains("s: it runs on "));
+    fs::write(place.path("go"), "").unwrap();
+    assert_eq!(screen.wait(SOON).code(), Some(0));
+    assert!(seen().contains("run 1 of \"long\" ended ok after "), "{}", seen());
+}
+
+#[test]
+fn a_wait_for_a_job_that_no_scheduler_has_says_so() {
+    let place = Place::new();
+    let url = format!("sqlite:{}", place.path("jobs.db").display());
+    let start = |name: &str| {
+        fs::write(place.path("jobs.toml"), format!("[[job]]\nname = '{name}'\nfixed_rate = '1h'\ncommand = 'true'\n"))
+            .unwrap();
+        let scheduler = place.start(&["schedule", "jobs.toml", "--url", &url]);
+        scheduler.stderr_line("started", SOON);
+        scheduler
+    };
+    let mut old = start("old");
+    old.term();
+    ends(&mut old, 0);
+    let _new = start("new");
+    let wait = place.start(&["jobs", "run", "old", "--wait", "--url", &url]);
+    wait.stderr_line("of \"old\" waits though nothing of this job runs: does a scheduler", SOON);
+}

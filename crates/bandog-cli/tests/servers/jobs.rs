@@ -1,8 +1,13 @@
 //! `bandog jobs` over Redis.
 
+use std::fs;
+
 use bandog_testkit::RedisServer;
 
-use crate::{help::Place, verbs::jobs};
+use crate::{
+    help::{Place, SOON, ends},
+    verbs::jobs,
+};
 
 fn check(law: fn(&Place, &str)) {
     let redis = RedisServer::start();
@@ -80,4 +85,31 @@ fn a_store_that_is_away_or_refuses_is_told_of() {
     for verb in [&["ls"][..], &["run", "x"]] {
         place.run(&[&["jobs"], verb, &["--url", &url]].concat()).told(69, &["bandog: "]);
     }
+}
+
+#[test]
+fn a_wait_outlives_a_store_that_is_away_for_a_moment_and_no_longer() {
+    let place = Place::new();
+    let redis = RedisServer::start();
+    let url = redis.url();
+    fs::write(
+        place.path("jobs.toml"),
+        "[[job]]\nname = 'x'\ncron = '0 0 2 1 1 ?'\ncommand = 'until [ -e go ]; do sleep 0.02; done'\n",
+    )
+    .unwrap();
+    let scheduler = place.start(&["schedule", "jobs.toml", "--url", &url]);
+    scheduler.stderr_line("started", SOON);
+    let wait = || {
+        let wait = place.start(&["jobs", "run", "x", "--wait", "--url", &url]);
+        wait.stdout_line("", SOON);
+        wait
+    };
+    let mut first = wait();
+    redis.kill_clients();
+    fs::write(place.path("go"), "").unwrap();
+    ends(&mut first, 0);
+    fs::remove_file(place.path("go")).unwrap();
+    let mut second = wait();
+    redis.kill();
+    ends(&mut second, 69);
 }

@@ -398,3 +398,18 @@ async fn many_words_at_once_and_ticks_lose_nothing() {
         assert_eq!(ran + row.skipped + row.missed, ticks, "every tick of {name} is told of: {row:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_long_pause_of_a_fast_job_is_over_at_once() {
+    let site = Site::new();
+    let node = site.node([site.quick(Job::fixed_rate("x", Duration::from_millis(1)))]).await;
+    site.jobs.pause("x", "a year off").await.unwrap();
+    node.stop().await.unwrap();
+    let before = site.show("x").await;
+    time::advance(secs(365 * 86_400)).await;
+    assert!(site.jobs.resume("x").await.unwrap());
+    let row = site.show("x").await;
+    let passed = at(&row.watermark).millisecond() - at(&before.watermark).millisecond();
+    assert_eq!(row.skipped - before.skipped, passed.unsigned_abs());
+    assert!(passed >= 365 * 86_400_000, "{passed}");
+}
