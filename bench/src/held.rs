@@ -22,7 +22,7 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
     let url = format!("{}?watchdog=30s", server.url());
     Workers::Two.runtime().block_on(async {
         let client = Engine::OwnThread.connect(&url).await;
-        let before = resident();
+        let before = resident("VmRSS:");
         let start = Instant::now();
         let mut guards = Vec::with_capacity(locks);
         while guards.len() < locks {
@@ -34,7 +34,7 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
             }
         }
         let taken = start.elapsed();
-        let bytes = (resident() - before) as f64 / locks as f64;
+        let bytes = (resident("VmRSS:") - before) as f64 / locks as f64;
         let mut bystander = Bystander::start(&url);
         let (cpu, clock) = (cpu_seconds(), Instant::now());
         tokio::time::sleep(hold).await;
@@ -111,11 +111,11 @@ pub(crate) fn stand_by(url: &str) {
     println!("{}", json!(stood_by));
 }
 
-/// Memory of this process, in bytes.
-fn resident() -> u64 {
+/// Memory of this process, in bytes: `VmRSS:` is now, `VmHWM:` what it was at most.
+pub(crate) fn resident(line: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() * 1024
+    let size = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();
+    size.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() * 1024
 }
 
 /// Processor time of this process so far.

@@ -12,6 +12,7 @@ mod measure;
 mod records;
 mod report;
 mod scale;
+mod schedule;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -22,8 +23,8 @@ use self::report::Report;
 /// Ratios in one run. The servers are its own, on free ports, and end with it.
 #[derive(Parser)]
 struct Args {
-    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron, records.
-    /// Without a name: everything.
+    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron, records,
+    /// schedule. Without a name: everything.
     what: Vec<String>,
     /// How long each figure is measured, in seconds.
     #[arg(long, default_value_t = 1.0)]
@@ -37,6 +38,12 @@ struct Args {
     /// Locks something of its own now and then on this server until its standard input ends; `held` starts it.
     #[arg(long, hide = true)]
     bystander: Option<String>,
+    /// Loads a million jobs, and tells what they take; `schedule` starts it.
+    #[arg(long, hide = true)]
+    load: bool,
+    /// Begins a long run on this server, and hands it over when its standard input ends; `schedule` starts it.
+    #[arg(long, hide = true)]
+    node: Option<String>,
     /// Keeps the raw figures in this file.
     #[arg(long)]
     keep: Option<std::path::PathBuf>,
@@ -48,8 +55,18 @@ fn main() -> ExitCode {
         held::stand_by(url);
         return ExitCode::SUCCESS;
     }
+    if args.load {
+        schedule::load();
+        return ExitCode::SUCCESS;
+    }
+    if let Some(url) = &args.node {
+        schedule::stand_in(url);
+        return ExitCode::SUCCESS;
+    }
     let mut report = Report::new(args.rounds, Duration::from_secs_f64(args.seconds));
-    let all = ["cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held", "scale", "cron", "records"];
+    let all = [
+        "cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held", "scale", "cron", "records", "schedule",
+    ];
     if let Some(unknown) = args.what.iter().find(|what| !all.contains(&what.as_str())) {
         eprintln!("bench: {unknown:?} cannot be measured; known are {}", all.join(", "));
         return ExitCode::from(64);
@@ -86,6 +103,9 @@ fn main() -> ExitCode {
     }
     if wanted("records") {
         records::measure(&mut report);
+    }
+    if wanted("schedule") {
+        schedule::measure(&mut report);
     }
     report.finish(args.keep.as_deref())
 }

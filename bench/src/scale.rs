@@ -67,7 +67,7 @@ fn crowd(report: &mut Report, names: usize, each: usize) {
 }
 
 /// Commands that the server has worked on, this one included.
-fn processed(server: &RedisServer) -> u64 {
+pub(crate) fn processed(server: &RedisServer) -> u64 {
     let info = server.cmd(&["INFO", "stats"]).text().to_owned();
     let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
     line.and_then(|number| number.trim().parse().ok()).expect("the server counts its commands")

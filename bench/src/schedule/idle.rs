@@ -1,0 +1,62 @@
+//! What a node costs whose jobs are not due: looks at the store, and memory.
+
+use std::time::{Duration, Instant};
+
+use bandog::schedule::{Job, Run, Scheduler};
+use bandog_testkit::RedisServer;
+use serde_json::json;
+
+use crate::{
+    cycles::Engine,
+    held::{cpu_seconds, resident},
+    measure::Workers,
+    report::Report,
+    scale::processed,
+};
+
+/// Long enough for all that a node does now and then: each 30 s it reads everything again.
+const SPAN: Duration = Duration::from_secs(31);
+
+pub(crate) fn measure(report: &mut Report) {
+    for jobs in [1, 100, 10_000] {
+        let server = RedisServer::start();
+        let (bytes, share, rate) = Workers::Two.runtime().block_on(node(&server, jobs));
+        let on_server = used(&server) as f64 / jobs as f64;
+        report.raw(json!({"what": "idle node", "jobs": jobs, "bytes_each": bytes, "core_percent": share,
+            "commands_per_second": rate, "server_bytes_each": on_server}));
+        let memory =
+            if jobs < 1000 { String::new() } else { format!("{bytes:.0} bytes a job here, {on_server:.0} in Redis") };
+        report.row(
+            format!("a node with {jobs} cluster jobs, none due"),
+            format!("{share:.2} % of a core, {rate:.1} commands/s"),
+            memory,
+            "",
+        );
+    }
+}
+
+/// Bytes of each job, share of a core, commands a second.
+async fn node(server: &RedisServer, count: usize) -> (f64, f64, f64) {
+    let client = Engine::OwnThread.connect(&server.url()).await;
+    let before = resident("VmRSS:");
+    let jobs = (0..count).map(|number| Job::cron(format!("job-{number}"), "0 0 0 1 1 ? 2099").run(async |_: Run| ()));
+    let running = Scheduler::over(&client).jobs(jobs).start().await.expect("started");
+    running.idle().await;
+    let bytes = resident("VmRSS:").saturating_sub(before) as f64 / count as f64;
+    let (commands, cpu, clock) = (processed(server), cpu_seconds(), Instant::now());
+    tokio::time::sleep(SPAN).await;
+    let seconds = clock.elapsed().as_secs_f64();
+    let share = 100.0 * (cpu_seconds() - cpu) / seconds;
+    let rate = (processed(server) - commands) as f64 / seconds;
+    running.stop().await.expect("stopped");
+    client.close().await.expect("closed");
+    (bytes, share, rate)
+}
+
+/// What the server's data take.
+fn used(server: &RedisServer) -> u64 {
+    let info = server.cmd(&["MEMORY", "STATS"]);
+    let stats = info.array();
+    let place = stats.iter().position(|name| name.text() == "dataset.bytes").expect("the server counts its bytes");
+    u64::try_from(stats[place + 1].int()).expect("a size")
+}

@@ -1,0 +1,132 @@
+//! How soon another node runs what a node had begun that was killed, or stopped in order.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Child, Command, Stdio},
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use bandog::schedule::{Job, OnCrash, Run, Scheduler};
+use bandog_testkit::RedisServer;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::{
+    cycles::Engine,
+    measure::Workers,
+    report::{Report, quantile},
+};
+
+const LEASE: Duration = Duration::from_secs(2);
+const TRIES: u32 = 10;
+
+/// How the first node ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Killed,
+    Stopped,
+}
+
+pub(crate) fn measure(report: &mut Report) {
+    for (end, what, target) in [
+        (End::Killed, "killed in a run with a lease of 2 s", "≤ 3 s"),
+        (End::Stopped, "stopped in a run, without a drain", "at once"),
+    ] {
+        let server = RedisServer::start();
+        let mut took = Vec::new();
+        for number in 0..TRIES {
+            server.cmd(&["FLUSHALL"]);
+            let one = Workers::Two.runtime().block_on(take_over(&server.url(), end, number));
+            report.raw(json!({"what": "take-over", "end": what, "try": number, "seconds": one}));
+            took.push(one);
+        }
+        let (p50, most) = (quantile(&mut took, 0.5), quantile(&mut took, 1.0));
+        report.row(
+            format!("a node is {what}: it runs elsewhere"),
+            format!("p50 {:.0}, at most {:.0} ms later", p50 * 1e3, most * 1e3),
+            format!("{TRIES} tries on Redis"),
+            target,
+        );
+    }
+}
+
+async fn take_over(url: &str, end: End, number: u32) -> f64 {
+    let mut node = Node::start(url);
+    let client = Engine::OwnThread.connect(url).await;
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let running = Scheduler::over(&client).job(job(move |run| _ = began.send((Instant::now(), run.attempt())))).start();
+    let running = running.await.expect("started");
+    // At another moment of the other's lease each time, and of this node's looks.
+    tokio::time::sleep(Duration::from_secs(1) + LEASE / 3 / TRIES * number).await;
+    assert!(begins.is_empty(), "the other node runs it");
+    let start = Instant::now();
+    node.end(end);
+    let (at, attempt) = begins.recv().await.expect("the job runs here");
+    assert_eq!(attempt, 2, "it is the same run");
+    drop(running);
+    client.close().await.expect("closed");
+    at.duration_since(start).as_secs_f64()
+}
+
+/// A run that ends when it is told to, unfinished.
+fn job(began: impl Fn(&Run) + Send + Sync + 'static) -> Job {
+    Job::once("long").lease(LEASE).on_crash(OnCrash::Retry).run(move |run: Run| {
+        began(&run);
+        async move {
+            run.cancelled().await;
+            Err("it was told to stop")
+        }
+    })
+}
+
+/// A node in a process of its own.
+struct Node(Child);
+
+impl Node {
+    fn start(url: &str) -> Self {
+        let program = std::env::current_exe().expect("this program has a path");
+        let mut command = Command::new(program);
+        command.args(["--node", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("this program starts again");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("it has an output");
+        BufReader::new(out).read_line(&mut line).expect("it says that the run has begun");
+        assert_eq!(line, "began\n");
+        Self(child)
+    }
+
+    fn end(&mut self, end: End) {
+        match end {
+            End::Killed => self.0.kill().expect("killed"),
+            End::Stopped => drop(self.0.stdin.take()),
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the other node does: it begins the run, and stops in order when its standard input ends.
+pub(crate) fn stand_in(url: &str) {
+    Workers::Two.runtime().block_on(async {
+        let client = Engine::OwnThread.connect(url).await;
+        let said = Mutex::new(false);
+        let say = move |_: &Run| {
+            let mut said = said.lock().expect("nobody panics");
+            if !std::mem::replace(&mut *said, true) {
+                println!("began");
+            }
+        };
+        let running = Scheduler::over(&client).drain(Duration::ZERO).job(job(say)).start().await.expect("started");
+        let end = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
+        end.await.expect("no panic").expect("an input");
+        running.stop().await.expect("stopped");
+        client.close().await.expect("closed");
+    });
+}
