@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use hyper::{
     HeaderMap, StatusCode, Uri,
     header::{self, HeaderValue},
+    http::uri::Authority,
 };
 
 use super::{source::Trouble, token::Token};
@@ -57,10 +58,14 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
 
 /// Whether a host, with or without its port, can only be this machine.
 fn is_local(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let name = name.to_ascii_lowercase();
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    // Whoever writes more than a host and a port, such as a user before them, wants to be misread.
+    let port = authority.as_str().strip_prefix(authority.host());
+    let is_port =
+        |rest: &str| rest.bytes().enumerate().all(|(at, b)| if at == 0 { b == b':' } else { b.is_ascii_digit() });
+    if !port.is_some_and(is_port) {
+        return false;
+    }
+    let name = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();
     name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

@@ -17,7 +17,17 @@ fn a_loopback_address_answers_under_its_own_names_only() {
     for host in ["localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.1:1", "127.9.9.9", "[::1]:8080", "x.localhost"] {
         assert_eq!(ask(host).status, 200, "{host}");
     }
-    for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[::2]", "", "["] {
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "10.0.0.1",
+        "[::2]",
+        "",
+        "[",
+        "localhost:80@evil.example",
+        "[::1].evil.example",
+    ] {
         ask(host).refuses(421, "host");
     }
     page.asker().ask("GET", "/api/jobs", &[], "").refuses(421, "host");
