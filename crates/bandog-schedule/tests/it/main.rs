@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod declared;
 mod jobs;
 mod local;
 mod shared;

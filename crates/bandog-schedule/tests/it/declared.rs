@@ -1,0 +1,13 @@
+//! What is told of declared jobs where there are none; with some it is tested in `bandog`, which has the attribute.
+
+use bandog_core::ErrorKind;
+use bandog_schedule::{Scheduler, declared};
+
+#[tokio::test]
+async fn a_program_without_declared_functions_is_told_so() {
+    assert!(declared().is_empty());
+    let fault = Scheduler::new().declared().start().await.unwrap_err();
+    assert_eq!(fault.kind(), ErrorKind::Misused);
+    assert!(fault.to_string().contains("declared() found no function with #[bandog::scheduled]"), "{fault}");
+    assert!(fault.to_string().contains("`use reports as _;`"), "{fault}");
+}
