@@ -114,6 +114,13 @@ async fn the_next_ticks_of_all_jobs_come_in_the_order_of_time() {
         assert!(at(&next) <= at(&fire.tick), "{fire:?} {next}");
     }
     assert_eq!(site.jobs.next(&Pattern::all(), 0).await.unwrap(), []);
+    // What passed while nobody was there is not to come.
+    time::advance(secs(3600)).await;
+    let now = site.jobs.now().await.unwrap();
+    let fires = site.jobs.next(&Pattern::new("rate"), 10).await.unwrap();
+    assert!(fires.iter().all(|fire| at(&fire.tick) > now), "{now} {fires:?}");
+    assert_eq!((fires.len(), only("then").await.len()), (10, 0));
+    assert!(at(&site.show("each").await.next.unwrap()) > now);
 }
 
 #[tokio::test(start_paused = true)]
