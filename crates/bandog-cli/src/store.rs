@@ -102,7 +102,9 @@ impl Store {
         let origin = self.origin();
         Fault::new(
             ExitCode::Unavailable,
-            format!("there is no {path:?} ({origin}), so no lock was ever taken in it; `bandog lock` makes it"),
+            format!(
+                "there is no {path:?} ({origin}), so nothing was ever kept in it; `bandog lock` and `bandog schedule` make it"
+            ),
         )
     }
 

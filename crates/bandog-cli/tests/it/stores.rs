@@ -61,7 +61,7 @@ fn who_only_looks_makes_no_database() {
         ran.told(0, &[]);
         assert!(ran.stdout.contains("no lock was ever taken here") && ran.stderr.is_empty(), "{ran:?}");
         let ran = place.run(&[args, &["--url", "sqlite:gone.db"]].concat());
-        ran.told(69, &["bandog: ", "gone.db", "from --url", "no lock was ever taken"]);
+        ran.told(69, &["bandog: ", "gone.db", "from --url", "nothing was ever kept"]);
         let mut command = place.bandog(args);
         command.env("BANDOG_URL", "sqlite:sub/gone.db?timeout=1s");
         Ran::from(command).told(69, &["sub/gone.db\"", "from BANDOG_URL"]);
