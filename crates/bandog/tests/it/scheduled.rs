@@ -44,13 +44,13 @@ async fn what_the_environment_has_is_checked_at_the_start() {
     #[scheduled(fixed_rate = "1s", lease = "${CARGO_PKG_VERSION_MAJOR}ms")]
     fn wrong_lease() {}
     for (job, words) in [
-        (wrong_cron::job(), "job \"wrong cron\": bandog\n"),
+        (wrong_cron::job(), "job \"wrong cron\": this is no expression of the quartz dialect\nbandog\n      ^ "),
         (wrong_period::job(), "job \"wrong_period\": fixed_rate = \"bandog\" is no duration; write 500ms, 10s or 2m"),
-        (wrong_zone::job(), "bandog"),
+        (wrong_zone::job(), "job \"wrong_zone\": "),
         (wrong_overlap::job(), "overlap = \"bandog\" is unknown; write skip, queue"),
-        (wrong_dialect::job(), "bandog"),
+        (wrong_dialect::job(), "job \"wrong_dialect\": "),
         (wrong_time::job(), "job \"wrong_time\": at: "),
-        (wrong_lease::job(), "lease"),
+        (wrong_lease::job(), "job \"wrong_lease\": lease"),
     ] {
         let fault = told_of(job).await;
         assert!(fault.contains(words), "{words:?} is not in {fault:?}");
