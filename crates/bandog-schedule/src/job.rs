@@ -310,7 +310,7 @@ impl fmt::Debug for Job {
 impl When {
     fn ready(&self, enabled: bool) -> Result<Trigger> {
         Ok(match self {
-            Self::Cron { .. } if !enabled && self.is_dash() => Trigger::Once,
+            Self::Cron { .. } if !enabled && self.is_dash() => Trigger::Never,
             Self::Cron { text, dialect, zone } => {
                 // The expression begins a line, so that the caret stands under its place.
                 let refused = |error: ParseError| {

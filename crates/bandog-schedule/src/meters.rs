@@ -1,5 +1,7 @@
 //! What is counted, through the `metrics` facade.
 
+use std::time::Duration;
+
 use metrics::{counter, gauge, histogram};
 
 use crate::{
@@ -20,7 +22,8 @@ pub(crate) fn began(job: &str, late: Ms, running: usize) {
 }
 
 /// A run has ended; so many run now.
-pub(crate) fn ended(job: &str, ended: &Ended, running: usize) {
+pub(crate) fn ended(job: &str, ended: &Ended, took: Duration, running: usize) {
+    histogram!("bandog_run_seconds", "job" => job.to_owned()).record(took.as_secs_f64());
     counter!("bandog_runs_total", "job" => job.to_owned(), "outcome" => ended.state.as_str()).increment(1);
     gauge!("bandog_runs_running").set(f64::from(u32::try_from(running).unwrap_or(u32::MAX)));
     if ended.state == State::Ok {

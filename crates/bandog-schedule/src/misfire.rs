@@ -6,7 +6,7 @@ use crate::{
     trigger::{Ms, Place, Trigger, millis},
 };
 
-/// So many ticks are looked at one by one; of more, the oldest are dropped as missed.
+/// So many ticks are looked at in one round.
 const LOOKED_AT: usize = 100_000;
 
 /// The ticks since the last claim.
@@ -95,8 +95,9 @@ pub(crate) fn since(
         } else {
             since.missed.add(tick);
         }
-        if nth >= LOOKED_AT {
-            // The rest is looked at in the next round, which follows at once.
+        if nth + 1 >= LOOKED_AT {
+            // The rest is looked at in the next round, which follows at once; the latest missed ones are there.
+            late.drain(..).for_each(|tick| since.missed.add(tick));
             break;
         }
     }

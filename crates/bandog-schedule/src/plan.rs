@@ -431,7 +431,7 @@ fn most_of(most: NonZeroU32) -> usize {
 fn delay(trigger: &Trigger) -> Ms {
     match trigger {
         Trigger::FixedDelay(delay) => *delay,
-        Trigger::Cron(_) | Trigger::FixedRate(_) | Trigger::At(_) | Trigger::Once => 0,
+        Trigger::Cron(_) | Trigger::FixedRate(_) | Trigger::At(_) | Trigger::Once | Trigger::Never => 0,
     }
 }
 

@@ -15,7 +15,8 @@ use tokio::time;
 use self::wire::Wire;
 use crate::{Job, Jobs, Kind, Running, Scheduler, inject::Shares};
 
-/// Schedulers over a store in memory, on a clock that only moves when the test says so: a year passes in no time.
+/// Schedulers over a store in memory, on a clock that only moves when the test says so: a day
+/// passes in about a second, most of which goes into the replicas' looks at each other.
 ///
 /// The runtime's clock must be paused, as `#[tokio::test(start_paused = true)]` does. All bodies run on the runtime of the
 /// test, in the order in which they are due; whatever they await of tokio's timers passes in no time too.

@@ -130,6 +130,7 @@ pub(crate) enum SpecTrigger {
     FixedDelay(Ms),
     At(Ms),
     Once,
+    Never,
 }
 
 impl Spec {
@@ -144,6 +145,7 @@ impl Spec {
             Trigger::FixedDelay(delay) => SpecTrigger::FixedDelay(*delay),
             Trigger::At(time) => SpecTrigger::At(*time),
             Trigger::Once => SpecTrigger::Once,
+            Trigger::Never => SpecTrigger::Never,
         };
         Self {
             trigger,
@@ -168,6 +170,7 @@ impl Spec {
             SpecTrigger::FixedDelay(delay) => Trigger::FixedDelay(*delay),
             SpecTrigger::At(time) => Trigger::At(*time),
             SpecTrigger::Once => Trigger::Once,
+            SpecTrigger::Never => Trigger::Never,
         })
     }
 }

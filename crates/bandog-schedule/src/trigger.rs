@@ -17,6 +17,8 @@ pub(crate) enum Trigger {
     FixedDelay(Ms),
     At(Ms),
     Once,
+    /// By hand only: Spring's expression `-`.
+    Never,
 }
 
 /// What of a job's state its next tick depends on.
@@ -45,6 +47,7 @@ impl Trigger {
             Self::FixedDelay(_) => place.next_due.map(|due| due.max(after.saturating_add(1))),
             Self::At(time) => Some(*time).filter(|time| *time > after),
             Self::Once => Some(place.anchor).filter(|time| *time > after),
+            Self::Never => None,
         }
     }
 
@@ -68,6 +71,7 @@ impl Trigger {
             Self::FixedDelay(delay) => format!("fixed_delay {}", span(*delay)),
             Self::At(time) => format!("at {}", Time::from_millisecond(*time)),
             Self::Once => "once".to_owned(),
+            Self::Never => "cron -".to_owned(),
         }
     }
 
@@ -79,13 +83,14 @@ impl Trigger {
             Self::FixedDelay(delay) => format!("{} after each run", span(*delay)),
             Self::At(time) => format!("once at {}", Time::from_millisecond(*time)),
             Self::Once => "once".to_owned(),
+            Self::Never => "by hand only".to_owned(),
         }
     }
 
     pub(crate) fn zone(&self) -> Option<String> {
         match self {
             Self::Cron(cron) => Some(cron.zone().to_string()),
-            Self::FixedRate(_) | Self::FixedDelay(_) | Self::At(_) | Self::Once => None,
+            Self::FixedRate(_) | Self::FixedDelay(_) | Self::At(_) | Self::Once | Self::Never => None,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bandog_core::Moment;
 use futures_util::future::{Either, select};
 use tokio::{sync::mpsc, task::AbortHandle, time};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +41,7 @@ pub(crate) enum Why {
 #[derive(Debug)]
 pub(crate) struct Hand {
     pub(crate) job: JobId,
+    pub(crate) began: Moment,
     /// The tick and the start of a run that nobody claimed.
     pub(crate) unclaimed: Option<(Ms, Ms)>,
     cancel: CancellationToken,
@@ -87,7 +89,7 @@ pub(crate) struct Order {
 }
 
 /// Starts a run as a task of the current runtime.
-pub(crate) fn carry_out(order: Order) -> Hand {
+pub(crate) fn carry_out(order: Order, began: Moment) -> Hand {
     let (cancel, why) = (CancellationToken::new(), Arc::new(AtomicU8::new(0)));
     let facts = &order.facts;
     let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt = order.attempt,
@@ -103,7 +105,7 @@ pub(crate) fn carry_out(order: Order) -> Hand {
     };
     let carrying = carry(order.body, order.policy, cancel.clone(), report);
     let abort = tokio::spawn(carrying.instrument(span)).abort_handle();
-    Hand { job, unclaimed: None, cancel, why, abort }
+    Hand { job, began, unclaimed: None, cancel, why, abort }
 }
 
 async fn carry(body: Body, policy: Arc<Policy>, cancel: CancellationToken, mut report: Report) {

@@ -229,17 +229,17 @@ impl Dispatch {
     }
 
     fn run_ended(&mut self, job: JobId, ended: Ended) {
-        let now = self.time.now();
+        let ended = Ended { at: self.time.now(), ..ended };
         let hand = self.runs.remove(&(job, ended.fence));
         let unclaimed = hand.as_ref().and_then(|hand| hand.unclaimed);
         let entry = &mut self.entries[at(job)];
-        meters::ended(&entry.task.name, &ended, self.runs.len());
+        let took = hand.map(|hand| self.time.moment().since(hand.began)).unwrap_or_default();
+        meters::ended(&entry.task.name, &ended, took, self.runs.len());
         if ended.state != State::Ok {
             let error = ended.error.as_deref().unwrap_or_default();
             let state = ended.state.as_str();
             tracing::warn!(job = %entry.task.name, run = ended.id, attempt = ended.attempt, error, "the run ended: {state}");
         }
-        let ended = Ended { at: now, ..ended };
         match unclaimed {
             Some((tick, started)) => self.open_ended(job, tick, started, ended),
             // Of a run that was lost the others write the end.
@@ -457,7 +457,7 @@ impl Dispatch {
             attempt: live.attempt,
             mail: self.mail.clone(),
         };
-        let mut hand = carry_out(order);
+        let mut hand = carry_out(order, self.time.moment());
         hand.unclaimed = Some((live.tick, live.started)).filter(|_| live.kind == Kind::Unclaimed);
         if live.cancel {
             hand.cancel(Why::Asked);

@@ -307,3 +307,37 @@ fn a_record_reads_back_as_it_was_written() {
     assert_eq!(JobState::read(&text, &Key::new("job/job").unwrap()).unwrap(), job.state);
     assert!(JobState::read("{}", &Key::new("job/job").unwrap()).is_err());
 }
+
+#[test]
+fn fences_rise_within_a_millisecond_and_with_a_clock_that_was_set_back() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    let mut last = 0;
+    for after in [0, 0, 0, -5000] {
+        job.say(after, &Word::Run);
+        job.at(after, &[]);
+        assert!(job.state.running[0].fence > last);
+        last = job.state.running[0].fence;
+        let ended = job.end(0, State::Ok, after);
+        job.places = 0;
+        job.at(after, &[ended]);
+        job.places = 10;
+        job.state.queue.clear();
+    }
+}
+
+#[test]
+fn a_crowd_of_missed_ticks_is_caught_up_once() {
+    let mut policy = Policy::new(Overlap::Queue(n(10)));
+    policy.misfire_grace = std::time::Duration::ZERO;
+    let mut job = Bench::new(Trigger::FixedRate(1), policy);
+    let mut caught = 0;
+    for _ in 0..10 {
+        let plan = job.at(450_000, &[]);
+        caught += plan.starts + job.state.queue.len();
+        job.state.running.clear();
+        job.state.queue.clear();
+    }
+    assert_eq!(job.state.watermark, T0 + 450_000);
+    assert_eq!(caught, 2, "the latest of the missed ones, and the one of now");
+    assert_eq!(job.state.counts.missed, 450_001 - 2);
+}

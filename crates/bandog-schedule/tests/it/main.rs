@@ -3,7 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod declared;
+mod faults;
 mod jobs;
 mod local;
+mod metrics;
+mod refusals;
+mod runs;
 mod shared;
 mod simulated;

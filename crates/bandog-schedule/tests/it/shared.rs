@@ -28,7 +28,9 @@ async fn node(store: &Memory, number: usize, ran: &Ran) -> (Client, Running) {
 
 #[tokio::test(start_paused = true)]
 async fn each_tick_runs_once_over_three_nodes() {
-    let store = Memory::new(Clock::tokio());
+    // Five seconds past a tick, whenever the test runs.
+    let start = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_005);
+    let store = Memory::new(Clock::tokio().set_to(start));
     let ran = Ran::default();
     let mut nodes = Vec::new();
     for number in 1..=3 {

@@ -1,0 +1,154 @@
+//! Answers that are lost or late, and nodes that race: each tick runs once.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy};
+use bandog_core::{Backend, Clock, Memory};
+use bandog_schedule::{Job, Jobs, Overlap, Run, Running, Scheduler};
+use bandog_sync::Client;
+use tokio::time;
+
+/// The fences under which each tick of each job ran.
+type Ran = Arc<Mutex<BTreeMap<(String, String), Vec<u64>>>>;
+
+fn client(backend: impl Backend) -> Client {
+    Client::options().clock(Clock::tokio()).on_current_runtime().over(backend).unwrap()
+}
+
+async fn node(client: &Client, jobs: usize, ran: &Ran) -> Running {
+    let job = |nth: usize| {
+        let ran = Arc::clone(ran);
+        Job::fixed_rate(format!("job-{nth}"), Duration::from_millis(500)).run(move |run: Run| {
+            let tick = (run.name().to_owned(), run.tick().to_string());
+            ran.lock().unwrap().entry(tick).or_default().push(run.fence().get());
+            time::sleep(Duration::from_millis(20))
+        })
+    };
+    let pool = NonZeroUsize::new(100).unwrap();
+    Scheduler::over(client).pool(pool).jobs((0..jobs).map(job)).start().await.unwrap()
+}
+
+fn each_once(ran: &Ran, at_least: usize) {
+    let ran = ran.lock().unwrap();
+    let twice: Vec<_> = ran.iter().filter(|(_, fences)| fences.len() > 1).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+    assert!(ran.len() >= at_least, "{} of {at_least}", ran.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_answer_was_lost_runs_once() {
+    let wire = Lossy::new(Memory::new(Clock::tokio()));
+    let (client, ran) = (client(wire.clone()), Ran::default());
+    let running = node(&client, 1, &ran).await;
+    time::sleep(Duration::from_millis(700)).await;
+    running.idle().await;
+    for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused] {
+        let before = ran.lock().unwrap().len();
+        // The claim of the next tick, and the end of its run.
+        wire.next([fate, fate]);
+        time::sleep(Duration::from_secs(2)).await;
+        assert!(ran.lock().unwrap().len() >= before + 3, "{fate:?}");
+    }
+    running.stop().await.unwrap();
+    each_once(&ran, 12);
+    let row = Jobs::over(&client).show("job-0").await.unwrap();
+    assert_eq!(usize::try_from(row.ok).unwrap(), ran.lock().unwrap().len(), "{row:?}");
+    assert_eq!((row.failed, row.lost, row.live.len()), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wire_that_loses_a_tenth_of_everything_makes_no_tick_run_twice() {
+    for seed in 0..10 {
+        let store = Memory::new(Clock::tokio());
+        let ran = Ran::default();
+        let mut nodes = Vec::new();
+        for number in 0..3 {
+            let wire = Lossy::new(store.clone());
+            let client = client(wire.clone());
+            nodes.push(node(&client, 5, &ran).await);
+            wire.at_random(seed * 10 + number, 0.1, Duration::from_millis(300));
+        }
+        time::sleep(Duration::from_secs(20)).await;
+        each_once(&ran, 5 * 35);
+        drop(nodes);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_wires_of_different_length_make_no_tick_run_twice() {
+    let store = Memory::new(Clock::tokio());
+    let ran = Ran::default();
+    let mut nodes = Vec::new();
+    for number in 1..=4_u32 {
+        let delay = Duration::from_millis(15) * number;
+        let client = client(Delayed::new(store.clone(), u64::from(number), delay, delay));
+        nodes.push(node(&client, 3, &ran).await);
+    }
+    time::sleep(Duration::from_secs(20)).await;
+    each_once(&ran, 3 * 38);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_one_round_trip_and_many_are_one_too() {
+    let counts = Counting::new(Memory::new(Clock::tokio()));
+    let (client, ran) = (client(counts.clone()), Ran::default());
+    let running = node(&client, 100, &ran).await;
+    running.idle().await;
+    time::sleep(Duration::from_millis(300)).await;
+    let (calls, swaps) = (counts.calls(), counts.swaps());
+    time::sleep(Duration::from_secs(5)).await;
+    // 10 ticks of 100 jobs: a swap for each claim and one for each end.
+    assert_eq!(counts.swaps() - swaps, 2000);
+    let calls = counts.calls() - calls;
+    assert!(calls <= 60, "{calls} calls for 2000 swaps, 5 looks and some renewals");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_at_the_start_is_told_and_later_it_is_waited_for() {
+    let wire = Lossy::new(Memory::new(Clock::tokio()));
+    let client = client(wire.clone());
+    wire.always(Fate::Refused);
+    let scheduler = || Scheduler::over(&client).job(Job::cron("job", "* * * * * ?").run(async |_: Run| ()));
+    let error = scheduler().start().await.unwrap_err();
+    assert_eq!(error.kind(), bandog_core::ErrorKind::Unavailable, "{error}");
+    wire.heal();
+    let ran = Ran::default();
+    let running = node(&client, 1, &ran).await;
+    time::sleep(Duration::from_secs(3)).await;
+    wire.always(Fate::Refused);
+    let before = ran.lock().unwrap().len();
+    time::sleep(Duration::from_secs(10)).await;
+    assert!(ran.lock().unwrap().len() <= before + 1, "nothing runs while nobody can be asked");
+    wire.heal();
+    time::sleep(Duration::from_secs(3)).await;
+    assert!(ran.lock().unwrap().len() > before + 20, "what came within the grace runs late");
+    running.stop().await.unwrap();
+    each_once(&ran, 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_end_while_an_answer_is_on_its_way_are_all_recorded() {
+    let wire = Delayed::new(Memory::new(Clock::tokio()), 7, Duration::from_millis(40), Duration::from_millis(40));
+    let client = client(wire);
+    let begun = Arc::new(Mutex::new(0_u32));
+    let counted = Arc::clone(&begun);
+    let job = Job::fixed_rate("job", Duration::from_millis(50)).overlap(Overlap::Allow(50.try_into().unwrap()));
+    let job = job.run(move |_: Run| {
+        let mut begun = counted.lock().unwrap();
+        *begun += 1;
+        time::sleep(Duration::from_millis(200 + u64::from(*begun % 7) * 13))
+    });
+    let pool = NonZeroUsize::new(100).unwrap();
+    let running = Scheduler::over(&client).pool(pool).job(job).start().await.unwrap();
+    time::sleep(Duration::from_secs(10)).await;
+    running.stop().await.unwrap();
+    let row = Jobs::over(&client).show("job").await.unwrap();
+    assert!(row.ok > 150 && row.ok == u64::from(*begun.lock().unwrap()), "{row:?}");
+    assert_eq!(row.live.len(), 0);
+}

@@ -1,0 +1,79 @@
+//! What cannot be right is told before anything runs.
+
+use std::time::Duration;
+
+use bandog_core::{Clock, ErrorKind, Memory};
+use bandog_schedule::{CatchUp, Job, OnCrash, Overlap, Retry, Run, Scheduler};
+use bandog_sync::Client;
+
+/// What `start()` says of these jobs.
+async fn said(jobs: impl IntoIterator<Item = Job>) -> String {
+    let client =
+        Client::options().clock(Clock::tokio()).on_current_runtime().over(Memory::new(Clock::tokio())).unwrap();
+    let error = Scheduler::over(&client).jobs(jobs).start().await.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    error.to_string()
+}
+
+fn with_body(job: Job) -> Job {
+    job.run(async |_: Run| ())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_wrong_value_is_told_with_the_jobs_name() {
+    let second = Duration::from_secs(1);
+    let zero = Duration::ZERO;
+    let wrong = [
+        (Job::cron("a", "0 0 25 * * ?"), "^^ hours: 25 is too large"),
+        (Job::cron("a", "0 0 0 31 6 ?"), "never fires"),
+        (Job::cron("a", "0 0 0 * * ?").zone("Mars/Olympus"), "Mars/Olympus"),
+        (Job::fixed_rate("a", zero), "fixed_rate is 0ns; it takes 1ms to 365 days"),
+        (Job::fixed_delay("a", zero), "fixed_delay"),
+        (Job::fixed_rate("a", second).zone("UTC"), "zone belongs to cron"),
+        (Job::cron("a", "* * * * * ?").initial_delay(second), "initial_delay belongs to"),
+        (Job::fixed_rate("a", second).lease(zero), "lease"),
+        (Job::fixed_rate("a", second).timeout(zero), "timeout"),
+        (Job::fixed_rate("a", second).jitter(Duration::MAX), "jitter"),
+    ];
+    for (job, why) in wrong {
+        let said = said([with_body(job)]).await;
+        assert!(said.contains("job \"a\": ") && said.contains(why), "{said}");
+    }
+    for name in ["", "a\nb", &"x".repeat(201)] {
+        assert!(said([with_body(Job::once(name))]).await.contains("1 to 200 bytes"));
+    }
+    assert!(said([Job::once("a")]).await.contains("it has no body"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_come_twice_and_all_faults_are_told_at_once() {
+    let twice = said([with_body(Job::once("a")), with_body(Job::once("b")), with_body(Job::once("a"))]).await;
+    assert!(twice.contains("\"a\"") && !twice.contains("\"b\""), "{twice}");
+    let many = said([with_body(Job::cron("a", "x")), with_body(Job::fixed_rate("b", Duration::ZERO))]).await;
+    assert!(many.contains("2 jobs") && many.contains("\"a\"") && many.contains("\"b\""), "{many}");
+}
+
+#[test]
+fn outside_a_runtime_it_does_not_start() {
+    let starting = Scheduler::new().job(with_body(Job::once("a"))).start();
+    let error = futures_util::FutureExt::now_or_never(starting).unwrap().map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused);
+}
+
+#[test]
+fn policies_read_what_they_write() {
+    for text in ["skip", "queue(1)", "queue(10)", "allow(3)", "replace"] {
+        assert_eq!(text.parse::<Overlap>().unwrap().to_string(), text);
+    }
+    for text in ["skip", "once", "all(10)"] {
+        assert_eq!(text.parse::<CatchUp>().unwrap().to_string(), text);
+    }
+    for text in ["retry", "abandon"] {
+        assert_eq!(text.parse::<OnCrash>().unwrap().to_string(), text);
+    }
+    assert_eq!("3 from 2s to 1m".parse::<Retry>().unwrap().to_string(), "3 from 2s to 1m");
+    for text in ["", "queue(0)", "queue(-1)", "allow", "never", "queue(1", "queue (a)"] {
+        assert!(text.parse::<Overlap>().unwrap_err().to_string().contains("write skip, queue"), "{text:?}");
+    }
+    assert!("often".parse::<Retry>().is_err() && "all(0)".parse::<CatchUp>().is_err());
+}

@@ -1,0 +1,182 @@
+//! One run: tries, timeouts, cancels, panics, notes.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog_schedule::{Job, Overlap, Retry, Run, RunRow, Scope, State, TestScheduler};
+use tokio::time;
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// The history of a job that fired once a minute for two minutes.
+async fn history(job: impl Fn() -> Job + Sync) -> Vec<RunRow> {
+    let test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T00:01:50Z").await;
+    test.run_until_idle().await;
+    let name = job().name().to_owned();
+    test.jobs().history(&name).await.unwrap()
+}
+
+fn minutely() -> Job {
+    Job::cron("job", "0 * * * * ?")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_and_a_panic_are_failures_with_their_words() {
+    let failed = history(|| minutely().run(async |_: Run| Err::<(), _>(std::io::Error::other("no disk")))).await;
+    assert_eq!((failed[0].state, failed[0].error.as_deref()), (State::Failed, Some("no disk")));
+    let panicked = history(|| {
+        minutely().run(async |_: Run| {
+            if true {
+                panic!("as it must");
+            }
+        })
+    });
+    let panicked = panicked.await;
+    assert_eq!((panicked[0].state, panicked[0].error.as_deref()), (State::Failed, Some("it panicked: as it must")));
+    let at_once = history(|| {
+        minutely().run(|run: Run| {
+            assert_eq!(run.id(), 0, "before it awaits");
+            async {}
+        })
+    });
+    assert_eq!(at_once.await[0].state, State::Failed);
+    let blocking =
+        history(|| minutely().run_blocking(|_: Run| -> Result<(), String> { panic!("in its thread") })).await;
+    assert_eq!(blocking[0].state, State::Failed, "{blocking:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_run_is_tried_again_under_the_same_fence() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let job = || {
+        let seen = Arc::clone(&seen);
+        minutely().retry(Retry::times(3).from(secs(1)).to(secs(2))).run(move |run: Run| {
+            seen.lock().unwrap().push((run.attempt(), run.fence(), time::Instant::now()));
+            async move { if run.attempt() < 3 { Err("not yet") } else { Ok(()) } }
+        })
+    };
+    let history = history(job).await;
+    assert_eq!((history.len(), history[0].state, history[0].attempt), (1, State::Ok, 3));
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.iter().map(|(attempt, ..)| *attempt).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(seen.iter().all(|(_, fence, _)| *fence == seen[0].1));
+    let pauses: Vec<u128> = seen.windows(2).map(|two| (two[1].2 - two[0].2).as_millis()).collect();
+    assert!((1000..=1101).contains(&pauses[0]) && (2000..=2201).contains(&pauses[1]), "{pauses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_takes_too_long_is_told_and_dropped_after_its_grace() {
+    let told = Arc::new(AtomicU32::new(0));
+    let job = || {
+        let told = Arc::clone(&told);
+        minutely().timeout(secs(10)).grace(secs(3)).run(move |run: Run| {
+            let told = Arc::clone(&told);
+            async move {
+                run.cancelled().await;
+                told.fetch_add(1, Relaxed);
+                time::sleep(secs(1000)).await;
+            }
+        })
+    };
+    let late = history(job).await;
+    assert_eq!((late[0].state, told.load(Relaxed)), (State::TimedOut, 1));
+    let took = |row: &RunRow| {
+        let [from, to] =
+            [&row.started, &row.ended].map(|time| time.as_ref().unwrap().parse::<bandog_cron::Time>().unwrap());
+        to.millisecond() - from.millisecond()
+    };
+    assert!((13_000..13_100).contains(&took(&late[0])), "{late:?}");
+    // Who ends well within the grace has ended well.
+    let listens = || minutely().timeout(secs(10)).run(async |run: Run| run.cancelled().await);
+    assert_eq!(history(listens).await[0].state, State::Ok);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_a_failure_to_be_tried_again() {
+    let job = || {
+        minutely().timeout(secs(5)).grace(Duration::ZERO).retry(Retry::times(1)).run(async |run: Run| {
+            if run.attempt() == 1 {
+                time::sleep(secs(1000)).await;
+            }
+        })
+    };
+    let history = history(job).await;
+    assert_eq!((history[0].state, history[0].attempt), (State::Ok, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_stays_with_its_run_and_only_its_end_is_kept() {
+    let long = format!("{}ü end", "x".repeat(bandog_schedule::MAX_NOTE));
+    let text = long.clone();
+    let job = move || {
+        let text = text.clone();
+        minutely().run(move |run: Run| {
+            run.note("first");
+            run.note(text.clone());
+            async {}
+        })
+    };
+    let note = history(job).await[0].note.clone().unwrap();
+    assert!(note.len() <= bandog_schedule::MAX_NOTE && long.ends_with(&note) && note.ends_with("ü end"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_knows_the_last_success() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let ran = Arc::clone(&seen);
+    let job = move || {
+        let ran = Arc::clone(&ran);
+        minutely().run(move |run: Run| {
+            ran.lock().unwrap().push(run.last_success().map(|time| time.to_string()));
+            let id = run.id();
+            async move { if id == 2 { Err("once") } else { Ok(()) } }
+        })
+    };
+    let test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T00:04:10Z").await;
+    let seen = seen.lock().unwrap().clone();
+    let first = Some("2026-01-01T00:01:00Z".to_owned());
+    assert_eq!(seen, [None, first.clone(), first, Some("2026-01-01T00:03:00Z".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replace_lets_the_old_run_stop_before_the_new_one_begins() {
+    let alive = Arc::new(AtomicU32::new(0));
+    let job = || {
+        let alive = Arc::clone(&alive);
+        minutely().overlap(Overlap::Replace).run(move |run: Run| {
+            let alive = Arc::clone(&alive);
+            async move {
+                assert_eq!(alive.fetch_add(1, Relaxed), 0, "one at a time");
+                run.cancelled().await;
+                time::sleep(secs(2)).await;
+                alive.fetch_sub(1, Relaxed);
+                Err::<(), _>("replaced")
+            }
+        })
+    };
+    let test = TestScheduler::at("2026-01-01T00:00:30Z").replicas(2).start(|| vec![job()]).await.unwrap();
+    // The other replica may have the run, and looks every half minute of this clock.
+    test.advance_to("2026-01-01T00:05:50Z").await;
+    let row = test.jobs().show("job").await.unwrap();
+    assert!(row.failed >= 4 && row.live.len() == 1, "{row:?}");
+    let history = test.jobs().history("job").await.unwrap();
+    assert!(history.iter().skip(1).all(|run| run.state == State::Cancelled), "{history:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_node_runs_its_own() {
+    let job = || minutely().scope(Scope::EachNode).run(async |_: Run| ());
+    let test = TestScheduler::at("2026-01-01T00:00:30Z").replicas(3).start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T00:02:30Z").await;
+    assert_eq!(test.runs().len(), 6);
+    assert!(test.jobs().show("job").await.is_err(), "the store knows nothing of it");
+}
