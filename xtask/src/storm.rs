@@ -16,6 +16,6 @@ pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
 /// Whether Redis is named, or no store at all.
 fn needs_redis(args: &[String]) -> bool {
     let asks_for_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
-    let others = args.iter().any(|arg| arg == "memory" || arg == "sqlite");
+    let others = args.iter().any(|arg| ["memory", "sqlite", "virtual", "lock"].contains(&arg.as_str()));
     !asks_for_help && (!others || args.iter().any(|arg| arg == "redis"))
 }

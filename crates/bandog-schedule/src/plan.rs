@@ -161,6 +161,8 @@ impl JobState {
                 self.streak += 1;
                 self.pause_after(view);
             }
+            // Its tick is counted when it ends for good.
+            State::Interrupted if again => {}
             State::Cancelled | State::Interrupted | State::Lost => self.counts.failed += 1,
             // No run ends so.
             State::Queued | State::Running | State::Skipped | State::Missed => {}

@@ -4,6 +4,8 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::ticks::{NodeArgs, TicksArgs};
+
 /// Random traffic on locks under faults, with a history that is checked.
 ///
 /// Worker processes lock, try, wait, cancel, re-enter and release a handful of names as fast as they can, while a
@@ -39,6 +41,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask storm                                       a million calls on each store under every fault
   cargo xtask storm redis --ops 20000 --seed 7            a short run, to be repeated with the same choices
   cargo xtask storm sqlite --profile pauses --keep /tmp/h  look at the history afterwards
+  cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
 
 The exit code is 0 when nothing is wrong, 1 when a promise of docs/GUARANTEES.md was broken.
 docs/PROOF.md says what is checked, what is not, and what was found.";
@@ -101,6 +104,11 @@ pub(crate) enum Role {
     /// A worker process: started by the storm itself
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// Jobs under faults: does each tick run once?
+    Ticks(TicksArgs),
+    /// A node of `ticks`: started by the storm itself
+    #[command(hide = true)]
+    TicksNode(NodeArgs),
 }
 
 /// What a worker process is told.

@@ -1,4 +1,5 @@
-//! Random traffic on locks under faults, with a history that is checked: `cargo xtask storm --help`.
+//! Random traffic on locks under faults, with a history that is checked: `cargo xtask storm --help`. And jobs under
+//! faults, in `ticks`: `cargo xtask storm ticks --help`.
 //!
 //! `worker` plays the traffic, in processes of its own; `nemesis` does harm; `check` judges the history, and knows of
 //! neither. What is promised stands in docs/GUARANTEES.md, what was found in docs/PROOF.md.
@@ -14,6 +15,7 @@ mod plan;
 mod report;
 mod run;
 mod sweep;
+mod ticks;
 mod worker;
 
 use std::process::ExitCode;
@@ -24,20 +26,27 @@ use self::args::{Args, Role, StoreKind};
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Some(Role::Worker(worker)) = &args.role {
-        return match worker::run(worker) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("storm: {error}");
-                ExitCode::FAILURE
-            }
-        };
+    let done = match &args.role {
+        Some(Role::Worker(worker)) => worker::run(worker),
+        Some(Role::TicksNode(node)) => ticks::node(node),
+        Some(Role::Ticks(args)) => return ticks::run(args),
+        None => return locks(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("storm: {error}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn locks(args: &Args) -> ExitCode {
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     let stores = if args.stores.is_empty() { StoreKind::ALL.to_vec() } else { args.stores.clone() };
     let mut well = true;
     for store in stores {
-        match run::run(store, seed, &args) {
+        match run::run(store, seed, args) {
             Ok(summary) => {
                 well &= summary.is_well();
                 if args.json { println!("{}", summary.json()) } else { print!("{summary}") }

@@ -251,6 +251,18 @@ fn a_stopping_node_hands_over_what_may_run_again() {
 }
 
 #[test]
+fn a_tick_that_is_handed_over_is_counted_once() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    job.policy.on_crash = OnCrash::Retry;
+    job.at(0, &[]);
+    let interrupted = job.end(0, State::Interrupted, 100);
+    assert_eq!(job.at(100, &[interrupted]).starts, 1);
+    let ended = job.end(0, State::Ok, 200);
+    job.at(200, &[ended]);
+    assert_eq!((job.state.counts.ok, job.state.counts.failed), (1, 0), "it ended well, if on another node");
+}
+
+#[test]
 fn failures_in_a_row_pause_the_job() {
     let mut job = Bench::every_second(Overlap::Skip);
     job.policy.pause_after = Some(n(2));

@@ -11,3 +11,4 @@ mod refusals;
 mod runs;
 mod shared;
 mod simulated;
+mod ticks;

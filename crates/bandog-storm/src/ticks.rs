@@ -1,0 +1,161 @@
+//! Jobs under faults: does each tick run once?
+//!
+//! `jobs` are what is scheduled; `cluster` runs nodes (`node`) as processes over a real store and hurts them, `virtually`
+//! does the same to replicas on a virtual clock; `check` judges the `history` of either, and knows of nothing else.
+//! `lock` is what a named lock with a minimum hold gives instead.
+
+mod check;
+mod cluster;
+mod history;
+mod jobs;
+mod lock;
+mod node;
+mod report;
+#[cfg(test)]
+mod tests;
+mod virtually;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use bandog::schedule;
+use clap::ValueEnum;
+
+pub(crate) use self::node::{NodeArgs, run as node};
+use self::report::Report;
+
+/// Jobs under faults: does each tick run once?
+///
+/// Nodes run a hundred jobs that fire ten times a second, or once, with every policy, and wall clocks that are wrong by
+/// up to 90 seconds, while they are stopped for longer than their lease, killed, ended in order, cut off, and the store
+/// is killed. Everybody notes the runs that begin and end. The history is checked: no attempt of a tick started twice,
+/// fences rose, nothing started early, the overlap policy held in the whole cluster, every tick is accounted for, and
+/// what dead nodes ran was taken over in time.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TicksArgs {
+    /// Over what
+    #[arg(long, value_enum, default_value_t = StoreKind::Redis)]
+    pub(crate) store: StoreKind,
+    /// How many nodes there are
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=50))]
+    pub(crate) nodes: u32,
+    /// How many jobs there are [default: 100; 20 on a virtual clock]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+    /// How long nodes are hurt, on a real store
+    #[arg(long, default_value_t = 150, value_name = "N")]
+    pub(crate) seconds: u64,
+    /// How many ticks there are, at least, on a virtual clock and of a lock
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) ticks: u64,
+    /// Repeats the choices of an earlier run: on a virtual clock all of it
+    #[arg(long, value_name = "S", default_value_t = 2026)]
+    pub(crate) seed: u64,
+    /// Prints a JSON object instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  cargo xtask storm ticks --store redis --seconds 150      processes over a server of their own
+  cargo xtask storm ticks --store virtual --ticks 1000000  replicas in memory on a virtual clock
+  cargo xtask storm ticks --store lock                     what a named lock with a minimum hold gives
+
+The exit code is 0 when nothing is wrong, 1 when a promise was broken. docs/PROOF.md has figures.";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// Processes over a server of their own, each behind a wire that can be cut
+    Redis,
+    /// Processes over one file
+    Sqlite,
+    /// Replicas in memory, on a virtual clock
+    Virtual,
+    /// Instead of the scheduler a named lock with a minimum hold, on a virtual clock
+    Lock,
+}
+
+/// How many ticks one run on a virtual clock has; of more, there are more runs with seeds of their own.
+const CHUNK: u64 = 100_000;
+/// Of a lock: ticks of one row.
+const LOCK_TICKS: u64 = 20_000;
+
+impl TicksArgs {
+    fn jobs(&self) -> usize {
+        self.jobs.unwrap_or(if self.store == StoreKind::Virtual { 20 } else { 100 })
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
+/// Runs, checks, and tells.
+pub(crate) fn run(args: &TicksArgs) -> ExitCode {
+    let well = match args.store {
+        StoreKind::Redis | StoreKind::Sqlite => really(args),
+        StoreKind::Virtual => Ok(in_virtual_time(args)),
+        StoreKind::Lock => {
+            lock(args);
+            Ok(true)
+        }
+    };
+    match well {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("storm: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn really(args: &TicksArgs) -> std::io::Result<bool> {
+    let begin = Instant::now();
+    // In memory, if that can be had: a busy disk would stop everybody at once.
+    let mut dir = tempfile::Builder::new();
+    let dir = dir.prefix("bandog-ticks-");
+    let dir = dir.tempdir_in("/dev/shm").or_else(|_| dir.tempdir())?;
+    let history = cluster::run(args, dir.path())?;
+    let report = Report::new(args, args.seed, &history, begin.elapsed());
+    report.print(args);
+    if !report.is_well() {
+        eprintln!("what the nodes noted: {}", dir.keep().display());
+    }
+    Ok(report.is_well())
+}
+
+fn in_virtual_time(args: &TicksArgs) -> bool {
+    let nodes = usize::try_from(args.nodes).unwrap_or(usize::MAX);
+    let per_second = (args.jobs() as u64 * 91).div_ceil(10);
+    let (mut left, mut seed, mut all) = (args.ticks, args.seed, None::<Report>);
+    while left > 0 {
+        let ticks = left.min(CHUNK);
+        let begin = Instant::now();
+        let size = virtually::Size { nodes, jobs: args.jobs(), seconds: ticks.div_ceil(per_second), seed };
+        let history = virtually::run(size);
+        let report = Report::new(args, seed, &history, begin.elapsed());
+        left -= ticks;
+        seed += 1;
+        eprintln!("{}", report.line());
+        all = Some(match all {
+            Some(all) => all.and(report),
+            None => report,
+        });
+    }
+    let Some(all) = all else { return true };
+    all.print(args);
+    all.is_well()
+}
+
+fn lock(args: &TicksArgs) {
+    let ticks = args.ticks.min(LOCK_TICKS);
+    for (skew, min) in [(0, 1), (2, 1), (2, 9), (90, 1), (90, 9)] {
+        let (skew, min) = (Duration::from_secs(skew), Duration::from_secs(min));
+        let outcome = lock::run(args.nodes, ticks, skew, min, args.seed);
+        report::lock(args, skew, min, outcome);
+    }
+}

@@ -1,0 +1,314 @@
+//! What must be true of jobs, whatever was done to the nodes that ran them.
+//!
+//! - `once`: no attempt of a tick starts twice; a second attempt has a reason;
+//! - `fences`: they rise with every claim;
+//! - `early`: nothing starts before its tick;
+//! - `overlap`: no more at a time than the policy allows, in the whole cluster;
+//! - `accounts`: every tick is run, or counted as what it is;
+//! - `takeover`: what a dead node ran is taken over in time.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::history::{End, History, Job, Kind, Nanos, SECOND, Start, Tally};
+
+/// How much earlier than its tick a run may begin, by the store's clock, in milliseconds.
+const EARLY: i64 = 500;
+/// How many violations of one law are told in full.
+const TOLD: usize = 3;
+
+/// What the checker found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) violations: Vec<(&'static str, String)>,
+    /// Ticks that were due while the jobs lived.
+    pub(crate) ticks: u64,
+    /// Of them those of which a run began.
+    pub(crate) ran: u64,
+    /// Starts of a tick that had been started with this attempt before.
+    pub(crate) duplicates: u64,
+    /// Ticks that neither ran nor were counted, or were counted twice.
+    pub(crate) unexplained: u64,
+    pub(crate) totals: Tally,
+    /// Starts of second and later attempts.
+    pub(crate) retries: u64,
+    /// Overlaps with runs of nodes that had stood still, and how long after that the longest went on.
+    pub(crate) ghosts: u64,
+    pub(crate) longest_ghost: Nanos,
+    /// From the kill to the next attempt, and from the end of a stopped run.
+    pub(crate) takeovers: Vec<Nanos>,
+    pub(crate) handovers: Vec<Nanos>,
+    /// From a tick to the start of its first attempt, in milliseconds, of nodes that nothing hindered.
+    pub(crate) lags: Vec<i64>,
+}
+
+/// Checks everything.
+pub(crate) fn check(history: &History) -> Findings {
+    let mut findings = Findings::default();
+    let mut by_job: Vec<Vec<&Start>> = vec![Vec::new(); history.jobs.len()];
+    history.starts.iter().for_each(|start| by_job[start.job].push(start));
+    for (starts, (job, tally)) in by_job.iter().zip(history.jobs.iter().zip(&history.tallies)) {
+        once(history, job, starts, &mut findings);
+        fences(history, job, starts, &mut findings);
+        early(history, job, starts, &mut findings);
+        overlap(history, job, starts, &mut findings);
+        accounts(job, tally, starts, &mut findings);
+        takeover(history, job, starts, &mut findings);
+    }
+    findings.takeovers.sort_unstable();
+    findings.handovers.sort_unstable();
+    findings.lags.sort_unstable();
+    findings
+}
+
+impl Findings {
+    /// How often each law was broken.
+    pub(crate) fn laws(&self) -> BTreeMap<&'static str, usize> {
+        let mut laws = BTreeMap::new();
+        self.violations.iter().for_each(|(law, _)| *laws.entry(*law).or_default() += 1);
+        laws
+    }
+
+    /// The first few of each law.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        let told = self.violations.iter().filter(|(law, _)| {
+            let count = seen.entry(law).or_default();
+            *count += 1;
+            *count <= TOLD
+        });
+        told.map(|(law, what)| format!("{law}: {what}")).collect()
+    }
+
+    /// Takes in what was found elsewhere.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.violations.extend(other.violations);
+        self.ticks += other.ticks;
+        self.ran += other.ran;
+        self.duplicates += other.duplicates;
+        self.unexplained += other.unexplained;
+        self.retries += other.retries;
+        self.ghosts += other.ghosts;
+        self.longest_ghost = self.longest_ghost.max(other.longest_ghost);
+        self.totals.add(&other.totals);
+        for (all, more) in [(&mut self.takeovers, other.takeovers), (&mut self.handovers, other.handovers)] {
+            all.extend(more);
+            all.sort_unstable();
+        }
+        self.lags.extend(other.lags);
+        self.lags.sort_unstable();
+    }
+
+    fn broken(&mut self, law: &'static str, job: &Job, what: String) {
+        self.violations.push((law, format!("{}: {what}", job.name)));
+    }
+}
+
+/// No (tick, attempt) twice; an attempt after the first one only when others take over, and had a reason to.
+fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
+    let mut seen: HashMap<(i64, u32), &Start> = HashMap::new();
+    for start in starts {
+        if let Some(first) = seen.insert((start.tick, start.attempt), start) {
+            findings.duplicates += 1;
+            let (tick, attempt) = (start.tick, start.attempt);
+            findings.broken(
+                "once",
+                job,
+                format!("tick {tick}, attempt {attempt} started twice: {first:?} and {start:?}"),
+            );
+        }
+    }
+    for start in starts.iter().filter(|start| start.attempt > 1) {
+        findings.retries += 1;
+        if !job.retry {
+            findings.broken("once", job, format!("an abandoned tick was tried again: {start:?}"));
+        } else if !has_reason(history, seen.get(&(start.tick, start.attempt - 1)).copied(), start) {
+            findings.broken("once", job, format!("a tick was taken over from a node that stood: {start:?}"));
+        }
+    }
+}
+
+/// The node before was killed, asked to stop, or kept from renewing its lease for a good part of it. If it had not begun
+/// yet, that node is not known, and anybody's will do.
+fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool {
+    let enough = history.terms.lease / 3;
+    if let Some(before) = before {
+        let from = before.at.saturating_sub(history.terms.lease);
+        let is_hindered = history.hindered(Some(before.node), from, start.at) >= enough;
+        return history.went(before.node, before.at, start.at) || is_hindered;
+    }
+    let late = u64::try_from(start.store - start.tick).unwrap_or(0).saturating_mul(1_000_000);
+    let from = start.at.saturating_sub(late + history.terms.lease);
+    let gone = history.lives.keys().any(|node| history.went(*node, from, start.at));
+    gone || history.hindered(None, from, start.at) >= enough
+}
+
+/// Each claim has a fence of its own. Runs are claimed in the order of their numbers, attempts one after the other, and
+/// where only one run is allowed at a time, in the order in which they begin too.
+fn fences(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
+    let mut claims: Vec<&Start> = starts.to_vec();
+    claims.sort_unstable_by_key(|start| (start.attempt, start.id));
+    let first = claims.iter().filter(|start| start.attempt == 1).collect::<Vec<_>>();
+    for pair in first.windows(2).filter(|pair| pair[0].fence >= pair[1].fence || pair[0].tick >= pair[1].tick) {
+        findings.broken("fences", job, format!("{:?} was claimed before {:?}", pair[0], pair[1]));
+    }
+    claims.sort_unstable_by_key(|start| (start.id, start.attempt));
+    for pair in claims.windows(2).filter(|pair| pair[0].id == pair[1].id && pair[0].fence >= pair[1].fence) {
+        findings.broken("fences", job, format!("{:?} was claimed before {:?}", pair[0], pair[1]));
+    }
+    let mut all = HashSet::new();
+    for start in starts.iter().filter(|start| !all.insert(start.fence)) {
+        findings.broken("fences", job, format!("a fence was given twice: {start:?}"));
+    }
+    if job.limit > 1 {
+        return;
+    }
+    for pair in starts.windows(2).filter(|pair| pair[0].at < pair[1].at && pair[0].fence > pair[1].fence) {
+        if pieces(history, pair[1]).first().is_some_and(|(from, _)| *from == pair[1].at) {
+            findings.broken("fences", job, format!("{:?} began before {:?}", pair[0], pair[1]));
+        }
+    }
+}
+
+fn early(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
+    for start in starts {
+        if start.store < start.tick - EARLY {
+            findings.broken("early", job, format!("{} ms before its tick: {start:?}", start.tick - start.store));
+        }
+        let from = start.at.saturating_sub(history.terms.lease);
+        if start.attempt == 1 && !job.waits && history.hindered(Some(start.node), from, start.at) == 0 {
+            findings.lags.push((start.store - start.tick).max(0));
+        }
+    }
+}
+
+/// When a run went on, apart from the time in which its node stood still so long that it may have lost its lease, and
+/// the moment after that in which it learns so.
+fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
+    let killed = history.lives.get(&start.node).and_then(|life| life.killed);
+    let end = start.end.map(|(at, _)| at).or(killed).unwrap_or(Nanos::MAX);
+    let mut pieces = vec![(start.at, end)];
+    let stood = |kind: Kind| matches!(kind, Kind::Stall | Kind::Starved);
+    for harm in history.harms.iter().filter(|harm| harm.node == Some(start.node) && stood(harm.kind)) {
+        if harm.to - harm.from < history.terms.lease / 3 || harm.to + history.terms.slack < start.at || harm.from > end
+        {
+            continue;
+        }
+        let (from, to) = (harm.from, harm.to + history.terms.slack);
+        pieces = (pieces.into_iter()).flat_map(|(begin, end)| [(begin, end.min(from)), (begin.max(to), end)]).collect();
+    }
+    // What took no time was never beside anything.
+    pieces.retain(|(begin, end)| begin < end);
+    pieces
+}
+
+fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
+    let mut edges: Vec<(Nanos, i32, &Start)> = Vec::new();
+    for start in starts {
+        for (from, to) in pieces(history, start) {
+            edges.push((from, 1, start));
+            edges.push((to, -1, start));
+        }
+    }
+    // What ends at the same moment makes room.
+    edges.sort_unstable_by_key(|(at, edge, _)| (*at, *edge));
+    let mut alive: Vec<&Start> = Vec::new();
+    for (_, edge, start) in edges {
+        if edge < 0 {
+            alive.retain(|other| !std::ptr::eq(*other, start));
+            continue;
+        }
+        alive.push(start);
+        if alive.len() > job.limit {
+            let what = format!("{} at a time, not {}: {alive:?}", alive.len(), job.limit);
+            findings.broken("overlap", job, what);
+        }
+    }
+    ghosts(history, starts, findings);
+}
+
+/// Runs that went on after their node had stood still, though another node had taken over.
+fn ghosts(history: &History, starts: &[&Start], findings: &mut Findings) {
+    let mut next: HashMap<(u64, u32), &Start> = HashMap::new();
+    next.extend(starts.iter().map(|start| ((start.id, start.attempt), *start)));
+    for start in starts {
+        let Some(after) = next.get(&(start.id, start.attempt + 1)) else { continue };
+        let Some((end, _)) = start.end.filter(|(end, _)| *end > after.at) else { continue };
+        let woken = history.harms.iter().filter(|harm| harm.node == Some(start.node) && harm.to <= end);
+        let woken = woken.map(|harm| harm.to).max().unwrap_or(after.at);
+        findings.ghosts += 1;
+        findings.longest_ghost = findings.longest_ghost.max(end.saturating_sub(woken.max(after.at)));
+    }
+}
+
+/// Each tick is a run or was left out, once; and what the store counts is what the nodes saw.
+fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings) {
+    let ticks = tally.ticks(job.period);
+    let counted = tally.runs() + tally.skipped + tally.missed;
+    if ticks != counted {
+        findings.unexplained += ticks.abs_diff(counted);
+        findings.broken("accounts", job, format!("{ticks} ticks, and {counted} in the counters: {tally:?}"));
+    }
+    let began: HashSet<i64> = starts.iter().map(|start| start.tick).collect();
+    let off =
+        |tick: &&i64| (**tick - tally.first) % job.period != 0 || **tick > tally.watermark || **tick < tally.first;
+    for tick in began.iter().filter(off) {
+        findings.broken("accounts", job, format!("tick {tick} is none of the job's: {tally:?}"));
+    }
+    let seen = began.len() as u64;
+    // A claim whose node died before the body began is lost or waits; one that was stopped then has failed.
+    if seen > tally.runs() || tally.runs() > seen + tally.lost + tally.failed + tally.running + tally.queued {
+        findings.unexplained += tally.runs().abs_diff(seen);
+        findings.broken("accounts", job, format!("{seen} ticks began, and the store says {tally:?}"));
+    }
+    let well: HashSet<i64> =
+        starts.iter().filter(|start| matches!(start.end, Some((_, End::Ok)))).map(|start| start.tick).collect();
+    if tally.ok > well.len() as u64 {
+        findings.broken("accounts", job, format!("{} runs ended well, and the store says {tally:?}", well.len()));
+    }
+    findings.ticks += ticks;
+    findings.ran += seen;
+    findings.totals.add(tally);
+}
+
+/// After a kill within the lease, a look and the slack; after a stop within a second and the slack. Every other harm on
+/// the way gives as much time again as it takes.
+fn takeover(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
+    if !job.retry {
+        return;
+    }
+    let mut last: HashMap<u64, Vec<&Start>> = HashMap::new();
+    starts.iter().for_each(|start| last.entry(start.id).or_default().push(start));
+    let terms = &history.terms;
+    for start in starts {
+        let Some(life) = history.lives.get(&start.node) else { continue };
+        let stopped = start.end.filter(|(at, end)| {
+            matches!(end, End::Dropped | End::Cancelled) && life.asked.is_some_and(|asked| asked <= *at)
+        });
+        let (from, within, is_kill) = match (start.end, life.killed, stopped) {
+            (None, Some(killed), _) => (killed, terms.lease + terms.look, true),
+            (_, _, Some((at, _))) => (at, SECOND, false),
+            _ => continue,
+        };
+        let next = last[&start.id].iter().filter(|next| next.attempt > start.attempt).map(|next| next.at).min();
+        let until = next.unwrap_or(terms.over);
+        let others = history.harms.iter().filter(|harm| harm.node != Some(start.node) && is_near(harm, from, until));
+        let mut extra = 0;
+        for harm in others {
+            extra += (harm.to - harm.from) + terms.lease + terms.look;
+        }
+        let limit = within + extra + terms.slack;
+        if until.saturating_sub(from) > limit {
+            let took = until.saturating_sub(from) / 1_000_000;
+            findings.broken("takeover", job, format!("{took} ms after its node went: {start:?}, next at {next:?}"));
+        }
+        if let (Some(next), 0) = (next, extra) {
+            let times = if is_kill { &mut findings.takeovers } else { &mut findings.handovers };
+            times.push(next.saturating_sub(from));
+        }
+    }
+}
+
+/// Whether it could still be felt between these moments.
+fn is_near(harm: &super::history::Harm, from: Nanos, to: Nanos) -> bool {
+    harm.from <= to && harm.to + SECOND >= from
+}

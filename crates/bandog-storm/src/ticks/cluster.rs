@@ -1,0 +1,308 @@
+//! Nodes as processes over a real store, and the harm that is done to them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use bandog::{
+    ConnectOptions, Key,
+    backend::{Record, Records},
+};
+use bandog_testkit::{Process, RedisServer, Wire};
+
+use super::{
+    StoreKind, TicksArgs,
+    history::{End, Harm, History, Kind, Life, Ms, Nanos, SECOND, Start, Tally, Terms},
+    jobs,
+};
+use crate::crew::now;
+
+/// A node's lease: short, so that many are lost.
+const LEASE: Duration = Duration::from_secs(2);
+/// How late anything may be on a machine with fewer cores than nodes.
+const SLACK: Duration = Duration::from_secs(1);
+/// So long a node may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs it, and gives what happened.
+///
+/// # Errors
+/// When the history cannot be written or read, or the store cannot be read in the end.
+pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
+    fastrand::seed(args.seed());
+    let mut cluster = Cluster::new(args, dir)?;
+    let end = Instant::now() + Duration::from_secs(args.seconds);
+    while Instant::now() < end {
+        thread::sleep(Duration::from_millis(fastrand::u64(200..1500)));
+        cluster.harm();
+    }
+    let over = now();
+    // What is to be taken over has time for it.
+    thread::sleep(LEASE + SLACK * 3);
+    cluster.end();
+    let tallies = cluster.tallies()?;
+    let mut harms = std::mem::take(&mut cluster.harms);
+    let starts = read(dir, cluster.next, &mut harms)?;
+    let terms = Terms { lease: nanos(LEASE), look: SECOND, slack: nanos(SLACK), over };
+    let jobs = (0..cluster.jobs).map(jobs::told).collect();
+    Ok(History { jobs, tallies, starts, lives: std::mem::take(&mut cluster.lives), harms, terms })
+}
+
+enum Store {
+    Redis(RedisServer),
+    Sqlite(PathBuf),
+}
+
+struct Node {
+    number: u32,
+    process: Process,
+    wire: Option<Wire>,
+}
+
+struct Cluster {
+    store: Store,
+    dir: PathBuf,
+    jobs: usize,
+    nodes: Vec<Node>,
+    next: u32,
+    lives: BTreeMap<u32, Life>,
+    harms: Vec<Harm>,
+}
+
+impl Cluster {
+    fn new(args: &TicksArgs, dir: &Path) -> io::Result<Self> {
+        let store = match args.store {
+            StoreKind::Redis => {
+                let home = dir.join("redis");
+                std::fs::create_dir_all(&home)?;
+                let home = home.display().to_string();
+                // A claim that was answered must outlive the server.
+                let lasting = ["--dir", &home, "--appendonly", "yes", "--appendfsync", "always"];
+                Store::Redis(RedisServer::start_with(&lasting))
+            }
+            StoreKind::Sqlite | StoreKind::Virtual | StoreKind::Lock => Store::Sqlite(dir.join("ticks.db")),
+        };
+        let (nodes, lives, harms) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut cluster = Self { store, dir: dir.into(), jobs: args.jobs(), nodes, next: 0, lives, harms };
+        for _ in 0..args.nodes {
+            let node = cluster.start();
+            cluster.nodes.push(node);
+        }
+        cluster.nodes.iter().for_each(|node| drop(node.process.stdout_line("ready", PATIENCE)));
+        Ok(cluster)
+    }
+
+    fn url(&self) -> String {
+        match &self.store {
+            Store::Redis(server) => server.url(),
+            Store::Sqlite(path) => format!("sqlite:{}", path.display()),
+        }
+    }
+
+    fn start(&mut self) -> Node {
+        let (url, wire) = match &self.store {
+            Store::Redis(server) => {
+                let wire = server.wire();
+                (wire.url(), Some(wire))
+            }
+            Store::Sqlite(_) => (self.url(), None),
+        };
+        let number = self.next;
+        self.next += 1;
+        self.lives.insert(number, Life::default());
+        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+        command.arg("ticks-node").args(["--url", &url]).arg("--log").arg(log(&self.dir, number));
+        let skew = fastrand::i64(-90_000..=90_000);
+        command.args(["--jobs", &self.jobs.to_string(), "--skew", &skew.to_string()]);
+        command.args(["--lease", &LEASE.as_millis().to_string(), "--seed", &fastrand::u64(..).to_string()]);
+        Node { number, process: Process::spawn(&command), wire }
+    }
+
+    /// One harm from its beginning to its end.
+    fn harm(&mut self) {
+        let at = fastrand::usize(..self.nodes.len());
+        let stall = Duration::from_millis(fastrand::u64(100..4500));
+        let is_redis = matches!(self.store, Store::Redis(_));
+        match fastrand::u8(..10) {
+            0..3 => self.kill(at),
+            3..5 => self.stop(at),
+            5 if is_redis => self.kill_store(),
+            6..8 if is_redis => self.cut(at, stall),
+            _ => self.stall(at, stall),
+        }
+    }
+
+    fn kill(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        let number = node.number;
+        let from = now();
+        node.process.kill();
+        node.process.wait(PATIENCE);
+        self.lives.insert(number, Life { killed: Some(from), asked: None });
+        self.done(Kind::Kill, Some(number), from);
+        self.replace(at);
+    }
+
+    fn stop(&mut self, at: usize) {
+        let from = now();
+        let number = self.nodes[at].number;
+        self.lives.insert(number, Life { killed: None, asked: Some(from) });
+        self.nodes[at].process.term();
+        self.nodes[at].process.wait(PATIENCE);
+        self.done(Kind::Stop, Some(number), from);
+        self.replace(at);
+    }
+
+    /// A fresh node takes its place, sooner or later.
+    fn replace(&mut self, at: usize) {
+        thread::sleep(Duration::from_millis(fastrand::u64(..3500)));
+        let node = self.start();
+        node.process.stdout_line("ready", PATIENCE);
+        self.nodes[at] = node;
+    }
+
+    fn stall(&mut self, at: usize, time: Duration) {
+        let from = now();
+        self.nodes[at].process.stop();
+        thread::sleep(time);
+        self.nodes[at].process.cont();
+        self.done(Kind::Stall, Some(self.nodes[at].number), from);
+    }
+
+    fn cut(&mut self, at: usize, time: Duration) {
+        let from = now();
+        let Some(wire) = &self.nodes[at].wire else { return };
+        wire.refuse(true);
+        wire.cut();
+        thread::sleep(time);
+        wire.refuse(false);
+        self.done(Kind::Cut, Some(self.nodes[at].number), from);
+    }
+
+    fn kill_store(&mut self) {
+        let from = now();
+        let Store::Redis(server) = &self.store else { return };
+        server.kill();
+        thread::sleep(Duration::from_millis(fastrand::u64(..800)));
+        server.restart();
+        self.done(Kind::Store, None, from);
+    }
+
+    fn done(&mut self, kind: Kind, node: Option<u32>, from: Nanos) {
+        self.harms.push(Harm { kind, node, from, to: now() });
+    }
+
+    fn end(&mut self) {
+        for node in &mut self.nodes {
+            self.lives.insert(node.number, Life { killed: None, asked: Some(now()) });
+            node.process.term();
+            node.process.wait(PATIENCE);
+        }
+    }
+
+    /// What the jobs' records say.
+    fn tallies(&self) -> io::Result<Vec<Tally>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let keys: Vec<Key> = (0..self.jobs)
+            .map(|job| Key::new(format!("job/{}", jobs::told(job).name)).map_err(io::Error::other))
+            .collect::<io::Result<_>>()?;
+        let records: bandog::Result<Vec<bandog::Result<Option<Record>>>> = runtime.block_on(async {
+            let client = ConnectOptions::parse(self.url())?.connect().await?;
+            let mut records = Vec::new();
+            for some in keys.chunks(16) {
+                records.extend(client.read(some, &[]).await?.records);
+            }
+            Ok(records)
+        });
+        let one = |(record, job): (bandog::Result<Option<Record>>, usize)| {
+            let record = record.map_err(io::Error::other)?.ok_or_else(|| io::Error::other("a job has no record"))?;
+            let json: serde_json::Value = serde_json::from_str(&record.value)?;
+            Ok(tally(&json, jobs::told(job).period))
+        };
+        records.map_err(io::Error::other)?.into_iter().zip(0..).map(one).collect()
+    }
+}
+
+fn tally(record: &serde_json::Value, period: Ms) -> Tally {
+    let ms = |key: &str| record[key].as_i64().unwrap_or_default();
+    let count = |key: &str| record["counts"][key].as_u64().unwrap_or_default();
+    let many = |key: &str| record[key].as_array().map_or(0, |all| all.len() as u64);
+    // A fixed rate's grid begins at the anchor; a cron expression's first tick is the first whole second since then.
+    let first = if period == 1000 { (ms("anchor") + 999) / 1000 * 1000 } else { ms("anchor") };
+    Tally {
+        first,
+        watermark: ms("watermark"),
+        ok: count("ok"),
+        failed: count("failed"),
+        skipped: count("skipped"),
+        missed: count("missed"),
+        lost: count("lost"),
+        running: many("running"),
+        queued: many("queue"),
+    }
+}
+
+fn log(dir: &Path, node: u32) -> PathBuf {
+    dir.join(format!("node-{node}"))
+}
+
+/// What all nodes noted.
+fn read(dir: &Path, nodes: u32, harms: &mut Vec<Harm>) -> io::Result<Vec<Start>> {
+    let mut starts: Vec<Start> = Vec::new();
+    for node in 0..nodes {
+        let path = log(dir, node);
+        let text = if path.exists() { std::fs::read_to_string(path)? } else { String::new() };
+        let mut open = HashMap::new();
+        for line in text.lines() {
+            let bad = || io::Error::other(format!("node {node} noted {line:?}"));
+            read_line(node, line, &mut starts, &mut open, harms).ok_or_else(bad)?;
+        }
+    }
+    starts.sort_by_key(|start| start.at);
+    Ok(starts)
+}
+
+fn read_line(
+    node: u32,
+    line: &str,
+    starts: &mut Vec<Start>,
+    open: &mut HashMap<(usize, u64), usize>,
+    harms: &mut Vec<Harm>,
+) -> Option<()> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["began", job, tick, attempt, id, fence, at, store] => {
+            let (job, fence) = (job.parse().ok()?, fence.parse().ok()?);
+            let (tick, attempt, id) = (tick.parse().ok()?, attempt.parse().ok()?, id.parse().ok()?);
+            let (at, store) = (at.parse().ok()?, store.parse().ok()?);
+            open.insert((job, fence), starts.len());
+            starts.push(Start { job, tick, attempt, id, fence, node, at, store, end: None });
+        }
+        ["ended", job, fence, at, end] => {
+            let end = match end {
+                "Ok" => End::Ok,
+                "Failed" => End::Failed,
+                "Cancelled" => End::Cancelled,
+                "Dropped" => End::Dropped,
+                _ => return None,
+            };
+            let place = open.remove(&(job.parse().ok()?, fence.parse().ok()?))?;
+            starts[place].end = Some((at.parse().ok()?, end));
+        }
+        ["starved", from, to] => {
+            let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+            harms.push(Harm { kind: Kind::Starved, node: Some(node), from, to });
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    crate::history::nanos(duration)
+}

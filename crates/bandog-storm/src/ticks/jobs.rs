@@ -1,0 +1,124 @@
+//! The jobs that are tried: every policy with every other, and bodies that take no time, some, or far too long.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use super::{
+    history::{End, Job},
+    schedule::{self, CatchUp, OnCrash, Overlap, Run},
+};
+
+/// Every tenth job fires once a second by a cron expression, the others at this rate.
+const RATE: Duration = Duration::from_millis(100);
+
+/// Who is told when bodies begin and end.
+pub(crate) trait Witness: Clone + Send + Sync + 'static {
+    fn begins(&self, job: usize, run: &Run);
+    fn ends(&self, job: usize, run: &Run, end: End);
+}
+
+/// What the checker is told of a job.
+pub(crate) fn told(number: usize) -> Job {
+    let period = if is_cron(number) { 1000 } else { 100 };
+    let (limit, retry) = (limit(overlap(number)), on_crash(number) == OnCrash::Retry);
+    let waits = matches!(overlap(number), Overlap::Queue(_));
+    Job { name: format!("storm-{number}"), period, limit, waits, retry }
+}
+
+/// The job itself.
+pub(crate) fn job(number: usize, witness: impl Witness) -> schedule::Job {
+    let name = told(number).name;
+    let job = match is_cron(number) {
+        true => schedule::Job::cron(name, "* * * * * ?"),
+        false => schedule::Job::fixed_rate(name, RATE),
+    };
+    let job = job.overlap(overlap(number)).on_crash(on_crash(number)).grace(Duration::from_millis(200));
+    let job = match number % 4 {
+        0 => job.misfire_grace(Duration::from_secs(1)).catch_up(CatchUp::All(three())),
+        1 => job.misfire_grace(Duration::from_secs(2)).catch_up(CatchUp::Once),
+        _ => job.catch_up(CatchUp::Skip),
+    };
+    // Every other one does as it is told; the rest must be dropped.
+    let listens = number % 2 == 1;
+    job.run(move |run: Run| {
+        let noted = Noted::begin(number, run.clone(), witness.clone());
+        async move {
+            let work = tokio::time::sleep(length());
+            let end = if listens {
+                tokio::select! {
+                    () = work => End::Ok,
+                    () = run.cancelled() => End::Cancelled,
+                }
+            } else {
+                work.await;
+                End::Ok
+            };
+            let end = if end == End::Ok && fastrand::u8(..) < 5 { End::Failed } else { end };
+            noted.end(end);
+            if end == End::Ok { Ok(()) } else { Err("as it was to be") }
+        }
+    })
+}
+
+fn is_cron(number: usize) -> bool {
+    number % 10 == 9
+}
+
+fn overlap(number: usize) -> Overlap {
+    match number % 3 {
+        0 => Overlap::Skip,
+        1 => Overlap::Queue(three()),
+        _ => Overlap::Allow(three()),
+    }
+}
+
+fn limit(overlap: Overlap) -> usize {
+    match overlap {
+        Overlap::Allow(most) => most.get() as usize,
+        Overlap::Skip | Overlap::Queue(_) | Overlap::Replace => 1,
+    }
+}
+
+fn on_crash(number: usize) -> OnCrash {
+    if (number / 3).is_multiple_of(2) { OnCrash::Retry } else { OnCrash::Abandon }
+}
+
+fn three() -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(2)
+}
+
+/// 0 to 300 ms, some nothing at all, and one in 150 some seconds.
+fn length() -> Duration {
+    Duration::from_millis(match fastrand::u32(..150) {
+        0 => fastrand::u64(1000..6000),
+        1..30 => 0,
+        _ => fastrand::u64(0..300),
+    })
+}
+
+/// A body that has begun. Dropped before its end, it says so.
+struct Noted<W: Witness> {
+    job: usize,
+    run: Run,
+    witness: W,
+    is_over: bool,
+}
+
+impl<W: Witness> Noted<W> {
+    fn begin(job: usize, run: Run, witness: W) -> Self {
+        witness.begins(job, &run);
+        Self { job, run, witness, is_over: false }
+    }
+
+    fn end(mut self, end: End) {
+        self.is_over = true;
+        self.witness.ends(self.job, &self.run, end);
+    }
+}
+
+impl<W: Witness> Drop for Noted<W> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.witness.ends(self.job, &self.run, End::Dropped);
+        }
+    }
+}

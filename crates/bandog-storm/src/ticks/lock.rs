@@ -1,0 +1,73 @@
+//! What a named lock with a minimum hold gives, in virtual time: every node has a timer on its own wall clock, tries the
+//! lock when it fires, runs if it got it, and keeps it for the minimum.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use bandog::{Client, Clock, Mutex, backend::Memory};
+use tokio::time::{self, Instant};
+
+/// The time between two ticks.
+const PERIOD: Duration = Duration::from_secs(10);
+/// How long a run takes.
+const BODY: Duration = Duration::from_millis(50);
+/// The lock's fixed lease.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// What came of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outcome {
+    pub(crate) ticks: u64,
+    /// Runs of a tick that had run before.
+    pub(crate) duplicates: u64,
+    /// Ticks that nobody ran.
+    pub(crate) lost: u64,
+}
+
+/// So many nodes and ticks, clocks that are wrong by up to `skew`, a lock that is held for `min` at least; one wake-up in
+/// 500 is late by up to five minutes.
+pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u64) -> Outcome {
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let store = Memory::new(Clock::tokio());
+        let ran = Arc::new(std::sync::Mutex::new(HashMap::<u64, u64>::new()));
+        let begin = Instant::now() + PERIOD * 30;
+        let mut timers = Vec::new();
+        for node in 0..nodes {
+            let client = Client::options().clock(Clock::tokio()).on_current_runtime().over(store.clone());
+            let lock = client.expect("a runtime is here").mutex("report").lease(LEASE);
+            // Two clocks are at the ends of what is allowed, the others anywhere between.
+            let behind = match node {
+                0 => Duration::ZERO,
+                1 => skew * 2,
+                _ => (skew * 2).mul_f64(fastrand::f64()),
+            };
+            let ran = Arc::clone(&ran);
+            timers.push(tokio::spawn(async move { timer(&lock, begin + behind, ticks, min, &ran).await }));
+        }
+        for timer in timers {
+            timer.await.expect("a timer does not panic");
+        }
+        let ran = ran.lock().expect("nobody panicked");
+        let duplicates = ran.values().map(|runs| runs - 1).sum();
+        Outcome { ticks, duplicates, lost: ticks - ran.len() as u64 }
+    })
+}
+
+async fn timer(lock: &Mutex, begin: Instant, ticks: u64, min: Duration, ran: &std::sync::Mutex<HashMap<u64, u64>>) {
+    for tick in 0..ticks {
+        let due = begin + PERIOD * u32::try_from(tick).expect("some thousand ticks");
+        if due < Instant::now() {
+            // It came while the node stood still: a timer goes on with the next one.
+            continue;
+        }
+        let late =
+            if fastrand::u32(..500) == 0 { Duration::from_millis(fastrand::u64(..300_000)) } else { Duration::ZERO };
+        time::sleep_until(due + late).await;
+        let Ok(Some(guard)) = lock.try_lock().await else { continue };
+        *ran.lock().expect("nobody panicked").entry(tick).or_default() += 1;
+        time::sleep(BODY.max(min)).await;
+        // The lease outlasts the run, so the lock is there still.
+        drop(guard.release().await);
+    }
+}

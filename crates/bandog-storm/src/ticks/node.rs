@@ -1,0 +1,109 @@
+//! A node: a process with a scheduler over the store, which notes every run that begins and ends.
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use bandog::{Clock, ConnectOptions, Result, schedule::Scheduler};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{
+    history::{End, Nanos},
+    jobs::{self, Witness},
+    schedule::Run,
+};
+use crate::history::Log;
+
+/// How often a node notes that it can run.
+const BEAT: Duration = Duration::from_millis(20);
+/// What it notes as time in which it could not.
+const STARVED: Duration = Duration::from_millis(150);
+/// How many runs it may have.
+const POOL: usize = 256;
+/// How long runs may go on when it stops.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// What a node is told.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct NodeArgs {
+    /// The store
+    #[arg(long)]
+    url: String,
+    /// Where it writes what it sees
+    #[arg(long)]
+    log: PathBuf,
+    /// How many jobs there are
+    #[arg(long)]
+    jobs: usize,
+    /// How far its wall clock is ahead, in milliseconds
+    #[arg(long, allow_hyphen_values = true)]
+    skew: i64,
+    /// Its lease, in milliseconds
+    #[arg(long)]
+    lease: u64,
+    #[arg(long)]
+    seed: u64,
+}
+
+/// Runs until SIGTERM.
+pub(crate) fn run(args: &NodeArgs) -> Result<()> {
+    let log = Arc::new(Log::open(&args.log).expect("the history's directory can be written to"));
+    beat(Arc::clone(&log));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(serve(args, log))
+}
+
+async fn serve(args: &NodeArgs, log: Arc<Log>) -> Result<()> {
+    fastrand::seed(args.seed);
+    let mut term = signal(SignalKind::terminate()).expect("SIGTERM can be heard");
+    let lease = Duration::from_millis(args.lease);
+    let client = ConnectOptions::parse(&args.url)?.watchdog(lease).timeout(lease / 3).connect().await?;
+    let by = Duration::from_millis(args.skew.unsigned_abs());
+    let clock = if args.skew < 0 { Clock::system().set_back(by) } else { Clock::system().set_ahead(by) };
+    let pool = POOL.try_into().expect("not 0");
+    let scheduler = Scheduler::over(&client).clock(clock).pool(pool).drain(DRAIN);
+    let running = scheduler.jobs((0..args.jobs).map(|job| jobs::job(job, Lines(Arc::clone(&log))))).start().await?;
+    println!("ready");
+    term.recv().await;
+    let stopped = running.stop().await;
+    client.idle().await;
+    // What could not be told, the lease tells.
+    drop(client.close().await);
+    stopped
+}
+
+/// Notes when the process could not run for a while. It ends with the process.
+fn beat(log: Arc<Log>) {
+    thread::spawn(move || {
+        loop {
+            let from = now();
+            thread::sleep(BEAT);
+            let to = now();
+            if to - from > crate::history::nanos(BEAT + STARVED) {
+                log.write(&format_args!("starved {from} {to}"));
+            }
+        }
+    });
+}
+
+fn now() -> Nanos {
+    Clock::system().now().as_nanos()
+}
+
+#[derive(Clone)]
+struct Lines(Arc<Log>);
+
+impl Witness for Lines {
+    fn begins(&self, job: usize, run: &Run) {
+        let store = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+        let (tick, attempt, id, fence) = (run.tick().millisecond(), run.attempt(), run.id(), run.fence());
+        self.0.write(&format_args!("began {job} {tick} {attempt} {id} {fence} {} {store}", now()));
+    }
+
+    fn ends(&self, job: usize, run: &Run, end: End) {
+        self.0.write(&format_args!("ended {job} {} {} {end:?}", run.fence(), now()));
+    }
+}

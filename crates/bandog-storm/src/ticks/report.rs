@@ -1,0 +1,140 @@
+//! What a run says in the end: for people, and as JSON.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::json;
+
+use super::{
+    StoreKind, TicksArgs,
+    check::{Findings, check},
+    history::{History, Kind, Nanos},
+    lock::Outcome,
+};
+
+/// One run in figures, or several as one.
+#[derive(Debug)]
+pub(crate) struct Report {
+    seeds: (u64, u64),
+    nodes: usize,
+    harms: BTreeMap<Kind, u64>,
+    findings: Findings,
+    took: Duration,
+}
+
+impl Report {
+    pub(crate) fn new(_: &TicksArgs, seed: u64, history: &History, took: Duration) -> Self {
+        let mut harms = BTreeMap::new();
+        history.harms.iter().for_each(|harm| *harms.entry(harm.kind).or_default() += 1);
+        Self { seeds: (seed, seed), nodes: history.lives.len(), harms, findings: check(history), took }
+    }
+
+    /// Both as one.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.seeds.1 = other.seeds.1;
+        self.nodes += other.nodes;
+        self.took += other.took;
+        other.harms.into_iter().for_each(|(kind, count)| *self.harms.entry(kind).or_default() += count);
+        self.findings.add(other.findings);
+        self
+    }
+
+    pub(crate) fn is_well(&self) -> bool {
+        self.findings.violations.is_empty()
+    }
+
+    /// One line.
+    pub(crate) fn line(&self) -> String {
+        let Findings { ticks, duplicates, unexplained, violations, .. } = &self.findings;
+        let (seed, took) = (self.seeds.0, self.took);
+        let wrong = violations.len();
+        format!("seed {seed}: {ticks} ticks, {duplicates} twice, {unexplained} unexplained, {wrong} wrong, {took:.1?}")
+    }
+
+    pub(crate) fn print(&self, args: &TicksArgs) {
+        if args.json {
+            println!("{}", self.json(args.store));
+            return;
+        }
+        let Self { seeds, nodes, findings, took, .. } = self;
+        println!("ticks over {}, seeds {} to {}, {took:.0?}", word(args.store), seeds.0, seeds.1);
+        for (what, value) in self.rows() {
+            println!("  {what:<44}{value}");
+        }
+        println!("  {:<44}{nodes}", "nodes that lived, one after the other");
+        for (kind, count) in &self.harms {
+            println!("  {:<44}{count}", kind.word());
+        }
+        for (law, count) in findings.laws() {
+            println!("  BROKEN {law:<37}{count}");
+        }
+        findings.told().iter().for_each(|what| println!("  {what}"));
+        println!("{}", if self.is_well() { "nothing is wrong" } else { "something is wrong" });
+    }
+
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        let Findings { ticks, ran, duplicates, unexplained, totals, retries, ghosts, longest_ghost, .. } =
+            &self.findings;
+        let (takeovers, handovers) = (&self.findings.takeovers, &self.findings.handovers);
+        let lags = &self.findings.lags;
+        let lag = |part: usize| lags.get((lags.len() * part / 1000).min(lags.len().saturating_sub(1))).unwrap_or(&0);
+        vec![
+            ("ticks", ticks.to_string()),
+            ("of them began", ran.to_string()),
+            ("started twice", duplicates.to_string()),
+            ("unexplained", unexplained.to_string()),
+            ("ok, failed, lost", format!("{}, {}, {}", totals.ok, totals.failed, totals.lost)),
+            ("skipped, missed", format!("{}, {}", totals.skipped, totals.missed)),
+            ("running or queued in the end", (totals.running + totals.queued).to_string()),
+            ("taken over: second and later attempts", retries.to_string()),
+            ("after a kill (middle, longest)", times(takeovers)),
+            ("after a clean stop (middle, longest)", times(handovers)),
+            ("overtaken runs of nodes that stood still", format!("{ghosts}; at most {} ms after", ms(*longest_ghost))),
+            ("start lag of unhurt nodes, p50, p99, p99.9", format!("{}, {}, {} ms", lag(500), lag(990), lag(999))),
+        ]
+    }
+
+    fn json(&self, store: StoreKind) -> serde_json::Value {
+        let rows: BTreeMap<&str, String> = self.rows().into_iter().collect();
+        let harms: BTreeMap<&str, u64> = self.harms.iter().map(|(kind, count)| (kind.word(), *count)).collect();
+        let Findings { ticks, ran, duplicates, unexplained, .. } = &self.findings;
+        json!({
+            "store": word(store), "seeds": [self.seeds.0, self.seeds.1], "nodes": self.nodes, "seconds": self.took.as_secs(),
+            "ticks": ticks, "ran": ran, "duplicates": duplicates, "unexplained": unexplained,
+            "harms": harms, "rows": rows, "broken": self.findings.laws(), "told": self.findings.told(),
+        })
+    }
+}
+
+/// One row of what a lock gives.
+pub(crate) fn lock(args: &TicksArgs, skew: Duration, min: Duration, outcome: Outcome) {
+    let Outcome { ticks, duplicates, lost } = outcome;
+    if args.json {
+        let (skew, min) = (skew.as_secs(), min.as_secs());
+        println!(
+            "{}",
+            json!({"store": "lock", "skew_s": skew, "min_s": min, "ticks": ticks, "duplicates": duplicates, "lost": lost})
+        );
+    } else {
+        println!(
+            "a lock held for {min:?}, clocks within ±{skew:?}: {ticks} ticks, {duplicates} ran again, {lost} lost"
+        );
+    }
+}
+
+fn word(store: StoreKind) -> &'static str {
+    match store {
+        StoreKind::Redis => "redis",
+        StoreKind::Sqlite => "sqlite",
+        StoreKind::Virtual => "virtual",
+        StoreKind::Lock => "lock",
+    }
+}
+
+fn times(sorted: &[Nanos]) -> String {
+    let middle = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+    format!("{} of them, {} ms, {} ms", sorted.len(), ms(middle), ms(sorted.last().copied().unwrap_or_default()))
+}
+
+fn ms(nanos: Nanos) -> u64 {
+    nanos / 1_000_000
+}

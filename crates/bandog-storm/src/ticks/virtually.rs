@@ -1,0 +1,212 @@
+//! Five replicas on a virtual clock: a day of ticks in a minute, and every choice from the seed.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{
+    history::{End, Harm, History, Kind, Life, Ms, Nanos, SECOND, Start, Tally, Terms},
+    jobs::{self, Witness},
+    schedule::{Run, TestScheduler},
+};
+
+/// When it begins: half past seven on a day in November.
+const BEGIN: &str = "2026-11-20T07:30:00Z";
+const BEGIN_MS: Ms = 1_795_159_800_000;
+/// A replica's lease.
+const LEASE: Duration = Duration::from_secs(10);
+/// How often replicas look at each other in virtual time.
+const LOOK: Duration = Duration::from_secs(30);
+/// So many may be down at a time.
+const DOWN: usize = 3;
+
+/// What is tried.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) nodes: usize,
+    pub(crate) jobs: usize,
+    pub(crate) seconds: u64,
+    pub(crate) seed: u64,
+}
+
+/// Runs it on a runtime of its own, whose clock is paused.
+///
+/// # Panics
+/// When a replica cannot start or stop.
+pub(crate) fn run(size: Size) -> History {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    fastrand::seed(size.seed);
+    runtime.expect("a runtime").block_on(storm(size))
+}
+
+async fn storm(size: Size) -> History {
+    let notes = Notes::new();
+    let skews = std::iter::repeat_with(|| fastrand::i64(-90..=90)).take(10_000);
+    let started = AtomicU32::new(0);
+    let declared = |node: u32| (0..size.jobs).map(|job| jobs::job(job, notes.of(node))).collect::<Vec<_>>();
+    let setting = TestScheduler::at(BEGIN).replicas(size.nodes).skew(skews).pool(200).lease(LEASE);
+    let test = setting.start(|| declared(started.fetch_add(1, Relaxed))).await.expect("replicas start");
+    let mut cluster = Cluster {
+        test,
+        alive: (0..started.load(Relaxed)).collect(),
+        next: started.load(Relaxed),
+        lives: BTreeMap::new(),
+        harms: vec![],
+    };
+    let end = Instant::now() + Duration::from_secs(size.seconds);
+    while Instant::now() < end {
+        cluster.test.advance(Duration::from_millis(fastrand::u64(500..15_000))).await;
+        cluster.harm(size.nodes, &notes, &declared).await;
+    }
+    let over = notes.now();
+    cluster.test.advance((LEASE + LOOK) * 2).await;
+    for node in std::mem::take(&mut cluster.alive) {
+        cluster.stop(node, &notes).await;
+    }
+    let Cluster { test, mut lives, harms, next, .. } = cluster;
+    for node in 0..next {
+        lives.entry(node).or_default();
+    }
+    let mut tallies = Vec::new();
+    for job in 0..size.jobs {
+        tallies.push(tally(&test, job).await);
+    }
+    let jobs = (0..size.jobs).map(jobs::told).collect();
+    let terms = Terms { lease: nanos(LEASE), look: nanos(LOOK), slack: SECOND / 10, over };
+    History { jobs, tallies, starts: notes.take(), lives, harms, terms }
+}
+
+async fn tally(test: &TestScheduler, job: usize) -> Tally {
+    let told = jobs::told(job);
+    let row = test.jobs().show(&told.name).await.expect("the job is known");
+    let watermark = millis(&row.watermark);
+    let running = row.live.iter().filter(|row| row.started.is_some()).count() as u64;
+    let (ok, failed, skipped, missed, lost) = (row.ok, row.failed, row.skipped, row.missed, row.lost);
+    Tally { first: BEGIN_MS, watermark, ok, failed, skipped, missed, lost, running, queued: row.queued }
+}
+
+fn millis(time: &str) -> Ms {
+    like(Run::tick, time).expect("a row has times").millisecond()
+}
+
+/// Reads what such a function gives.
+fn like<T: std::str::FromStr>(_: fn(&Run) -> T, text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+struct Cluster {
+    test: TestScheduler,
+    alive: Vec<u32>,
+    next: u32,
+    lives: BTreeMap<u32, Life>,
+    harms: Vec<Harm>,
+}
+
+impl Cluster {
+    async fn harm(&mut self, nodes: usize, notes: &Notes, declared: &impl Fn(u32) -> Vec<super::schedule::Job>) {
+        let may_go = self.alive.len() + DOWN > nodes;
+        let at = fastrand::usize(..self.alive.len());
+        match fastrand::u8(..10) {
+            0..2 if may_go => {
+                let node = self.alive.swap_remove(at);
+                let now = notes.now();
+                self.lives.insert(node, Life { killed: Some(now), asked: None });
+                self.harms.push(Harm { kind: Kind::Kill, node: Some(node), from: now, to: now });
+                notes.close(node);
+                self.test.crash(node as usize);
+            }
+            2..4 if may_go => {
+                let node = self.alive.swap_remove(at);
+                self.stop(node, notes).await;
+            }
+            4..6 => {
+                let (node, from) = (self.alive[at], notes.now());
+                self.test.cut(node as usize);
+                self.test.advance(Duration::from_millis(fastrand::u64(100..40_000))).await;
+                self.test.mend(node as usize);
+                self.harms.push(Harm { kind: Kind::Cut, node: Some(node), from, to: notes.now() });
+            }
+            _ => {}
+        }
+        while self.alive.len() < nodes && (self.alive.len() + DOWN <= nodes || fastrand::bool()) {
+            self.test.join(declared(self.next)).await.expect("a replica joins");
+            self.alive.push(self.next);
+            self.next += 1;
+        }
+    }
+
+    async fn stop(&mut self, node: u32, notes: &Notes) {
+        let from = notes.now();
+        self.lives.insert(node, Life { killed: None, asked: Some(from) });
+        self.test.stop_one(node as usize, Duration::from_millis(100)).await.expect("a replica stops");
+        self.harms.push(Harm { kind: Kind::Stop, node: Some(node), from, to: notes.now() });
+    }
+}
+
+/// What all replicas note.
+#[derive(Clone)]
+struct Notes {
+    began: Instant,
+    starts: Arc<Mutex<Vec<Start>>>,
+    /// Where the runs are in it that have not ended, by job, fence and node.
+    open: Arc<Mutex<HashMap<(usize, u64, u32), usize>>>,
+}
+
+impl Notes {
+    fn new() -> Self {
+        Self { began: Instant::now(), starts: Arc::default(), open: Arc::default() }
+    }
+
+    fn of(&self, node: u32) -> Note {
+        Note { notes: self.clone(), node }
+    }
+
+    fn now(&self) -> Nanos {
+        nanos(self.began.elapsed())
+    }
+
+    /// A node that was killed notes nothing more.
+    fn close(&self, node: u32) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|(.., of), _| *of != node);
+    }
+
+    fn take(&self) -> Vec<Start> {
+        std::mem::take(&mut *self.starts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[derive(Clone)]
+struct Note {
+    notes: Notes,
+    node: u32,
+}
+
+impl Witness for Note {
+    fn begins(&self, job: usize, run: &Run) {
+        let mut starts = self.notes.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, node, fence) = (self.notes.now(), self.node, run.fence().get());
+        self.notes.open.lock().unwrap_or_else(PoisonError::into_inner).insert((job, fence, node), starts.len());
+        let store = BEGIN_MS + Ms::try_from(at / 1_000_000).expect("some years at most");
+        let (tick, attempt, id) = (run.tick().millisecond(), run.attempt(), run.id());
+        starts.push(Start { job, tick, attempt, id, fence, node, at, store, end: None });
+    }
+
+    fn ends(&self, job: usize, run: &Run, end: End) {
+        let at = self.notes.now();
+        let mut open = self.notes.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = open.remove(&(job, run.fence().get(), self.node)) {
+            self.notes.starts.lock().unwrap_or_else(PoisonError::into_inner)[place].end = Some((at, end));
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).expect("some centuries at most")
+}
