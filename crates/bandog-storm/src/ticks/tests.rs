@@ -116,7 +116,9 @@ fn an_overlap_is_seen_and_excused_only_of_who_stood_still() {
 
 #[test]
 fn ticks_that_are_not_accounted_for_are_seen() {
-    for change in [|tally: &mut Tally| tally.watermark += 1000, |tally| tally.ok -= 1, |tally| tally.skipped += 1] {
+    let changes: [fn(&mut Tally); 3] =
+        [|tally| tally.watermark += 1000, |tally| tally.ok -= 1, |tally| tally.skipped += 1];
+    for change in changes {
         let mut history = good();
         change(&mut history.tallies[0]);
         breaks(&history, &["accounts"]);

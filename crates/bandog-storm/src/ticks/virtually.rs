@@ -110,7 +110,12 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn harm(&mut self, nodes: usize, notes: &Notes, declared: &impl Fn(u32) -> Vec<super::schedule::Job>) {
+    async fn harm(
+        &mut self,
+        nodes: usize,
+        notes: &Notes,
+        declared: &(impl Fn(u32) -> Vec<super::schedule::Job> + Sync),
+    ) {
         let may_go = self.alive.len() + DOWN > nodes;
         let at = fastrand::usize(..self.alive.len());
         match fastrand::u8(..10) {
@@ -155,9 +160,11 @@ impl Cluster {
 struct Notes {
     began: Instant,
     starts: Arc<Mutex<Vec<Start>>>,
-    /// Where the runs are in it that have not ended, by job, fence and node.
-    open: Arc<Mutex<HashMap<(usize, u64, u32), usize>>>,
+    open: Arc<Mutex<Open>>,
 }
+
+/// Where the runs are that have not ended, by job, fence and node.
+type Open = HashMap<(usize, u64, u32), usize>;
 
 impl Notes {
     fn new() -> Self {
