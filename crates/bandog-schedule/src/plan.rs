@@ -231,6 +231,10 @@ impl JobState {
         let skipped = Range::until(view.trigger, self.place(), view.now);
         if skipped.ticks > 0 {
             self.watermark = skipped.last;
+            if self.spec.as_ref().is_some_and(|spec| !spec.enabled) {
+                // They would not have run anyway.
+                return;
+            }
             self.next_due = self.next_due.map(|due| due.max(view.now));
             self.leave_out(view, plan, State::Skipped, skipped);
         }

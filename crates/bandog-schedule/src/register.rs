@@ -117,7 +117,8 @@ fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) {
             "the job has changed while nodes run it as it was; a greater revision(…) keeps those from claiming its ticks"
         );
     }
-    if old.trigger != spec.trigger {
+    // What came while it was disabled was not missed.
+    if old.trigger != spec.trigger || (spec.enabled && !old.enabled) {
         state.watermark = state.watermark.max(now - 1);
         state.next_due = state.next_due.map(|due| due.max(now)).or(Some(now).filter(|_| is_idle(state)));
         if let Some(Trigger::FixedRate(_)) = spec.trigger() {

@@ -799,7 +799,8 @@ impl Dispatch {
         meters::clock(self.time.offset());
         self.pause = RETRY;
         if std::mem::take(&mut self.is_away) {
-            tracing::info!("the store answers again: ticks are claimed again");
+            // As loud as the outage was told, so that its end is told to the same people.
+            tracing::warn!("the store answers again: ticks are claimed again");
         }
     }
 

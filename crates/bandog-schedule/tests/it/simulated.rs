@@ -223,3 +223,44 @@ async fn a_job_that_fails_open_runs_without_the_store_and_others_do_not() {
     assert_eq!((rows[0].ok, rows[0].missed), (2 + 2 + 3, 8), "{:?}", rows[0]);
     assert_eq!((rows[1].ok, rows[1].missed), (2 + 20 + 3, 0), "{:?}", rows[1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_came_while_a_job_was_disabled_was_not_missed() {
+    let job = || Job::cron("tick", "0 * * * * ?").run(async |_: Run| ());
+    let mut test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job().disabled()]).await.unwrap();
+    test.advance_to("2026-01-01T00:10:30Z").await;
+    test.jobs().pause("tick", "why not").await.unwrap();
+    test.jobs().resume("tick").await.unwrap();
+    test.stop_one(0, Duration::ZERO).await.unwrap();
+    test.join(vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T00:12:30Z").await;
+    assert_eq!(test.ticks("tick"), ["2026-01-01T00:11:00Z", "2026-01-01T00:12:00Z"]);
+    let row = test.jobs().show("tick").await.unwrap();
+    assert_eq!((row.ok, row.skipped, row.missed), (2, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_becomes_another_in_a_deploy_goes_on_from_now() {
+    let of = |nth: usize| {
+        let job = match nth {
+            0 => Job::cron("job", "0 0/10 * * * ?"),
+            1 => Job::fixed_delay("job", secs(60)),
+            2 => Job::fixed_rate("job", secs(60)),
+            _ => Job::cron("job", "30 * * * * ?"),
+        };
+        job.run(async |_: Run| time::sleep(secs(1)).await)
+    };
+    let mut test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![of(0)]).await.unwrap();
+    for nth in 1..4 {
+        test.advance(secs(605)).await;
+        let before = test.runs().len();
+        test.stop_one(nth - 1, Duration::ZERO).await.unwrap();
+        test.join(vec![of(nth)]).await.unwrap();
+        test.advance(secs(200)).await;
+        let runs = test.runs();
+        assert!((3..=5).contains(&(runs.len() - before)), "{nth}: {runs:?}");
+        assert!(runs.iter().all(|run| run.kind == Kind::Scheduled), "{nth}: {runs:?}");
+    }
+    let row = test.jobs().show("job").await.unwrap();
+    assert_eq!((row.missed, row.lost), (0, 0), "{row:?}");
+}
