@@ -297,7 +297,7 @@ impl Job {
         check_name(&self.name).map_err(named)?;
         let trigger = self.when.ready(self.policy.enabled).map_err(named)?;
         let body = self.body.clone().ok_or_else(|| named(Error::misused("it has no body; end it with .run(…)")))?;
-        Ok(Task { name: self.name, trigger, policy: Arc::new(self.policy), body })
+        Ok(Task { name: self.name.into(), trigger, policy: Arc::new(self.policy), body })
     }
 }
 
@@ -356,7 +356,7 @@ pub(crate) type Body = Arc<dyn Fn(Run) -> BoxFuture<'static, Option<Failure>> + 
 /// A job that a scheduler keeps.
 #[derive(Clone)]
 pub(crate) struct Task {
-    pub(crate) name: Box<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) trigger: Trigger,
     pub(crate) policy: Arc<Policy>,
     pub(crate) body: Body,

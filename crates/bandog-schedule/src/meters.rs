@@ -1,6 +1,6 @@
 //! What is counted, through the `metrics` facade.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use metrics::{counter, gauge, histogram};
 
@@ -16,26 +16,26 @@ pub(crate) fn claimed(result: &'static str) {
 }
 
 /// A run begins, so late; so many run now.
-pub(crate) fn began(job: &str, late: Ms, running: usize) {
-    histogram!("bandog_run_lag_seconds", "job" => job.to_owned()).record(seconds(late));
+pub(crate) fn began(job: &Arc<str>, late: Ms, running: usize) {
+    histogram!("bandog_run_lag_seconds", "job" => Arc::clone(job)).record(seconds(late));
     gauge!("bandog_runs_running").set(f64::from(u32::try_from(running).unwrap_or(u32::MAX)));
 }
 
 /// A run has ended; so many run now.
-pub(crate) fn ended(job: &str, ended: &Ended, took: Duration, running: usize) {
-    histogram!("bandog_run_seconds", "job" => job.to_owned()).record(took.as_secs_f64());
-    counter!("bandog_runs_total", "job" => job.to_owned(), "outcome" => ended.state.as_str()).increment(1);
+pub(crate) fn ended(job: &Arc<str>, ended: &Ended, took: Duration, running: usize) {
+    histogram!("bandog_run_seconds", "job" => Arc::clone(job)).record(took.as_secs_f64());
+    counter!("bandog_runs_total", "job" => Arc::clone(job), "outcome" => ended.state.as_str()).increment(1);
     gauge!("bandog_runs_running").set(f64::from(u32::try_from(running).unwrap_or(u32::MAX)));
     if ended.state == State::Ok {
-        gauge!("bandog_last_success_timestamp_seconds", "job" => job.to_owned()).set(seconds(ended.at));
+        gauge!("bandog_last_success_timestamp_seconds", "job" => Arc::clone(job)).set(seconds(ended.at));
     }
 }
 
 /// Ticks that will not run.
-pub(crate) fn left_out(job: &str, plan: &Plan) {
+pub(crate) fn left_out(job: &Arc<str>, plan: &Plan) {
     for (count, reason) in [(plan.skipped, "skipped"), (plan.missed, "missed"), (plan.lost, "lost")] {
         if count > 0 {
-            counter!("bandog_ticks_missed_total", "job" => job.to_owned(), "reason" => reason).increment(count);
+            counter!("bandog_ticks_missed_total", "job" => Arc::clone(job), "reason" => reason).increment(count);
         }
     }
 }

@@ -334,6 +334,7 @@ impl JobState {
             let due = if kind == Kind::Scheduled { misfire::due(view.name, view.policy, tick) } else { tick };
             let session = view.session.map(|held| (held.key.to_string(), held.id.to_string()));
             let (fence, started, node) = (self.fence, view.now, view.node.to_owned());
+            self.running.reserve_exact(1);
             self.running.push(Live { id, kind, tick, due, attempt, fence, started, node, session, cancel: false });
             plan.starts += 1;
         }
@@ -341,6 +342,9 @@ impl JobState {
 
     fn enqueue(&mut self, kind: Kind, tick: Ms) -> u64 {
         self.run += 1;
+        if self.queue.is_empty() {
+            self.queue.reserve_exact(1);
+        }
         self.queue.push_back(Waiting(self.run, kind, tick, 1));
         self.run
     }

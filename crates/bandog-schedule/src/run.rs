@@ -3,7 +3,7 @@
 use std::{
     error::Error as StdError,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU8},
 };
 
 use bandog_core::Fence;
@@ -66,6 +66,8 @@ pub(crate) struct Facts {
     pub(crate) fence: Fence,
     pub(crate) last_success: Option<Time>,
     pub(crate) note: Mutex<Option<String>>,
+    /// Why it should stop, as the dispatcher has it.
+    pub(crate) why: AtomicU8,
 }
 
 impl Run {

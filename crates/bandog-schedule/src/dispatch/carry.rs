@@ -2,10 +2,7 @@
 
 use std::{
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -45,7 +42,7 @@ pub(crate) struct Hand {
     /// The tick and the start of a run that nobody claimed.
     pub(crate) unclaimed: Option<(Ms, Ms)>,
     cancel: CancellationToken,
-    why: Arc<AtomicU8>,
+    facts: Arc<Facts>,
     abort: AbortHandle,
 }
 
@@ -58,7 +55,7 @@ impl Hand {
     /// Tells the run to stop; after its grace it is dropped.
     pub(crate) fn cancel(&self, why: Why) {
         if !self.cancel.is_cancelled() {
-            self.why.store(why as u8, Relaxed);
+            self.facts.why.store(why as u8, Relaxed);
             self.cancel.cancel();
         }
     }
@@ -90,22 +87,21 @@ pub(crate) struct Order {
 
 /// Starts a run as a task of the current runtime.
 pub(crate) fn carry_out(order: Order, began: Moment) -> Hand {
-    let (cancel, why) = (CancellationToken::new(), Arc::new(AtomicU8::new(0)));
-    let facts = &order.facts;
+    let cancel = CancellationToken::new();
+    let facts = Arc::clone(&order.facts);
     let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt = order.attempt,
         fence = facts.fence.get());
     let job = order.job;
     let report = Report {
         job,
-        facts: Arc::clone(facts),
-        why: Arc::clone(&why),
+        facts: Arc::clone(&facts),
         mail: order.mail,
         attempt: order.attempt,
         end: None,
     };
     let carrying = carry(order.body, order.policy, cancel.clone(), report);
     let abort = tokio::spawn(carrying.instrument(span)).abort_handle();
-    Hand { job, began, unclaimed: None, cancel, why, abort }
+    Hand { job, began, unclaimed: None, cancel, facts, abort }
 }
 
 async fn carry(body: Body, policy: Arc<Policy>, cancel: CancellationToken, mut report: Report) {
@@ -136,7 +132,8 @@ enum End {
 
 /// One try.
 async fn once(body: &Body, policy: &Policy, cancel: &CancellationToken, report: &Report) -> End {
-    let stop = cancel.child_token();
+    // A token of its own only if the run may be told to stop while it is not cancelled.
+    let stop = if policy.timeout.is_some() { cancel.child_token() } else { cancel.clone() };
     let run = Run::new(Arc::clone(&report.facts), report.attempt, stop.clone());
     let mut going = pin!(attempt(body, run));
     let ending = async {
@@ -179,7 +176,6 @@ fn took_longer(timeout: Option<Duration>) -> String {
 struct Report {
     job: JobId,
     facts: Arc<Facts>,
-    why: Arc<AtomicU8>,
     mail: mpsc::UnboundedSender<Msg>,
     attempt: u32,
     end: Option<(State, Option<String>)>,
@@ -191,7 +187,7 @@ impl Report {
     }
 
     fn cancelled(&self) -> State {
-        match self.why.load(Relaxed) {
+        match self.facts.why.load(Relaxed) {
             why if why == Why::Stop as u8 => State::Interrupted,
             why if why == Why::Lost as u8 => State::Lost,
             _ => State::Cancelled,

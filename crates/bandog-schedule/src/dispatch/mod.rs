@@ -244,7 +244,11 @@ impl Dispatch {
             Some((tick, started)) => self.open_ended(job, tick, started, ended),
             // Of a run that was lost the others write the end.
             None if ended.state == State::Lost && entry.is_shared => {}
-            None => entry.events.push(Event::Ended(ended)),
+            None => {
+                // Most jobs have one run at a time, and some services a hundred thousand jobs that run at once.
+                entry.events.reserve_exact(1);
+                entry.events.push(Event::Ended(ended));
+            }
         }
         self.serve_line();
         self.ready.push_back((job, Turn::Usual));
@@ -440,7 +444,7 @@ impl Dispatch {
         let entry = &self.entries[at(job)];
         meters::began(&entry.task.name, live.started.saturating_sub(live.due), self.runs.len() + 1);
         let facts = Facts {
-            name: Arc::from(&*entry.task.name),
+            name: Arc::clone(&entry.task.name),
             id: live.id,
             tick: Time::from_millisecond(live.tick),
             due: Time::from_millisecond(live.due),
@@ -448,6 +452,7 @@ impl Dispatch {
             fence: Fence::new(live.fence),
             last_success: last_success.map(Time::from_millisecond),
             note: std::sync::Mutex::default(),
+            why: std::sync::atomic::AtomicU8::default(),
         };
         let order = Order {
             job,
