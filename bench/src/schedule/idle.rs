@@ -55,8 +55,7 @@ async fn node(server: &RedisServer, count: usize) -> (f64, f64, f64) {
 
 /// What the server's data take.
 fn used(server: &RedisServer) -> u64 {
-    let info = server.cmd(&["MEMORY", "STATS"]);
-    let stats = info.array();
-    let place = stats.iter().position(|name| name.text() == "dataset.bytes").expect("the server counts its bytes");
-    u64::try_from(stats[place + 1].int()).expect("a size")
+    let info = server.cmd(&["INFO", "memory"]).text().to_owned();
+    let line = info.lines().find_map(|line| line.strip_prefix("used_memory_dataset:"));
+    line.and_then(|bytes| bytes.trim().parse().ok()).expect("the server counts its bytes")
 }

@@ -92,18 +92,13 @@ pub(crate) fn carry_out(order: Order, began: Moment) -> Hand {
     let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt = order.attempt,
         fence = facts.fence.get());
     let job = order.job;
-    let report = Report {
-        job,
-        facts: Arc::clone(&facts),
-        mail: order.mail,
-        attempt: order.attempt,
-        end: None,
-    };
+    let report = Report { job, facts: Arc::clone(&facts), mail: order.mail, attempt: order.attempt, end: None };
     let carrying = carry(order.body, order.policy, cancel.clone(), report);
     let abort = tokio::spawn(carrying.instrument(span)).abort_handle();
     Hand { job, began, unclaimed: None, cancel, facts, abort }
 }
 
+/// What most runs never come to stands behind a pointer, so that a run is small.
 async fn carry(body: Body, policy: Arc<Policy>, cancel: CancellationToken, mut report: Report) {
     let mut again = 0;
     loop {
@@ -117,7 +112,7 @@ async fn carry(body: Body, policy: Arc<Policy>, cancel: CancellationToken, mut r
         let Some(pause) = policy.retry.pause(again) else { return report.end(failed.0, Some(failed.1)) };
         let job = &report.facts.name;
         tracing::warn!(%job, error = failed.1, "the job failed; it is tried again in {pause:.1?}");
-        if time::timeout(pause, cancel.cancelled()).await.is_ok() {
+        if Box::pin(time::timeout(pause, cancel.cancelled())).await.is_ok() {
             return report.end(report.cancelled(), Some(failed.1));
         }
         report.attempt += 1;
@@ -138,7 +133,7 @@ async fn once(body: &Body, policy: &Policy, cancel: &CancellationToken, report: 
     let mut going = pin!(attempt(body, run));
     let ending = async {
         match policy.timeout {
-            Some(limit) => time::timeout(limit, cancel.cancelled()).await.is_err(),
+            Some(limit) => Box::pin(time::timeout(limit, cancel.cancelled())).await.is_err(),
             None => {
                 cancel.cancelled().await;
                 false
@@ -150,7 +145,7 @@ async fn once(body: &Body, policy: &Policy, cancel: &CancellationToken, report: 
         Either::Right((is_late, _)) => is_late,
     };
     stop.cancel();
-    let rest = time::timeout(policy.grace, going).await;
+    let rest = Box::pin(time::timeout(policy.grace, going)).await;
     match (is_late, rest) {
         // It was nearly done, and did it.
         (_, Ok(None)) => End::Well,
