@@ -65,6 +65,8 @@ pub(crate) enum Msg {
     Look,
 }
 
+/// A wall clock that is so many seconds off the store's is told of.
+const WRONG: f64 = 1.0;
 /// How often a node looks at the board and at the others' sessions.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// The wall clock may jump, so it is read at least this often.
@@ -110,6 +112,7 @@ pub(crate) struct Dispatch {
     /// How long it waits before it asks a store again that gave no answer.
     pause: Duration,
     is_away: bool,
+    is_clock_told: bool,
     stopping: Option<Stopping>,
     idlers: Vec<oneshot::Sender<()>>,
 }
@@ -161,6 +164,7 @@ impl Dispatch {
             is_looking: false,
             pause: RETRY,
             is_away: false,
+            is_clock_told: false,
             stopping: None,
             idlers: Vec::new(),
         }
@@ -801,7 +805,13 @@ impl Dispatch {
 
     fn answered(&mut self, sent: Moment, store: std::time::SystemTime) {
         self.time.observe(sent, store);
-        meters::clock(self.time.offset());
+        let ahead = self.time.offset();
+        meters::clock(ahead);
+        let is_wrong = ahead.abs() > WRONG;
+        if is_wrong && !self.is_clock_told {
+            tracing::warn!("this machine's clock is {:.1} s off the store's; ticks follow the store's", -ahead);
+        }
+        self.is_clock_told = is_wrong;
         self.pause = RETRY;
         if std::mem::take(&mut self.is_away) {
             // As loud as the outage was told, so that its end is told to the same people.

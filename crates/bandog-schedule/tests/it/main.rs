@@ -6,6 +6,7 @@ mod declared;
 mod faults;
 mod jobs;
 mod local;
+mod logs;
 mod metrics;
 mod refusals;
 mod runs;

@@ -1,0 +1,97 @@
+//! What is logged: who holds up whom, wrong clocks, outages once, a span for each run.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog_schedule::{Job, Run, TestScheduler};
+use tokio::time;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+/// Keeps what the scheduler says.
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
+
+impl Ear {
+    fn heard(&self, words: &str) -> Vec<String> {
+        self.0.lock().unwrap().iter().filter(|line| line.contains(words)).cloned().collect()
+    }
+}
+
+impl Subscriber for Ear {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("bandog_schedule")
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut text = Text(span.metadata().name().to_owned());
+        span.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+        Id::from_u64(self.1.fetch_add(1, Relaxed) + 1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(event.metadata().level().to_string());
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        use fmt::Write;
+        write!(self.0, " {field}={value:?}").unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_waits_for_a_place_is_told_with_whom_it_waits_for() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    let long = || Job::cron("long", "0 0 * * * ?").run(async |_: Run| time::sleep(Duration::from_secs(600)).await);
+    let short = || Job::cron("short", "0 * * * * ?").run(async |_: Run| ());
+    let test = TestScheduler::at("2026-01-01T00:59:30Z").start(|| vec![long(), short()]).await.unwrap();
+    test.advance_to("2026-01-01T01:09:00Z").await;
+    let told = ear.heard("waits for a place");
+    assert_eq!(told.len(), 1, "once: {told:?}");
+    let of = |name: &str| told[0].contains(&format!("job={name}"));
+    assert!(told[0].starts_with("WARN") && (of("short") && told[0].contains("taken by long")), "{told:?}");
+    let spans = ear.heard("bandog.run");
+    assert!(spans[0].contains("tick=2026-01-01T01:00:00Z attempt=1 fence="), "{spans:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_wrong_and_an_outage_are_told_once() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    let job = || Job::cron("job", "0/10 * * * * ?").run(async |_: Run| ());
+    let test = TestScheduler::at("2026-01-01T00:00:05Z").replicas(2).skew([90]).start(|| vec![job()]).await.unwrap();
+    test.advance(Duration::from_secs(300)).await;
+    let told = ear.heard("clock");
+    assert!(told.len() == 1 && told[0].starts_with("WARN") && told[0].contains("90"), "{told:?}");
+    test.cut(0);
+    test.advance(Duration::from_secs(300)).await;
+    test.mend(0);
+    test.advance(Duration::from_secs(60)).await;
+    assert_eq!(ear.heard("does not answer: no shared job").len(), 1);
+    assert_eq!(ear.heard("the store answers again").len(), 1);
+}
