@@ -1,4 +1,4 @@
-//! `bandog demo`: an order service whose replicas give stock back twice, and what a lock does about it.
+//! `bandog demo`: an order service whose replicas give stock back twice, and what a scheduler does about it.
 #![expect(
     clippy::future_not_send,
     reason = "the demo and its replicas have one thread each, and so have their connections"
@@ -7,13 +7,13 @@
 mod books;
 mod fault;
 mod half;
-mod locks;
 mod paint;
 mod plan;
 mod replica;
 mod report;
 mod shop;
 mod staff;
+mod store;
 mod sweep;
 mod view;
 
@@ -25,16 +25,17 @@ use std::{
 
 use tokio::runtime::Builder;
 
-use self::{fault::Fault, half::Half, locks::Locks, plan::Plan, report::Report, view::View};
+use self::{fault::Fault, half::Half, plan::Plan, report::Report, store::Store, view::View};
 use crate::{exit_code::ExitCode, signals::Signals};
 
 pub(crate) use self::{replica::run as run_replica, staff::SUBCOMMAND as REPLICA};
 
-/// See what goes wrong without a lock, and that it does not with one
+/// See what goes wrong without a lock, and that it does not with bandog
 ///
 /// Starts replicas of an order service, each a process of its own. Twice a second each of them looks for orders that
-/// were not paid in time, closes them and gives their stock back. Without a lock several replicas find the same
-/// orders, and stock is given back more than once; with bandog it never is.
+/// were not paid in time, closes them and gives their stock back. On timers of their own, without a lock, several replicas
+/// find the same orders, and stock is given back more than once. As a job of bandog's scheduler each tick runs on one
+/// replica, and it never is.
 ///
 /// The result is counted from the shop's database, which is deleted at the end. The exit code is 0 only when the
 /// story came out as told. To make it harder, kill or stop replicas while it runs: `pkill -9 -of 'bandog __replica'`.
@@ -55,7 +56,7 @@ pub(crate) struct Args {
     /// Play one half only
     #[arg(long, value_name = "HALF")]
     only: Option<Only>,
-    /// Where the lock lives, such as redis://localhost [default: a SQLite file that is deleted at the end]
+    /// Where the scheduler keeps its records, such as redis://localhost [default: a SQLite file that is deleted at the end]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Print one JSON object per half, one per line
@@ -79,34 +80,45 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, crate::fault::Fault> {
 
 async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, Fault> {
     let plan = Plan::new(args.replicas, args.orders, args.seconds)?;
-    let url = args.url.as_deref().map(locks::checked).transpose()?;
+    let url = args.url.as_deref().map(store::checked).transpose()?;
     let signals = Signals::catch(stdin().is_terminal());
     let mut signals = signals.map_err(|error| Fault::System("cannot listen for signals", error))?;
     // It outlives the play, so that replicas and clients have ended when it is removed.
-    let place = tempfile::Builder::new().prefix(locks::PLACE).tempdir();
+    let place = tempfile::Builder::new().prefix(store::PLACE).tempdir();
     let place = place.map_err(|error| Fault::System("cannot make a directory for the shop", error))?;
-    tokio::select! { biased;
+    let mut store = None;
+    let ended = tokio::select! { biased;
         signal = signals.ending() => Ok(ExitCode::Signal(signal.as_raw())),
-        played = play(args, &plan, url, place.path()) => played.map(|()| ExitCode::Done),
+        played = play(args, &plan, url, &mut store, place.path()) => played.map(|()| ExitCode::Done),
+    };
+    // No replica runs any more.
+    if let Some(store) = store {
+        store.close().await;
     }
+    ended
 }
 
-async fn play(args: &Args, plan: &Plan, url: Option<String>, place: &Path) -> Result<(), Fault> {
+/// Opens the store; whoever calls this closes it.
+async fn play(
+    args: &Args,
+    plan: &Plan,
+    url: Option<String>,
+    store: &mut Option<Store>,
+    place: &Path,
+) -> Result<(), Fault> {
     let started = Instant::now();
     let mut view = View::on_stderr();
     let mut report = Report::new(plan, args.json);
-    let locks = match args.only {
-        Some(Only::WithoutLock) => None,
-        Some(Only::WithLock) | None => Some(Locks::open(url, place).await?),
-    };
+    if args.only != Some(Only::WithoutLock) {
+        *store = Some(Store::open(url, place).await?);
+    }
     view.open(plan);
     if args.only != Some(Only::WithLock) {
         let share = if args.only.is_some() { plan.seconds() } else { plan.seconds() / 2 };
         report.add(Half::without_lock(plan, place, started + share).play(&mut view).await?);
     }
-    if let Some(locks) = locks {
-        report.add(Half::with_lock(plan, place, started + plan.seconds(), &locks).play(&mut view).await?);
-        locks.close().await;
+    if let Some(store) = store {
+        report.add(Half::with_lock(plan, place, started + plan.seconds(), store).play(&mut view).await?);
     }
     report.finish()
 }

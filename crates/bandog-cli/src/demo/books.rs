@@ -1,6 +1,7 @@
 //! The shop's database, as the demo uses it: stock and orders at the start, who does what, the counts at the end.
 
-use rusqlite::Row;
+use bandog::Fence;
+use rusqlite::{OptionalExtension, Row};
 
 use super::{
     fault::Fault,
@@ -23,8 +24,31 @@ pub(super) struct Counts {
     pub(super) restored_more_than_once: u32,
     /// Units that the shop offers and does not have.
     pub(super) phantom_units: u32,
+    /// Ticks for which somebody swept.
+    pub(super) ticks: u32,
     pub(super) sweeps: u32,
-    pub(super) skipped: u32,
+    /// How many replicas swept.
+    pub(super) swept_by: u32,
+    /// Sweeps for a tick whose first replica had died.
+    pub(super) taken_over: u32,
+}
+
+/// What a sweep is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tick {
+    /// In ms of the Unix epoch.
+    pub(super) at: i64,
+    /// None on a replica's own timer, as the fence.
+    pub(super) attempt: Option<u32>,
+    pub(super) fence: Option<Fence>,
+}
+
+/// The scheduler's latest run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Latest {
+    pub(super) replica: u16,
+    pub(super) fence: i64,
+    pub(super) goes_on: bool,
 }
 
 impl Shop {
@@ -44,9 +68,9 @@ impl Shop {
         Ok(tx.commit()?)
     }
 
-    /// A replica is ready; `client` is its name among the owners of locks.
-    pub(super) fn join(&self, replica: u16, client: &str) -> Result<(), Fault> {
-        self.db.execute(include_str!("sql/join.sql"), (replica, client))?;
+    /// A replica is ready.
+    pub(super) fn join(&self, replica: u16) -> Result<(), Fault> {
+        self.db.execute(include_str!("sql/join.sql"), [replica])?;
         Ok(())
     }
 
@@ -57,19 +81,14 @@ impl Shop {
     }
 
     /// A sweep begins. Its row is the end's to change.
-    pub(super) fn begin_sweep(&self, replica: u16) -> Result<i64, Fault> {
-        self.db.prepare_cached(include_str!("sql/begin.sql"))?.execute([replica])?;
+    pub(super) fn begin_sweep(&self, replica: u16, tick: Tick) -> Result<i64, Fault> {
+        let fence = tick.fence.map(Fence::as_i64);
+        self.db.prepare_cached(include_str!("sql/begin.sql"))?.execute((replica, tick.at, tick.attempt, fence))?;
         Ok(self.db.last_insert_rowid())
     }
 
     pub(super) fn end_sweep(&self, sweep: i64) -> Result<(), Fault> {
         self.db.prepare_cached(include_str!("sql/end.sql"))?.execute([sweep])?;
-        Ok(())
-    }
-
-    /// A replica did not get the lock, and leaves this tick to the one that did.
-    pub(super) fn skip(&self, replica: u16) -> Result<(), Fault> {
-        self.db.prepare_cached(include_str!("sql/skip.sql"))?.execute([replica])?;
         Ok(())
     }
 
@@ -80,6 +99,12 @@ impl Shop {
     pub(super) fn sweeping(&self) -> Result<Vec<u16>, Fault> {
         let mut sweeping = self.db.prepare_cached(include_str!("sql/sweeping.sql"))?;
         Ok(sweeping.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    }
+
+    /// The scheduler's latest run, if there was one.
+    pub(super) fn latest(&self) -> Result<Option<Latest>, Fault> {
+        let latest = |row: &Row<'_>| Ok(Latest { replica: row.get(0)?, fence: row.get(1)?, goes_on: row.get(2)? });
+        Ok(self.db.prepare_cached(include_str!("sql/last.sql"))?.query_row([], latest).optional()?)
     }
 
     /// What went wrong last, if anything did.
@@ -97,8 +122,10 @@ impl Shop {
                 restored: row.get(2)?,
                 restored_more_than_once: row.get(3)?,
                 phantom_units: row.get(4)?,
-                sweeps: row.get(5)?,
-                skipped: row.get(6)?,
+                ticks: row.get(5)?,
+                sweeps: row.get(6)?,
+                swept_by: row.get(7)?,
+                taken_over: row.get(8)?,
             })
         })?)
     }

@@ -7,8 +7,8 @@ use crate::{exit_code::ExitCode, fault};
 /// Why there is nothing to tell.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The lock's store, and where it is.
-    Lock(bandog::Error, String),
+    /// The scheduler's store, and where it is.
+    Store(bandog::Error, String),
     /// The shop's database.
     Shop(rusqlite::Error),
     /// Something of the system's, and what it was needed for.
@@ -22,7 +22,7 @@ pub(super) enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lock(error, _) => write!(f, "the lock's store: {error}"),
+            Self::Store(error, _) => write!(f, "the scheduler's store: {error}"),
             Self::Shop(error) => write!(f, "the shop's database: {error}"),
             Self::System(what, error) => write!(f, "{what}: {error}"),
             Self::Usage(message) | Self::Story(_, message) => f.write_str(message),
@@ -39,7 +39,7 @@ impl From<rusqlite::Error> for Fault {
 impl From<Fault> for fault::Fault {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Lock(error, store) => Self::of(&error, &store),
+            Fault::Store(error, store) => Self::of(&error, &store),
             Fault::Shop(error) => Self::system("the shop's database", error),
             Fault::System(what, error) => Self::system(what, error),
             Fault::Usage(message) => Self::usage(message),

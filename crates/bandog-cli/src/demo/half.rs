@@ -10,11 +10,11 @@ use tokio::time::sleep;
 use super::{
     books::Counts,
     fault::Fault,
-    locks::{Holder, Locks},
     plan::Plan,
-    replica::Brief,
+    replica::{Brief, Schedule},
     shop::Shop,
     staff::Staff,
+    store::Store,
     view::{Scene, View},
 };
 use crate::exit_code::ExitCode;
@@ -22,12 +22,12 @@ use crate::exit_code::ExitCode;
 /// How often the view may change.
 const FRAME: Duration = Duration::from_millis(80);
 
-/// One half, with the lock or without.
+/// One half, with the scheduler or without.
 pub(super) struct Half<'a> {
     plan: &'a Plan,
     place: &'a Path,
     until: Instant,
-    locks: Option<&'a Locks>,
+    store: Option<&'a Store>,
 }
 
 /// How a half came out.
@@ -35,7 +35,7 @@ pub(super) struct Half<'a> {
 pub(super) struct Outcome {
     pub(super) lock: bool,
     pub(super) counts: Counts,
-    /// Whether orders are left open because the lock's store does not answer.
+    /// Whether orders are left open because the scheduler's store does not answer.
     pub(super) store_is_away: bool,
     /// What went wrong for a replica last, if anything did.
     pub(super) trouble: Option<String>,
@@ -44,17 +44,17 @@ pub(super) struct Outcome {
 
 impl<'a> Half<'a> {
     pub(super) fn without_lock(plan: &'a Plan, place: &'a Path, until: Instant) -> Self {
-        Self { plan, place, until, locks: None }
+        Self { plan, place, until, store: None }
     }
 
-    pub(super) fn with_lock(plan: &'a Plan, place: &'a Path, until: Instant, locks: &'a Locks) -> Self {
-        Self { plan, place, until, locks: Some(locks) }
+    pub(super) fn with_lock(plan: &'a Plan, place: &'a Path, until: Instant, store: &'a Store) -> Self {
+        Self { plan, place, until, store: Some(store) }
     }
 
     pub(super) async fn play(&self, view: &mut View) -> Result<Outcome, Fault> {
-        let path = self.place.join(if self.locks.is_some() { "with-lock.db" } else { "without-lock.db" });
+        let path = self.place.join(if self.store.is_some() { "with-lock.db" } else { "without-lock.db" });
         let shop = Shop::create(&path)?;
-        view.begin(self.locks.map(Locks::store), self.plan);
+        view.begin(self.store.map(Store::words), self.plan);
         let mut staff = Staff::hire((1..=self.plan.replicas).map(|number| self.brief(number, &path)))?;
         self.until_ready(&shop, &mut staff).await?;
         let started = Instant::now();
@@ -62,13 +62,13 @@ impl<'a> Half<'a> {
         self.until_closed(&shop, &mut staff, view).await?;
         staff.dismiss().await;
         let took = started.elapsed();
-        view.end(&self.scene(&shop).await?);
+        view.end(&self.scene(&shop)?);
         let counts = shop.count()?;
-        let store_is_away = match self.locks {
-            Some(locks) if counts.closed < counts.orders => locks.are_away().await,
+        let store_is_away = match self.store {
+            Some(store) if counts.closed < counts.orders => store.is_away().await,
             Some(_) | None => false,
         };
-        let (lock, trouble) = (self.locks.is_some(), shop.last_trouble()?);
+        let (lock, trouble) = (self.store.is_some(), shop.last_trouble()?);
         Ok(Outcome { lock, counts, store_is_away, trouble, took })
     }
 
@@ -77,7 +77,7 @@ impl<'a> Half<'a> {
             number,
             place: self.place.to_owned(),
             shop: PathBuf::from(shop),
-            url: self.locks.map(|locks| locks.url.clone()),
+            schedule: self.store.map(|store| Schedule { url: store.url.clone(), job: store.job.clone() }),
             payment: self.plan.payment(),
         }
     }
@@ -100,21 +100,19 @@ impl<'a> Half<'a> {
     /// Ends too when there is no time left, or nobody to close the rest: the report tells.
     async fn until_closed(&self, shop: &Shop, staff: &mut Staff, view: &mut View) -> Result<(), Fault> {
         loop {
-            let scene = self.scene(shop).await?;
+            let scene = self.scene(shop)?;
             view.draw(&scene);
-            if scene.counts.closed == self.plan.orders || staff.running() == 0 || Instant::now() > self.until {
+            // On their own timers nobody would finish what a replica has left that was killed.
+            let done = if scene.lock { scene.counts.restored } else { scene.counts.closed };
+            if done == self.plan.orders || staff.running() == 0 || Instant::now() > self.until {
                 return Ok(());
             }
             sleep(FRAME).await;
         }
     }
 
-    async fn scene(&self, shop: &Shop) -> Result<Scene, Fault> {
-        let holder: Option<Holder> = match self.locks {
-            Some(locks) => locks.holder(shop).await?,
-            None => None,
-        };
-        let (counts, sweeping) = (shop.count()?, shop.sweeping()?);
-        Ok(Scene { lock: self.locks.is_some(), replicas: self.plan.replicas, counts, sweeping, holder })
+    fn scene(&self, shop: &Shop) -> Result<Scene, Fault> {
+        let (counts, sweeping, latest) = (shop.count()?, shop.sweeping()?, shop.latest()?);
+        Ok(Scene { lock: self.store.is_some(), replicas: self.plan.replicas, counts, sweeping, latest })
     }
 }

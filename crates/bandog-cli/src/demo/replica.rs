@@ -1,13 +1,14 @@
 //! One replica of the order service: a process of its own, which ends when the demo does.
 
 use std::{
-    fmt::Display,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::Duration,
 };
 
+use bandog::schedule::{Job, OnCrash, Overlap, Run, Running, Scheduler};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines, Stdin},
@@ -18,12 +19,15 @@ use tokio::{
 
 use super::{
     fault::Fault,
-    locks,
     plan::TICK,
     shop::{Shop, now_ms},
-    sweep::{Sweeper, Tick},
+    store,
+    sweep::Sweeper,
 };
 use crate::exit_code::ExitCode;
+
+/// How long the sweep at hand may go on when the demo ends: less than the demo waits for the replica.
+const DRAIN: Duration = Duration::from_secs(2);
 
 /// What the demo tells a replica: one line of JSON on its standard input, where passwords are out of sight.
 ///
@@ -33,9 +37,16 @@ pub(super) struct Brief {
     pub(super) number: u16,
     pub(super) place: PathBuf,
     pub(super) shop: PathBuf,
-    /// Where the lock lives; none for the half without.
-    pub(super) url: Option<String>,
+    /// None for the half without a scheduler.
+    pub(super) schedule: Option<Schedule>,
     pub(super) payment: Duration,
+}
+
+/// What replicas need to run one job together.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Schedule {
+    pub(super) url: String,
+    pub(super) job: String,
 }
 
 /// Runs a replica. What it does stands in the shop's database.
@@ -44,21 +55,29 @@ pub(crate) fn run() -> Result<ExitCode, crate::fault::Fault> {
     let runtime = runtime.map_err(|error| Fault::System("cannot start a runtime", error))?;
     let lived = runtime.block_on(live());
     runtime.shutdown_background(); // A read of standard input may wait for ever.
-    Ok(lived.map(|()| ExitCode::Done)?)
+    if let Ok(Ended::Orphaned(place)) = &lived {
+        // Not before the scheduler has ended with the runtime: its store would make its file anew.
+        tidy(place);
+    }
+    Ok(lived.map(|_| ExitCode::Done)?)
 }
 
-async fn live() -> Result<(), Fault> {
+/// How a replica ended that did not fail.
+enum Ended {
+    Dismissed,
+    /// The demo has died; its directory is left.
+    Orphaned(PathBuf),
+}
+
+async fn live() -> Result<Ended, Fault> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
     let line = input.next_line().await.map_err(|error| Fault::System("cannot read the brief", error))?;
     let brief = line.and_then(|line| serde_json::from_str(&line).ok());
     let brief: Brief = brief.ok_or_else(|| Fault::Usage("only bandog demo starts this".into()))?;
     let (stop, stopped) = watch::channel(false);
     tokio::select! { biased;
-        () = orphaned(input, stop) => {
-            tidy(&brief.place);
-            Ok(())
-        }
-        done = serve(&brief, stopped) => done,
+        () = orphaned(input, stop) => Ok(Ended::Orphaned(brief.place)),
+        done = serve(&brief, stopped) => done.map(|()| Ended::Dismissed),
     }
 }
 
@@ -70,59 +89,78 @@ async fn orphaned(mut input: Lines<BufReader<Stdin>>, stop: watch::Sender<bool>)
 }
 
 async fn serve(brief: &Brief, stopped: watch::Receiver<bool>) -> Result<(), Fault> {
-    let shop = Shop::open(&brief.shop)?;
-    let client = match &brief.url {
-        Some(url) => Some(locks::connect(url).await.inspect_err(|fault| note(&shop, brief.number, fault))?),
-        None => None,
+    let sweeper = Arc::new(Sweeper::new(brief.number, Shop::open(&brief.shop)?, brief.payment));
+    let served = match &brief.schedule {
+        None => on_a_timer(brief, stopped, &sweeper).await,
+        Some(schedule) => on_schedule(brief, schedule, stopped, &sweeper).await,
     };
-    let name = client.as_ref().map(|client| client.id().to_string()).unwrap_or_default();
-    shop.join(brief.number, &name)?;
-    let lock = client.as_ref().map(locks::mutex);
-    let sweeper = Sweeper { replica: brief.number, shop, lock, payment: brief.payment };
-    sweep_until(stopped, &sweeper).await.inspect_err(|fault| note(&sweeper.shop, brief.number, fault))?;
-    if let Some(client) = client {
-        // Nothing is held any more.
-        let _ = client.close().await;
+    served.inspect_err(|fault| sweeper.note(fault))
+}
+
+/// The sweep on this replica's own timer, whatever the others do.
+async fn on_a_timer(brief: &Brief, mut stopped: watch::Receiver<bool>, sweeper: &Sweeper) -> Result<(), Fault> {
+    sweeper.shop().join(brief.number)?;
+    while !*stopped.borrow() {
+        let tick = tokio::select! { biased;
+            _ = stopped.changed() => break,
+            tick = next_tick() => tick,
+        };
+        sweeper.sweep(tick).await?;
     }
     Ok(())
 }
 
-async fn sweep_until(mut stopped: watch::Receiver<bool>, sweeper: &Sweeper) -> Result<(), Fault> {
-    while !*stopped.borrow() {
-        tokio::select! { biased;
-            _ = stopped.changed() => break,
-            () = next_tick() => {}
-        }
-        match sweeper.tick().await {
-            Ok(Tick::Swept | Tick::Skipped) => {}
-            Ok(Tick::Interrupted) => note(&sweeper.shop, sweeper.replica, "the lock was lost in the middle of a sweep"),
-            // A store that is away for a while ends no service: the next tick tries again.
-            Err(Fault::Lock(error, _)) => note(&sweeper.shop, sweeper.replica, error),
-            Err(fault) => return Err(fault),
-        }
-    }
+/// The cure: the sweep is a job of all replicas, and each tick runs on one of them.
+async fn on_schedule(
+    brief: &Brief,
+    schedule: &Schedule,
+    mut stopped: watch::Receiver<bool>,
+    sweeper: &Arc<Sweeper>,
+) -> Result<(), Fault> {
+    let client = store::connect(&schedule.url).await?;
+    let failed = |error| Fault::Store(error, bandog::redact(&schedule.url));
+    let running: Running = Scheduler::over(&client)
+        .node(format!("replica {}", brief.number))
+        .drain(DRAIN)
+        .job(job(&schedule.job, sweeper))
+        .start()
+        .await
+        .map_err(failed)?;
+    sweeper.shop().join(brief.number)?;
+    // Resolves too when nobody can say it any more.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+    running.stop().await.map_err(failed)?;
+    // Nothing is held any more.
+    let _ = client.close().await;
     Ok(())
+}
+
+/// A sweep does for every tick that comes while it goes on, and another replica ends what a dead one has begun. The lease
+/// is the client's watchdog.
+fn job(name: &str, sweeper: &Arc<Sweeper>) -> Job {
+    let sweeper = Arc::clone(sweeper);
+    Job::fixed_rate(name, TICK).overlap(Overlap::Skip).on_crash(OnCrash::Retry).run(move |run: Run| {
+        let sweeper = Arc::clone(&sweeper);
+        async move { sweeper.run(&run).await }
+    })
 }
 
 /// The wall clock's next half second, as a cron line has it: every replica of the service wakes at the same moment.
-async fn next_tick() {
-    let tick = i64::try_from(TICK.as_millis()).unwrap_or(i64::MAX);
-    let left = tick - now_ms().rem_euclid(tick);
+async fn next_tick() -> i64 {
+    let (now, tick) = (now_ms(), i64::try_from(TICK.as_millis()).unwrap_or(i64::MAX));
+    let left = tick - now.rem_euclid(tick);
     sleep(Duration::from_millis(left.unsigned_abs())).await;
-}
-
-/// The shop's database is the only place where the demo looks; if it fails, there is nobody to tell.
-fn note(shop: &Shop, replica: u16, trouble: impl Display) {
-    let _ = shop.note_trouble(replica, &trouble.to_string());
+    now + left
 }
 
 /// Removes the demo's directory in its place. All replicas do so at once, and some may not have closed their files.
 fn tidy(place: &Path) {
-    let ours = place.file_name().is_some_and(|name| name.to_string_lossy().starts_with(locks::PLACE));
+    if !place.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store::PLACE)) {
+        return;
+    }
     for _ in 0..50 {
         match fs::remove_dir_all(place) {
-            _ if !ours => return,
-            Err(error) if error.kind() != io::ErrorKind::NotFound => thread::sleep(Duration::from_millis(20)),
+            Err(_) if place.exists() => thread::sleep(Duration::from_millis(20)),
             Ok(()) | Err(_) => return,
         }
     }

@@ -4,13 +4,22 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{books::Counts, fault::Fault, half::Outcome, paint::Paint, plan::Plan};
+use super::{
+    books::Counts,
+    fault::Fault,
+    half::Outcome,
+    paint::Paint,
+    plan::Plan,
+    view::{for_ticks, replicas},
+};
 use crate::exit_code::ExitCode;
 
 const NEXT: &str = "\
 Take a lock from a shell, in two terminals at once:
   bandog lock stock -- sh -c 'echo I hold fence $BANDOG_FENCE; sleep 5'
-From Rust, and what each store promises: README.md
+Look at the ticks of a cron line:
+  bandog cron next '0 15 10 ? * MON-FRI'
+Jobs and locks from Rust, and what each store promises: README.md
 ";
 
 /// The outcomes so far.
@@ -71,8 +80,9 @@ impl<'a> Report<'a> {
         add("orders", |counts| counts.orders);
         add("closed", |counts| counts.closed);
         add("stock given back", |counts| counts.restored);
+        add("ticks", |counts| counts.ticks);
         add("sweeps", |counts| counts.sweeps);
-        add("ticks left to the lock's holder", |counts| counts.skipped);
+        add("replicas that swept", |counts| counts.swept_by);
         let mut judge = |name, count: fn(&Counts) -> u32| {
             table.push_str(&row(name, self.halves.iter().map(|half| judged(paint, count(&half.counts)))));
         };
@@ -89,11 +99,14 @@ impl<'a> Report<'a> {
 
 /// What happened in a half that came out as told.
 fn told(half: &Outcome) -> String {
-    let Counts { orders, restored_more_than_once: twice, phantom_units: phantoms, .. } = half.counts;
+    let Counts { orders, restored_more_than_once: twice, phantom_units: phantoms, sweeps, swept_by, .. } = half.counts;
     if half.lock {
         return format!(
-            "With bandog, one replica swept at a time and the others skipped: the stock of\n\
-             each of {orders} orders was given back exactly once."
+            "With bandog, the sweep is a job of all replicas, and each tick runs on one of them:\n\
+             {sweeps} sweeps {}, by {}.\n\
+             The stock of each of {orders} orders was given back exactly once.",
+            for_ticks(&half.counts),
+            replicas(swept_by)
         );
     }
     format!(
@@ -105,11 +118,15 @@ fn told(half: &Outcome) -> String {
 /// Why this half did not come out as told, if it did not.
 fn wrong(half: &Outcome) -> Option<Fault> {
     let Counts { orders, closed, restored, restored_more_than_once: twice, .. } = half.counts;
-    let name = if half.lock { "with the lock" } else { "without a lock" };
+    let more = half.counts.sweeps.saturating_sub(half.counts.taken_over + half.counts.ticks);
+    let name = if half.lock { "with bandog" } else { "without a lock" };
     let trouble = half.trouble.as_deref().unwrap_or_default();
     let message = match (half.lock, twice) {
-        _ if half.store_is_away => format!("only {closed} of {orders} orders were closed: the lock's store went away"),
+        _ if half.store_is_away => {
+            format!("only {closed} of {orders} orders were closed: the scheduler's store went away")
+        }
         _ if closed < orders => format!("only {closed} of {orders} orders were closed in time; try more --seconds"),
+        (true, 0) if more > 0 => format!("there were {more} more sweeps than ticks"),
         (true, 0) if restored == orders => return None,
         (true, 0) => format!("the stock of {} orders was not given back", orders - restored),
         (true, _) => format!("the stock of {twice} orders was given back more than once"),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bandog::Fence;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::fault::Fault;
 
@@ -26,7 +26,7 @@ pub(super) struct Order {
     pub(super) units: u32,
 }
 
-/// Who writes, and under which grant of the lock.
+/// Who writes, and for which run of the scheduler's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writer {
     pub(super) replica: u16,
@@ -58,11 +58,20 @@ impl Shop {
         Ok(Self { db })
     }
 
-    /// The orders that are overdue now.
-    pub(super) fn overdue(&self) -> Result<Vec<Order>, Fault> {
-        let mut found = self.db.prepare_cached(include_str!("sql/overdue.sql"))?;
-        let order = |row: &rusqlite::Row<'_>| Ok(Order { id: row.get(0)?, item: row.get(1)?, units: row.get(2)? });
-        Ok(found.query_map([now_ms()], order)?.collect::<Result<_, _>>()?)
+    /// The orders that are overdue now; none if somebody with a greater fence was here before.
+    ///
+    /// Who comes with a fence leaves it here before it looks: from then on no earlier run can change what it sees, and
+    /// so it may finish what a replica has left that was killed between two steps.
+    pub(super) fn overdue(&self, by: Writer) -> Result<Option<Vec<Order>>, Fault> {
+        if by.fence.is_none() {
+            return orders(&self.db, include_str!("sql/overdue.sql")).map(Some);
+        }
+        let mut found = Vec::new();
+        let write = self.write(by, |tx| {
+            found = orders(tx, include_str!("sql/unfinished.sql"))?;
+            Ok(())
+        })?;
+        Ok((write == Write::Done).then_some(found))
     }
 
     /// Closes an order.
@@ -85,10 +94,10 @@ impl Shop {
 
     /// A write that is refused if it comes from the past.
     ///
-    /// A lock alone cannot stop a holder that was stopped itself: a process that stands still for longer than its lease
+    /// A scheduler cannot stop a replica that was stopped itself: a process that stands still for longer than its lease
     /// wakes up in the middle of its sweep, and its next write is on its way before it can look at any clock. The fence
     /// travels with the write, and here, where the write happens, it is compared with the greatest that was seen. Equal
-    /// is fine, since one holder writes many times.
+    /// is fine, since one run writes many times.
     fn write(&self, by: Writer, work: impl FnOnce(&Transaction<'_>) -> Result<(), Fault>) -> Result<Write, Fault> {
         let tx = Transaction::new_unchecked(&self.db, TransactionBehavior::Immediate)?;
         if let Some(fence) = by.fence
@@ -100,12 +109,12 @@ impl Shop {
         tx.commit()?;
         Ok(Write::Done)
     }
+}
 
-    /// Which replica has this name among the owners of locks.
-    pub(super) fn replica_named(&self, client: &str) -> Result<Option<u16>, Fault> {
-        let mut found = self.db.prepare_cached(include_str!("sql/replica.sql"))?;
-        Ok(found.query_row([client], |row| row.get(0)).optional()?)
-    }
+fn orders(db: &Connection, sql: &str) -> Result<Vec<Order>, Fault> {
+    let mut found = db.prepare_cached(sql)?;
+    let order = |row: &rusqlite::Row<'_>| Ok(Order { id: row.get(0)?, item: row.get(1)?, units: row.get(2)? });
+    Ok(found.query_map([now_ms()], order)?.collect::<Result<_, _>>()?)
 }
 
 /// Milliseconds of the Unix epoch: the clock that replicas of a service share.

@@ -6,8 +6,7 @@ use std::{
 };
 
 use super::{
-    books::Counts,
-    locks::Holder,
+    books::{Counts, Latest},
     paint::{Paint, can_move, columns},
     plan::Plan,
 };
@@ -30,7 +29,7 @@ pub(super) struct Scene {
     pub(super) replicas: u16,
     pub(super) counts: Counts,
     pub(super) sweeping: Vec<u16>,
-    pub(super) holder: Option<Holder>,
+    pub(super) latest: Option<Latest>,
 }
 
 /// Draws on standard error, since results go to standard output.
@@ -40,14 +39,12 @@ pub(super) struct View {
     /// The picture that stands on the terminal now.
     drawn: Vec<String>,
     printed: Option<Instant>,
-    /// The last one that was seen with the lock.
-    last: Option<Holder>,
 }
 
 impl View {
     pub(super) fn on_stderr() -> Self {
         let live = can_move(&io::stderr()) && columns(&io::stderr()) >= WIDTH;
-        Self { live, paint: Paint::on(&io::stderr()), drawn: Vec::new(), printed: None, last: None }
+        Self { live, paint: Paint::on(&io::stderr()), drawn: Vec::new(), printed: None }
     }
 
     /// Says what is going to be played.
@@ -60,7 +57,7 @@ impl View {
         ));
     }
 
-    /// A half begins; `store` is where its lock lives.
+    /// A half begins; `store` is where its scheduler keeps its records.
     pub(super) fn begin(&mut self, store: Option<&str>, plan: &Plan) {
         let title = match store {
             Some(store) => format!("{} {}", self.paint.bold("With bandog"), self.paint.faint(&format!("on {store}"))),
@@ -75,7 +72,6 @@ impl View {
     }
 
     pub(super) fn draw(&mut self, scene: &Scene) {
-        self.last = scene.holder.or(self.last);
         if self.live {
             return self.put(self.picture(scene));
         }
@@ -90,15 +86,13 @@ impl View {
         if !self.live {
             return say(&format!("{}\n", line(scene)));
         }
-        let Counts { sweeps, skipped, .. } = scene.counts;
+        let Counts { sweeps, swept_by, .. } = scene.counts;
+        let told = format!("{sweeps:>4}    {}, by {}", for_ticks(&scene.counts), replicas(swept_by));
         let mut picture = self.picture(scene);
         picture.truncate(2);
-        if scene.lock {
-            picture.push(self.row("sweeps", &format!("{sweeps:>4}    {skipped} ticks left to the lock's holder")));
-            let fence = self.last.map(|last| last.fence.to_string()).unwrap_or_default();
+        picture.push(self.row("sweeps", &told));
+        if let Some(Latest { fence, .. }) = scene.latest {
             picture.push(self.row("last fence", &format!("{fence}, and the shop refuses any smaller one")));
-        } else {
-            picture.push(self.row("sweeps", &format!("{sweeps:>4}    by {} replicas", scene.replicas)));
         }
         picture.push(String::new());
         self.put(picture);
@@ -117,7 +111,7 @@ impl View {
             self.row("replicas", &self.dots(scene)),
         ];
         if scene.lock {
-            rows.push(self.row("lock", &self.lock(scene.holder)));
+            rows.push(self.row("job", &self.job(scene.latest)));
         }
         rows
     }
@@ -134,6 +128,7 @@ impl View {
             return dots.concat();
         }
         let doing = match scene.sweeping.len() {
+            0 if scene.lock => "all wait for the next tick".to_owned(),
             0 => "all wait for their timers".to_owned(),
             1 => "one sweeps".to_owned(),
             many => format!("{many} sweep at once"),
@@ -141,12 +136,13 @@ impl View {
         format!("{}   {}", dots.join(" "), self.paint.faint(&doing))
     }
 
-    fn lock(&self, holder: Option<Holder>) -> String {
-        let told = |Holder { replica, fence }| format!("held by replica {replica}, fence {fence}");
-        match (holder, self.last) {
-            (Some(holder), _) => told(holder),
-            (None, Some(last)) => self.paint.faint(&format!("free, last {}", told(last))),
-            (None, None) => self.paint.faint("free"),
+    fn job(&self, latest: Option<Latest>) -> String {
+        match latest {
+            Some(Latest { replica, fence, goes_on: true }) => format!("runs on replica {replica}, fence {fence}"),
+            Some(Latest { replica, fence, goes_on: false }) => {
+                self.paint.faint(&format!("ran last on replica {replica}, fence {fence}"))
+            }
+            None => self.paint.faint("has not run yet"),
         }
     }
 
@@ -170,10 +166,21 @@ impl View {
 fn line(scene: &Scene) -> String {
     let Counts { orders, closed, restored_more_than_once: twice, .. } = scene.counts;
     let mut line = format!("  {closed} of {orders} closed, stock given back more than once for {twice}");
-    if let Some(Holder { replica, fence }) = scene.holder {
-        line.push_str(&format!("; replica {replica} holds the lock, fence {fence}"));
+    if let Some(Latest { replica, fence, goes_on: true }) = scene.latest {
+        line.push_str(&format!("; the job runs on replica {replica}, fence {fence}"));
     }
     line
+}
+
+/// For how many ticks there were sweeps, and how many of them had to be run again.
+pub(super) fn for_ticks(counts: &Counts) -> String {
+    let Counts { ticks, taken_over, .. } = counts;
+    let again = if *taken_over == 0 { String::new() } else { format!(", {taken_over} run again after a replica died") };
+    format!("for {ticks} ticks{again}")
+}
+
+pub(super) fn replicas(count: u32) -> String {
+    if count == 1 { "one replica".to_owned() } else { format!("{count} replicas") }
 }
 
 fn say(text: &str) {

@@ -1,6 +1,6 @@
 //! What comes out.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use serde_json::Value;
 
@@ -15,8 +15,9 @@ fn assert_without_lock(half: &Value, orders: u64) {
     assert_eq!(number(half, "closed"), orders);
     assert_eq!(number(half, "restored"), orders);
     assert!(number(half, "restored_more_than_once") > 0, "{half}");
-    assert!(number(half, "sweeps") > 0, "{half}");
-    assert_eq!(number(half, "skipped"), 0);
+    assert!(number(half, "sweeps") > number(half, "ticks"), "{half}");
+    assert!(number(half, "swept_by") > 1, "{half}");
+    assert_eq!(number(half, "taken_over"), 0);
 }
 
 fn assert_with_lock(half: &Value, orders: u64) {
@@ -24,8 +25,9 @@ fn assert_with_lock(half: &Value, orders: u64) {
     assert_eq!(number(half, "closed"), orders);
     assert_eq!(number(half, "restored"), orders);
     assert_eq!(number(half, "restored_more_than_once"), 0);
-    assert!(number(half, "sweeps") > 1, "{half}");
-    assert!(number(half, "skipped") > 0, "{half}");
+    assert!(number(half, "ticks") > 1, "{half}");
+    assert!(number(half, "sweeps") <= number(half, "ticks") + number(half, "taken_over"), "{half}");
+    assert!(number(half, "swept_by") > 0, "{half}");
 }
 
 #[test]
@@ -60,11 +62,33 @@ fn one_half_alone() {
 }
 
 #[test]
-fn the_lock_may_live_on_redis() {
+fn the_records_may_live_on_redis_and_are_not_left_there() {
     let redis = bandog_testkit::RedisServer::start();
     let ended = Demo::start(&["--only", "with-lock", "--seconds", "5", "--json", "--url", &redis.url()]).end();
     ended.assert_code(0);
     assert_with_lock(ended.half(true), 100);
+    assert_eq!(jobs(&redis.url()), ["[]"]);
+}
+
+#[test]
+fn two_demos_share_a_store() {
+    let redis = bandog_testkit::RedisServer::start();
+    let start = || Demo::start(&["--only", "with-lock", "--orders", "20", "--json", "--url", &redis.url()]);
+    for ended in [start(), start()].map(Demo::end) {
+        ended.assert_code(0);
+        assert_with_lock(ended.half(true), 20);
+    }
+    assert_eq!(jobs(&redis.url()), ["[]"]);
+}
+
+/// What the store knows of jobs of demos.
+fn jobs(url: &str) -> Vec<String> {
+    let url = format!("{url}?prefix=bandog-demo:");
+    let listed = Command::new(env!("CARGO_BIN_EXE_bandog")).args(["jobs", "ls", "--json", "--url", &url]).output();
+    let listed = listed.unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let text = String::from_utf8(listed.stdout).unwrap();
+    text.lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Bad arguments, a store that is away, replicas that are killed or stand still.
 
+use std::fs;
+
 use bandog_testkit::{RedisServer, Signal, eventually, process::send};
 use rusqlite::Connection;
 
@@ -51,24 +53,32 @@ fn a_store_that_goes_away_in_the_middle_is_told_with_69() {
 }
 
 #[test]
-fn a_holder_that_is_killed_holds_nobody_up_for_long() {
+fn a_tick_whose_replica_is_killed_in_the_middle_runs_again_on_another() {
     let demo = Demo::start(&["--only", "with-lock", "--seconds", "20", "--json"]);
     let replicas = demo.replicas(10);
     let shop = demo.shop("with-lock.db");
-    send(pid(&replicas, holder(&shop)), Signal::KILL);
+    let sweep = stopped_in_the_middle(&shop, &replicas);
+    send(pid(&replicas, sweep.replica), Signal::KILL);
+    let (by, fence): (u16, i64) = eventually(LONG, || {
+        let again = "select replica, fence from sweep where tick = ?1 and attempt = 2";
+        shop.query_row(again, [sweep.tick], |row| Ok((row.get(0)?, row.get(1)?)))
+    });
+    assert_ne!(by, sweep.replica);
+    assert!(fence > sweep.fence, "{fence} after {}", sweep.fence);
     drop(shop);
     let ended = demo.end();
-    assert_eq!(ended.half(true)["closed"], 100);
+    ended.assert_code(0);
+    assert_eq!(ended.half(true)["restored"], 100);
     assert_eq!(ended.half(true)["restored_more_than_once"], 0);
+    assert!(ended.half(true)["taken_over"].as_u64() > Some(0), "{}", ended.half(true));
 }
 
 #[test]
-fn a_holder_that_stood_still_past_its_lease_spoils_nothing() {
+fn a_replica_that_stood_still_past_its_lease_spoils_nothing() {
     let demo = Demo::start(&["--only", "with-lock", "--seconds", "20", "--json"]);
     let replicas = demo.replicas(10);
     let shop = demo.shop("with-lock.db");
-    let stopped = holder(&shop);
-    send(pid(&replicas, stopped), Signal::STOP);
+    let stopped = stopped_in_the_middle(&shop, &replicas).replica;
     eventually(LONG, || {
         shop.query_row(
             "select 1 from restoration where replica <> ?1 and fence = (select greatest from fence)",
@@ -79,13 +89,44 @@ fn a_holder_that_stood_still_past_its_lease_spoils_nothing() {
     send(pid(&replicas, stopped), Signal::CONT);
     drop(shop);
     let ended = demo.end();
-    assert_eq!(ended.half(true)["closed"], 100);
+    ended.assert_code(0);
+    assert_eq!(ended.half(true)["restored"], 100);
     assert_eq!(ended.half(true)["restored_more_than_once"], 0);
 }
 
-/// The number of the replica that sweeps under the lock now.
-fn holder(shop: &Connection) -> u16 {
-    eventually(LONG, || shop.query_row("select replica from sweep where state = 'sweeping'", [], |row| row.get(0)))
+/// A run of the job.
+struct Sweep {
+    replica: u16,
+    tick: i64,
+    fence: i64,
+}
+
+/// Stops a replica that has given stock back in a sweep and has not ended it.
+fn stopped_in_the_middle(shop: &Connection, replicas: &[u32]) -> Sweep {
+    let half_done = "select replica, tick, fence from sweep where state = 'sweeping' \
+                     and fence in (select fence from restoration)";
+    let look = || {
+        shop.query_row(half_done, [], |row| Ok(Sweep { replica: row.get(0)?, tick: row.get(1)?, fence: row.get(2)? }))
+    };
+    eventually(LONG, || {
+        let seen = look().map_err(|error| error.to_string())?;
+        let pid = pid(replicas, seen.replica);
+        send(pid, Signal::STOP);
+        eventually(LONG, || stands_still(pid).then_some(()));
+        // It may have ended its sweep before it stood still.
+        match look() {
+            Ok(still) if still.fence == seen.fence => Ok(still),
+            Ok(_) | Err(_) => {
+                send(pid, Signal::CONT);
+                Err("the sweep had ended".to_owned())
+            }
+        }
+    })
+}
+
+fn stands_still(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.starts_with('T')
 }
 
 /// Replicas are started in the order of their numbers.

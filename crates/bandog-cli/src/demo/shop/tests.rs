@@ -20,7 +20,7 @@ fn under(fence: u64) -> Writer {
 fn a_write_from_the_past_is_refused() {
     let (_place, shop) = shop();
     assert_eq!(shop.close(&order(), under(8)).unwrap(), Write::Done);
-    assert_eq!(shop.give_back(&order(), under(8)).unwrap(), Write::Done, "one holder writes many times");
+    assert_eq!(shop.give_back(&order(), under(8)).unwrap(), Write::Done, "one run writes many times");
     assert_eq!(shop.give_back(&order(), under(7)).unwrap(), Write::Refused);
     assert_eq!(shop.give_back(&order(), under(9)).unwrap(), Write::Done);
 }
@@ -33,6 +33,19 @@ fn a_refused_write_leaves_nothing_behind() {
     assert_eq!(shop.give_back(&order(), under(7)).unwrap(), Write::Refused);
     assert_eq!(shop.close(&Order { id: 2, ..order() }, under(7)).unwrap(), Write::Refused);
     assert_eq!(shop.count().unwrap(), before);
+}
+
+#[test]
+fn a_later_run_finishes_what_was_left_and_shuts_the_earlier_one_out() {
+    let (_place, shop) = shop();
+    assert_eq!(shop.close(&order(), under(8)).unwrap(), Write::Done);
+    let found = shop.overdue(under(9)).unwrap().unwrap();
+    assert!(found.iter().any(|found| found.id == 1), "closed, and its stock not given back: {found:?}");
+    assert_eq!(shop.give_back(&order(), under(8)).unwrap(), Write::Refused, "the later one has looked");
+    assert!(shop.overdue(under(8)).unwrap().is_none());
+    assert_eq!(shop.give_back(&order(), under(9)).unwrap(), Write::Done);
+    let found = shop.overdue(under(9)).unwrap().unwrap();
+    assert!(!found.iter().any(|found| found.id == 1), "{found:?}");
 }
 
 #[test]

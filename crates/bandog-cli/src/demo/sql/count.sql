@@ -1,6 +1,6 @@
 -- Everything that the demo says of a shop.
 -- Parameters: none.
--- Result: one row: orders, closed, restored, restored_more_than_once, phantom_units, sweeps, skipped.
+-- Result: one row: orders, closed, restored, restored_more_than_once, phantom_units, ticks, sweeps, swept_by, taken_over.
 with times as (select count(*) as times from restoration group by order_id)
 select
     (select count(*) from orders),
@@ -8,5 +8,7 @@ select
     (select count(*) from times),
     (select count(*) from times where times > 1),
     (select coalesce(sum(max(units - owned, 0)), 0) from stock),
-    (select count(*) from sweep where state <> 'skipped'),
-    (select count(*) from sweep where state = 'skipped')
+    (select count(distinct tick) from sweep),
+    (select count(*) from sweep),
+    (select count(distinct replica) from sweep),
+    (select count(*) from sweep where attempt > 1)

@@ -1,4 +1,4 @@
 -- Says that a replica is ready.
--- Parameters: ?1 its number, ?2 its name among the owners of locks.
+-- Parameters: ?1 its number.
 -- Result: one inserted row.
-insert into replica (number, client) values (?1, ?2)
+insert into replica (number) values (?1)

@@ -22,7 +22,7 @@ create table orders (
 create table restoration (
     order_id integer not null references orders (id),
     replica integer not null,
-    fence   integer                             -- of the lock under which it was done; null without a lock
+    fence   integer                             -- of the run that did it; null on a replica's own timer
 ) strict;
 create index restoration_of on restoration (order_id);
 
@@ -34,8 +34,7 @@ insert into fence (greatest) values (0);
 
 -- One row for each replica that is ready to work.
 create table replica (
-    number  integer not null primary key,
-    client  text    not null                    -- its name among the owners of locks; empty without a lock
+    number  integer not null primary key
 ) strict;
 
 -- What went wrong for replicas.
@@ -44,9 +43,12 @@ create table trouble (
     trouble text    not null
 ) strict;
 
--- One row for each tick of each replica.
+-- One row for each sweep.
 create table sweep (
     id      integer not null primary key,
     replica integer not null,
-    state   text    not null check (state in ('sweeping', 'swept', 'skipped'))
+    tick    integer not null,                   -- what it was for, in ms of the Unix epoch
+    attempt integer,                            -- of the run: 2 when the replica of the first died; null on its own timer
+    fence   integer,                            -- of the run; null on a replica's own timer
+    state   text    not null check (state in ('sweeping', 'swept'))
 ) strict;
