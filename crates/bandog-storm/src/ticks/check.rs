@@ -134,7 +134,8 @@ fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool 
     if let Some(before) = before {
         let from = before.at.saturating_sub(history.terms.lease);
         let is_hindered = history.hindered(Some(before.node), from, start.at) >= enough;
-        return history.went(before.node, before.at, start.at) || is_hindered;
+        // One that was asked to stop may begin what it has claimed before it hears of it.
+        return history.went(before.node, 0, start.at) || is_hindered;
     }
     let late = u64::try_from(start.store - start.tick).unwrap_or(0).saturating_mul(1_000_000);
     let from = start.at.saturating_sub(late + history.terms.lease);
