@@ -192,7 +192,7 @@ impl JobState {
     fn died(&mut self, view: &View<'_>, plan: &mut Plan, holding: &Holding) {
         while let Some(at) = self.running.iter().position(|live| live.holding().as_ref() == Some(holding)) {
             let live = self.running.remove(at);
-            self.busy = Some((live.started, view.now));
+            // Ticks since then did not come while it ran: nobody knows when it died.
             let (id, attempt, fence) = (live.id, live.attempt, live.fence);
             if view.policy.on_crash == OnCrash::Retry && !live.cancel {
                 self.queue.push_front(Waiting(id, live.kind, live.tick, attempt + 1));

@@ -1,13 +1,14 @@
 //! A scheduler's jobs, made known to the store before it starts.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
-use bandog_core::{Error, ErrorKind, Key, Records, Result, Swap, Swapped};
+use bandog_core::{Error, ErrorKind, Holding, Key, Records, Result, Swap, Swapped};
 use bandog_sync::Client;
 
 use crate::{
     dispatch::{Entry, Timekeeper, key},
-    state::{JobState, Spec},
+    plan::Event,
+    state::{JobState, Live, Spec},
     trigger::{Ms, Trigger},
 };
 
@@ -30,11 +31,31 @@ pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &m
             again.extend(register_some(client, time, some).await?);
         }
         if again.is_empty() {
-            return Ok(());
+            return bury(client, entries).await;
         }
         left = again;
     }
     Err(Error::unavailable("other nodes register the same jobs all the time").during("start"))
+}
+
+/// Runs of nodes that died before are seen before any tick is: they hold up none.
+async fn bury(client: &Client, entries: &mut [Entry]) -> Result<()> {
+    let running = |entry: &Entry| {
+        let live = entry.state.iter().flat_map(|state| &state.running);
+        live.filter_map(Live::holding).collect::<HashSet<_>>()
+    };
+    let sessions: Vec<Holding> = entries.iter().flat_map(running).collect::<HashSet<_>>().into_iter().collect();
+    let mut dead = HashSet::new();
+    for some in sessions.chunks(BATCH) {
+        let held = client.read(&[], some).await?.held;
+        let gone = some.iter().zip(held).filter(|(_, held)| matches!(held, Ok(false)));
+        dead.extend(gone.map(|(session, _)| session));
+    }
+    for entry in entries {
+        let died = running(entry).into_iter().filter(|session| dead.contains(session));
+        entry.events.extend(died.map(Event::Dead));
+    }
+    Ok(())
 }
 
 /// Gives those back that somebody else has changed meanwhile.
@@ -90,7 +111,8 @@ fn lease(client: &Client, entry: &Entry) -> Duration {
     entry.task.policy.lease.unwrap_or_else(|| client.ttl())
 }
 
-/// Writes down what the job is now. A change of its ticks keeps the watermark: nothing before now is missed by it.
+/// Writes down what the job is now. After a change of its ticks, or when it is enabled again, nothing before now is
+/// missed.
 fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) {
     let Some(old) = &state.spec else {
         state.spec = Some(spec);
@@ -121,7 +143,9 @@ fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) {
     if old.trigger != spec.trigger || (spec.enabled && !old.enabled) {
         state.watermark = state.watermark.max(now - 1);
         state.next_due = state.next_due.map(|due| due.max(now)).or(Some(now).filter(|_| is_idle(state)));
-        if let Some(Trigger::FixedRate(_)) = spec.trigger() {
+        if old.trigger != spec.trigger
+            && let Some(Trigger::FixedRate(_)) = spec.trigger()
+        {
             state.anchor = now;
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Entry {
     pub(crate) is_in_line: bool,
     /// Something came while it was in flight.
     pub(crate) again: bool,
+    /// The log has been told that the store refuses it, or keeps what cannot be read.
+    pub(crate) is_told: bool,
 }
 
 /// A swap on its way.
@@ -45,7 +47,7 @@ impl Entry {
     pub(crate) fn new(task: Task, is_shared: bool) -> Self {
         let (state, version, flight) = (None, None, None);
         let (armed, events) = (Ms::MAX, Vec::new());
-        Self { task, state, version, events, flight, armed, is_shared, is_in_line: false, again: false }
+        Self { task, state, version, events, flight, armed, is_shared, is_in_line: false, again: false, is_told: false }
     }
 
     pub(crate) fn policy(&self) -> Arc<Policy> {

@@ -81,6 +81,8 @@ const LONG_WAIT: Duration = Duration::from_secs(1);
 const STAND_BACK: Ms = 20;
 /// No claim is made so much before its tick, whatever the store's clock does in small steps.
 const AHEAD: Ms = 60_000;
+/// So long a stop waits for a store that answers, and yet does not take the end of a run.
+const SETTLE: Duration = Duration::from_secs(10);
 /// Jobs started in one round, so that answers and ends are heard between two.
 const ROUND: usize = 1024;
 
@@ -129,6 +131,8 @@ struct Stopping {
     /// Until when runs may go on.
     until: Moment,
     is_cancelled: bool,
+    /// Since when nothing runs any more and the store answers, but does not take what is to be told.
+    ended: Option<Moment>,
     done: Option<oneshot::Sender<Result<()>>>,
 }
 
@@ -227,7 +231,7 @@ impl Dispatch {
             Msg::Stop { drain, done } => {
                 let until = self.time.moment() + drain;
                 tracing::info!(running = self.runs.len(), "the scheduler stops");
-                self.stopping = Some(Stopping { until, is_cancelled: false, done: Some(done) });
+                self.stopping = Some(Stopping { until, is_cancelled: false, ended: None, done: Some(done) });
             }
         }
     }
@@ -693,6 +697,7 @@ impl Dispatch {
                     meters::claimed("won");
                 }
                 entry.events.drain(..events);
+                entry.is_told = false;
                 entry.version = version;
                 entry.state = Some(Box::new(next));
                 let is_left = !entry.events.is_empty() || again;
@@ -705,8 +710,10 @@ impl Dispatch {
                 if is_claim {
                     meters::claimed("lost");
                 }
-                self.learn(job, Ok(record));
-                self.ready.push_back((job, Turn::Usual));
+                // One that cannot be read is looked at again with all the others.
+                if self.learn(job, Ok(record)) {
+                    self.ready.push_back((job, Turn::Usual));
+                }
             }
             Ok(Swapped::Early(missing)) => {
                 meters::claimed("early");
@@ -720,7 +727,7 @@ impl Dispatch {
                 if is_claim {
                     meters::claimed("error");
                 }
-                if !error.is_retryable() {
+                if !error.is_retryable() && !std::mem::replace(&mut entry.is_told, true) {
                     tracing::error!(job = %entry.task.name, %error, "the job cannot be claimed");
                 }
                 let pause = if error.is_retryable() { self.pause } else { LOOK };
@@ -729,40 +736,51 @@ impl Dispatch {
         }
     }
 
-    /// Takes in a record as it is.
-    fn learn(&mut self, job: JobId, record: Result<Option<Record>>) {
+    /// Takes in a record as it is. False: it cannot be read.
+    fn learn(&mut self, job: JobId, record: Result<Option<Record>>) -> bool {
         let now = self.time.now();
         let entry = &mut self.entries[at(job)];
         if entry.flight.is_some() {
             // The answer that is on its way is newer.
-            return;
+            return true;
         }
         let name = &entry.task.name;
-        match record {
-            Ok(Some(record)) if Some(record.version) == entry.version => {}
-            Ok(Some(record)) => match key(name).and_then(|key| JobState::read(&record.value, &key)) {
-                Ok(state) => {
-                    if state.watermark > now.saturating_add(AHEAD) {
-                        let until = Time::from_millisecond(state.watermark);
-                        tracing::error!(job = %name, %until, "a tick of the future was claimed, so the store's clock was set back: the job rests until then; `bandog jobs forget` begins anew");
-                    }
-                    entry.version = Some(record.version);
-                    entry.state = Some(Box::new(state));
-                    self.reconcile(job);
-                    self.ready.push_back((job, Turn::Usual));
-                }
-                Err(error) => tracing::error!(job = %name, %error, "the job cannot be run"),
-            },
-            Ok(None) => {
+        let read = record.and_then(|record| match record {
+            Some(record) if Some(record.version) == entry.version => Ok(None),
+            Some(record) => {
+                let state = JobState::read(&record.value, &key(name)?)?;
+                Ok(Some((Some(record.version), state)))
+            }
+            None => {
                 // Somebody has forgotten it; this node has it still.
                 let spec = entry.state.take().and_then(|state| state.spec);
-                entry.version = None;
-                entry.state = Some(Box::new(JobState::new(&entry.task.policy, now, spec)));
-                self.reconcile(job);
-                self.arm_at(job, now);
+                Ok(Some((None, JobState::new(&entry.task.policy, now, spec))))
             }
-            Err(error) => tracing::error!(job = %name, %error, "the job's record cannot be read"),
+        });
+        let (version, state) = match read {
+            Ok(Some(other)) => other,
+            Ok(None) => return true,
+            Err(error) => {
+                if !std::mem::replace(&mut entry.is_told, true) {
+                    tracing::error!(job = %name, %error, "the job's record cannot be read: it does not run here until it can");
+                }
+                return false;
+            }
+        };
+        if state.watermark > now.saturating_add(AHEAD) {
+            let until = Time::from_millisecond(state.watermark);
+            tracing::error!(job = %name, %until, "a tick of the future was claimed, so the store's clock was set back: the job rests until then; `bandog jobs forget` begins anew");
         }
+        entry.is_told = false;
+        entry.version = version;
+        entry.state = Some(Box::new(state));
+        self.reconcile(job);
+        if version.is_some() {
+            self.ready.push_back((job, Turn::Usual));
+        } else {
+            self.arm_at(job, now);
+        }
+        true
     }
 
     fn looked_around(&mut self, holdings: &[Holding], reading: bandog_core::Reading) {
@@ -840,12 +858,21 @@ impl Dispatch {
         }
     }
 
-    fn has_stopped(&self) -> bool {
-        let Some(stopping) = &self.stopping else { return false };
+    fn has_stopped(&mut self) -> bool {
         let settled = self.is_quiet() && self.desk.as_ref().is_none_or(|desk| !desk.news);
+        let now = self.time.moment();
+        let Some(stopping) = &mut self.stopping else { return false };
+        let is_over = self.runs.is_empty();
         // A store that does not answer is not waited for: the lease tells the others.
-        let late = stopping.is_cancelled && self.runs.is_empty() && (self.is_away || self.desk.is_none());
-        settled || late
+        let late = stopping.is_cancelled && is_over && (self.is_away || self.desk.is_none());
+        // Nor is one that answers and refuses, or keeps what this version cannot read.
+        let refused = if is_over && !self.is_away {
+            now.since(*stopping.ended.get_or_insert(now)) >= SETTLE
+        } else {
+            stopping.ended = None;
+            false
+        };
+        settled || late || refused
     }
 
     /// Tells the others, and goes.
@@ -857,8 +884,9 @@ impl Dispatch {
             }
             told = told.and(desk.leave().await);
         }
-        if self.is_away {
-            told = told.and(Err(Error::unavailable("the store could not be told that this node stops").during("stop")));
+        if self.is_away || self.entries.iter().any(|entry| !entry.events.is_empty()) {
+            told = told
+                .and(Err(Error::unavailable("the store could not be told how runs of this node ended").during("stop")));
         }
         if let Some(done) = self.stopping.and_then(|stopping| stopping.done) {
             // Whoever asked may have gone.

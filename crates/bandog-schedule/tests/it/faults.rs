@@ -8,7 +8,7 @@ use std::{
 };
 
 use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy};
-use bandog_core::{Backend, Clock, Memory};
+use bandog_core::{Backend, Clock, Key, Memory, Records, Swap, Swapped};
 use bandog_schedule::{Job, Jobs, Overlap, Run, Running, Scheduler};
 use bandog_sync::Client;
 use tokio::time;
@@ -151,4 +151,30 @@ async fn runs_that_end_while_an_answer_is_on_its_way_are_all_recorded() {
     let row = Jobs::over(&client).show("job").await.unwrap();
     assert!(row.ok > 150 && row.ok == u64::from(*begun.lock().unwrap()), "{row:?}");
     assert_eq!(row.live.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_cannot_be_read_is_let_alone_and_a_stop_does_not_wait_for_it() {
+    let store = Counting::new(Memory::new(Clock::tokio()));
+    let delay = Duration::from_millis(5);
+    let client = client(Delayed::new(store.clone(), 1, delay, delay));
+    let ran = Ran::default();
+    let running = node(&client, 1, &ran).await;
+    time::sleep(Duration::from_secs(2)).await;
+    // A version of bandog to come has written it.
+    let key = Key::new("job/job-0").unwrap();
+    let mut from = None;
+    while let Swapped::Differs(Some(record)) =
+        client.swap(&[Swap::new(key.clone(), from, "{}")]).await.unwrap().each.remove(0).unwrap()
+    {
+        from = Some(record.version);
+    }
+    let (calls, runs) = (store.calls(), ran.lock().unwrap().len());
+    time::sleep(Duration::from_secs(100)).await;
+    let calls = store.calls() - calls;
+    assert!(calls < 300, "{calls} calls in 100 s");
+    assert!(ran.lock().unwrap().len() <= runs + 1);
+    let began = time::Instant::now();
+    let _ = running.stop().await;
+    assert!(began.elapsed() <= Duration::from_secs(15), "{:?}", began.elapsed());
 }

@@ -264,3 +264,24 @@ async fn a_job_that_becomes_another_in_a_deploy_goes_on_from_now() {
     let row = test.jobs().show("job").await.unwrap();
     assert_eq!((row.missed, row.lost), (0, 0), "{row:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_nobody_was_there_for_is_caught_up_although_the_last_replica_died_in_a_run() {
+    let job = || {
+        Job::cron("long", "0 0 * * * ?").run(async |run: Run| {
+            if run.tick().to_string() == "2026-01-01T01:00:00Z" {
+                time::sleep(secs(3600)).await;
+            }
+        })
+    };
+    let mut test = TestScheduler::at("2026-01-01T00:30:00Z").start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T01:00:30Z").await;
+    test.crash(0);
+    test.advance_to("2026-01-01T04:30:00Z").await;
+    test.join(vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T04:40:00Z").await;
+    assert_eq!(test.ticks("long"), ["2026-01-01T01:00:00Z", "2026-01-01T04:00:00Z"]);
+    assert_eq!(test.runs()[1].kind, Kind::CatchUp);
+    let row = test.jobs().show("long").await.unwrap();
+    assert_eq!((row.lost, row.missed, row.skipped), (1, 2, 0), "{row:?}");
+}
