@@ -143,7 +143,8 @@ impl JobState {
         };
         let live = self.running.remove(at);
         self.busy = Some((live.started, ended.at.max(live.started)));
-        let again = ended.state == State::Interrupted && view.policy.on_crash == OnCrash::Retry && !live.cancel;
+        let is_cut_short = matches!(ended.state, State::Interrupted | State::Lost);
+        let again = is_cut_short && view.policy.on_crash == OnCrash::Retry && !live.cancel;
         if again {
             self.queue.push_front(Waiting(live.id, live.kind, live.tick, ended.attempt + 1));
             plan.is_news = true;
@@ -162,8 +163,12 @@ impl JobState {
                 self.pause_after(view);
             }
             // Its tick is counted when it ends for good.
-            State::Interrupted if again => {}
-            State::Cancelled | State::Interrupted | State::Lost => self.counts.failed += 1,
+            State::Interrupted | State::Lost if again => {}
+            State::Cancelled | State::Interrupted => self.counts.failed += 1,
+            State::Lost => {
+                self.counts.lost += 1;
+                plan.lost += 1;
+            }
             // No run ends so.
             State::Queued | State::Running | State::Skipped | State::Missed => {}
         }
@@ -278,7 +283,13 @@ impl JobState {
         let is_blocked = !self.running.is_empty();
         let mut runs = since.run;
         match view.policy.overlap {
-            Overlap::Skip => since.overlapped.iter().for_each(|tick| skipped.add(*tick)),
+            Overlap::Skip => {
+                since.overlapped.iter().for_each(|tick| skipped.add(*tick));
+                // Ticks that waited together for a place or a node would come while the one before them runs.
+                let caught = runs.iter().filter(|(_, kind)| *kind == Kind::CatchUp).count();
+                let latest = runs.len().saturating_sub(1).max(caught);
+                runs.drain(caught..latest).for_each(|(tick, _)| skipped.add(tick));
+            }
             Overlap::Queue(_) | Overlap::Allow(_) | Overlap::Replace => {
                 runs.extend(since.overlapped.iter().map(|tick| (*tick, Kind::Scheduled)));
                 runs.sort_unstable_by_key(|(tick, _)| *tick);

@@ -250,8 +250,8 @@ impl Dispatch {
         }
         match unclaimed {
             Some((tick, started)) => self.open_ended(job, tick, started, ended),
-            // Of a run that was lost the others write the end.
-            None if ended.state == State::Lost && entry.is_shared => {}
+            // A run that was dropped for its lease is told of too: the lease may have been saved at the last moment, and
+            // whoever has taken the run over by then has raised its fence.
             None => {
                 // Most jobs have one run at a time, and some services a hundred thousand jobs that run at once.
                 entry.events.reserve_exact(1);

@@ -353,3 +353,32 @@ fn a_crowd_of_missed_ticks_is_caught_up_once() {
     assert_eq!(caught, 2, "the latest of the missed ones, and the one of now");
     assert_eq!(job.state.counts.missed, 450_001 - 2);
 }
+
+#[test]
+fn a_run_that_was_dropped_for_its_lease_is_over_even_if_the_lease_was_saved() {
+    for on_crash in [OnCrash::Abandon, OnCrash::Retry] {
+        let mut job = Bench::every_second(Overlap::Skip);
+        job.policy.on_crash = on_crash;
+        job.at(0, &[]);
+        let fence = job.state.fence;
+        let ended = job.end(0, State::Lost, 100);
+        job.at(100, &[ended]);
+        match on_crash {
+            OnCrash::Abandon => assert_eq!((job.state.running.len(), job.state.counts.lost), (0, 1)),
+            OnCrash::Retry => {
+                let live = &job.state.running[0];
+                assert_eq!((live.attempt, job.state.counts.lost), (2, 0), "the next attempt, under a greater fence");
+                assert!(live.fence > fence);
+            }
+        }
+    }
+}
+
+#[test]
+fn skip_runs_one_of_the_ticks_that_waited_together() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    let plan = job.at(40_000, &[]);
+    assert_eq!((plan.starts, plan.skipped, job.running()), (1, 40, vec![40_000]));
+    let ended = job.end(0, State::Ok, 40_010);
+    assert_eq!(job.at(40_010, &[ended]).starts, 0);
+}

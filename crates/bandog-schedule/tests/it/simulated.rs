@@ -285,3 +285,39 @@ async fn a_tick_that_nobody_was_there_for_is_caught_up_although_the_last_replica
     let row = test.jobs().show("long").await.unwrap();
     assert_eq!((row.lost, row.missed, row.skipped), (1, 2, 0), "{row:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_saved_at_the_last_moment_starts_no_attempt_twice() {
+    struct Over(Arc<AtomicUsize>);
+    impl Drop for Over {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let (seen, over) = (Arc::new(std::sync::Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let (told, ended) = (Arc::clone(&seen), Arc::clone(&over));
+    let job = move || {
+        let (seen, ended) = (Arc::clone(&told), Arc::clone(&ended));
+        let job = Job::cron("long", "0 0 * * * ?").on_crash(OnCrash::Retry).lease(secs(30)).grace(Duration::ZERO);
+        job.run(move |run: Run| {
+            seen.lock().unwrap().push((run.attempt(), run.fence()));
+            let over = Over(Arc::clone(&ended));
+            async move {
+                time::sleep(secs(300)).await;
+                drop(over);
+            }
+        })
+    };
+    let test = TestScheduler::at("2026-01-01T00:59:00Z").start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T01:00:12Z").await;
+    // Renewed each 10 s; the run is told to stop 5 s before the lease would end.
+    test.cut(0);
+    while over.load(Relaxed) == 0 {
+        test.advance(Duration::from_millis(500)).await;
+    }
+    test.mend(0);
+    test.advance(secs(60)).await;
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(seen.iter().map(|(attempt, _)| *attempt).collect::<Vec<_>>(), [1, 2], "{seen:?}");
+    assert!(seen[1].1 > seen[0].1);
+}
