@@ -574,8 +574,13 @@ impl Dispatch {
     }
 
     async fn sleep(&mut self) {
-        let longest =
-            if self.desk.is_some() || !self.line.is_empty() || self.stopping.is_some() { LOOK } else { LONGEST_SLEEP };
+        let longest = if !self.line.is_empty() || self.stopping.is_some() {
+            LOOK
+        } else if self.desk.is_some() {
+            self.look_at.since(self.time.moment())
+        } else {
+            LONGEST_SLEEP
+        };
         let due = self.agenda.peek().map(|Reverse((due, _))| self.time.until(*due));
         let ends = self.stopping.as_ref().filter(|stopping| !stopping.is_cancelled);
         let ends = ends.map(|stopping| stopping.until.since(self.time.moment()));
@@ -859,6 +864,10 @@ impl Dispatch {
     }
 
     fn has_stopped(&mut self) -> bool {
+        if self.stopping.is_none() {
+            // To ask every job whether it is quiet takes a while if there are many.
+            return false;
+        }
         let settled = self.is_quiet() && self.desk.as_ref().is_none_or(|desk| !desk.news);
         let now = self.time.moment();
         let Some(stopping) = &mut self.stopping else { return false };
