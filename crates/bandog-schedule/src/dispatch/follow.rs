@@ -1,0 +1,139 @@
+//! What follows from a state that stands: tasks that begin or are dropped, and the next tick.
+
+use std::{cmp::Reverse, collections::HashSet, sync::Arc};
+
+use bandog_core::Fence;
+use bandog_cron::Time;
+
+use super::{
+    Dispatch, JobId, at,
+    carry::{Order, Why, carry_out},
+};
+use crate::{
+    Kind, meters,
+    plan::{Event, Plan},
+    run::Facts,
+    state::Live,
+    trigger::Ms,
+};
+
+/// How much later than an idle node a node claims whose pool is nearly full.
+const STAND_BACK: Ms = 20;
+
+impl Dispatch {
+    /// What follows from a state that stands: tasks, the next tick, a place in the line.
+    pub(super) fn follow(&mut self, job: JobId, plan: &Plan) {
+        self.reconcile(job);
+        meters::left_out(&self.entries[at(job)].task.name, plan);
+        if plan.is_news
+            && let Some(desk) = &mut self.desk
+        {
+            desk.news = true;
+        }
+        if plan.is_starved && self.stopping.is_none() {
+            self.stand_in_line(job);
+        }
+        self.arm(job);
+    }
+
+    /// Makes what runs here what the state says that should.
+    pub(super) fn reconcile(&mut self, job: JobId) {
+        let entry = &self.entries[at(job)];
+        let Some(state) = &entry.state else { return };
+        let lease = entry.policy().lease;
+        let session = match &mut self.desk {
+            Some(desk) if entry.is_shared => {
+                let lease = lease.unwrap_or_else(|| desk.client().ttl());
+                desk.session(lease)
+            }
+            Some(_) | None => None,
+        };
+        let is_ours = |live: &&Live| !entry.is_shared || (session.is_some() && live.holding() == session);
+        let is_over = |live: &Live| {
+            entry.events.iter().any(|event| matches!(event, Event::Ended(ended) if ended.fence == live.fence))
+        };
+        let ours: Vec<&Live> = state.running.iter().filter(is_ours).filter(|live| !is_over(live)).collect();
+        let mut new = Vec::new();
+        for live in &ours {
+            match self.runs.get(&(job, live.fence)) {
+                Some(hand) if live.cancel => hand.cancel(Why::Asked),
+                Some(_) => {}
+                None => new.push((*live).clone()),
+            }
+        }
+        if entry.is_shared && !self.runs.is_empty() {
+            let fences: HashSet<u64> = ours.iter().map(|live| live.fence).collect();
+            let here = self.runs.range((job, 0)..=(job, u64::MAX));
+            here.filter(|((_, fence), hand)| !hand.is_unclaimed() && !fences.contains(fence))
+                .for_each(|(_, hand)| hand.drop_now(Why::Lost));
+        }
+        let last_success = state.last_success;
+        for live in new {
+            self.begin(job, &live, last_success);
+        }
+    }
+
+    pub(super) fn begin(&mut self, job: JobId, live: &Live, last_success: Option<Ms>) {
+        let entry = &self.entries[at(job)];
+        meters::began(&entry.task.name, live.started.saturating_sub(live.due), self.runs.len() + 1);
+        let facts = Facts {
+            name: Arc::clone(&entry.task.name),
+            id: live.id,
+            tick: Time::from_millisecond(live.tick),
+            due: Time::from_millisecond(live.due),
+            kind: live.kind,
+            fence: Fence::new(live.fence),
+            last_success: last_success.map(Time::from_millisecond),
+            note: std::sync::Mutex::default(),
+            why: std::sync::atomic::AtomicU8::default(),
+        };
+        let order = Order {
+            job,
+            body: Arc::clone(&entry.task.body),
+            policy: entry.policy(),
+            facts: Arc::new(facts),
+            attempt: live.attempt,
+            mail: self.mail.clone(),
+        };
+        let mut hand = carry_out(order, self.time.moment());
+        hand.unclaimed = Some((live.tick, live.started)).filter(|_| live.kind == Kind::Unclaimed);
+        if live.cancel {
+            hand.cancel(Why::Asked);
+        }
+        if self.stopping.as_ref().is_some_and(|stopping| stopping.is_cancelled) {
+            hand.cancel(Why::Stop);
+        }
+        self.runs.insert((job, live.fence), hand);
+    }
+
+    /// Says when the job is looked at again.
+    pub(super) fn arm(&mut self, job: JobId) {
+        let busy = Ms::try_from(self.runs.len()).unwrap_or(Ms::MAX);
+        let size = Ms::try_from(self.pool).unwrap_or(Ms::MAX);
+        let entry = &self.entries[at(job)];
+        if entry.is_in_line {
+            return;
+        }
+        let Some(wakes) = entry.wakes(self.started) else { return };
+        if !self.may_claim(job) {
+            // Somebody with a newer job claims its ticks, or this node stops, or has no session yet.
+            return;
+        }
+        let back = if entry.is_shared { STAND_BACK.saturating_mul(busy) / size } else { 0 };
+        self.arm_at(job, wakes.saturating_add(back.min(STAND_BACK)));
+    }
+
+    pub(super) fn may_claim(&self, job: JobId) -> bool {
+        let entry = &self.entries[at(job)];
+        let spec = entry.state.as_ref().and_then(|state| state.spec.as_ref());
+        self.stopping.is_none() && spec.is_none_or(|spec| spec.revision <= entry.task.policy.revision)
+    }
+
+    pub(super) fn arm_at(&mut self, job: JobId, time: Ms) {
+        let entry = &mut self.entries[at(job)];
+        if entry.armed != time {
+            entry.armed = time;
+            self.agenda.push(Reverse((time, job)));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The end, and whether anything is under way.
+
+use std::time::Duration;
+
+use bandog_core::{Error, Moment, Result};
+use tokio::sync::oneshot;
+
+use super::{Dispatch, desk::bump, entry::Entry};
+
+/// So long a stop waits for a store that answers, and yet does not take the end of a run.
+const SETTLE: Duration = Duration::from_secs(10);
+
+pub(super) struct Stopping {
+    /// Until when runs may go on.
+    pub(super) until: Moment,
+    pub(super) is_cancelled: bool,
+    /// Since when nothing runs any more and the store answers, but does not take what is to be told.
+    pub(super) ended: Option<Moment>,
+    pub(super) done: Option<oneshot::Sender<Result<()>>>,
+}
+
+impl Dispatch {
+    pub(super) fn is_quiet(&self) -> bool {
+        let is_settled = |entry: &Entry| entry.flight.is_none() && entry.events.is_empty();
+        self.runs.is_empty() && self.ready.is_empty() && self.reserved == 0 && self.entries.iter().all(is_settled)
+    }
+
+    pub(super) fn tell_idlers(&mut self) {
+        if !self.idlers.is_empty() && self.is_quiet() && self.desk.as_ref().is_none_or(|desk| !desk.news) {
+            self.idlers.drain(..).for_each(|idler| {
+                // Whoever asked may have gone.
+                let _ = idler.send(());
+            });
+        }
+    }
+
+    pub(super) fn has_stopped(&mut self) -> bool {
+        if self.stopping.is_none() {
+            // To ask every job whether it is quiet takes a while if there are many.
+            return false;
+        }
+        let settled = self.is_quiet() && self.desk.as_ref().is_none_or(|desk| !desk.news);
+        let now = self.time.moment();
+        let Some(stopping) = &mut self.stopping else { return false };
+        let is_over = self.runs.is_empty();
+        // A store that does not answer is not waited for: the lease tells the others.
+        let late = stopping.is_cancelled && is_over && (self.is_away || self.desk.is_none());
+        // Nor is one that answers and refuses, or keeps what this version cannot read.
+        let refused = if is_over && !self.is_away {
+            now.since(*stopping.ended.get_or_insert(now)) >= SETTLE
+        } else {
+            stopping.ended = None;
+            false
+        };
+        settled || late || refused
+    }
+
+    /// Tells the others, and goes.
+    pub(super) async fn end(mut self) {
+        let mut told = Ok(());
+        if let Some(desk) = &mut self.desk {
+            if !desk.is_idle() {
+                told = bump(desk.client()).await;
+            }
+            told = told.and(desk.leave().await);
+        }
+        if self.is_away || self.entries.iter().any(|entry| !entry.events.is_empty()) {
+            told = told
+                .and(Err(Error::unavailable("the store could not be told how runs of this node ended").during("stop")));
+        }
+        if let Some(done) = self.stopping.and_then(|stopping| stopping.done) {
+            // Whoever asked may have gone.
+            let _ = done.send(told);
+        }
+    }
+}
