@@ -72,10 +72,12 @@ fn the_rules_of_jobs_know_no_clock_and_no_store() {
     let rules: Vec<_> = sources(&["bandog-schedule"])
         .into_iter()
         .filter(|source| {
-            ["/plan.rs", "/misfire.rs", "/trigger.rs", "/state.rs"].iter().any(|end| source.path.ends_with(end))
+            let is_rule = |end: &&str| source.path.ends_with(*end);
+            source.path.contains("/plan/")
+                || ["/plan.rs", "/misfire.rs", "/trigger.rs", "/state.rs"].iter().any(is_rule)
         })
         .collect();
-    assert_eq!(rules.len(), 4);
+    assert!(rules.len() >= 8);
     assert_eq!(that_say(&rules, &["async ", "::now()", "Clock", "Client", "spawn"]), [""; 0]);
 }
 

@@ -4,7 +4,7 @@ use bandog_core::{ClaimId, ClientId, Holding, Key};
 use bandog_cron::Cron;
 
 use super::*;
-use crate::{CatchUp, Retry};
+use crate::{CatchUp, Kind, OnCrash, Retry, state::time};
 
 const T0: Ms = 1_800_000_000_000;
 
