@@ -108,6 +108,24 @@ impl Cron {
         self.fields.dialect
     }
 
+    /// The rules that it was read by: its dialect, and what was said of two restricted day fields, if the dialect alone
+    /// would say something else.
+    ///
+    /// Its text and its rules, its zone and its [`daylight`](Self::daylight) make the same expression again.
+    ///
+    /// ```
+    /// # use bandog_cron::{Cron, DayMatch, Dialect};
+    /// let friday_13 = Cron::parse_with("0 0 0 13 * FRI", Dialect::Quartz.days(DayMatch::And))?;
+    /// assert_eq!(friday_13.rules().day_match(), Some(DayMatch::And));
+    /// assert_eq!(Cron::parse_with(friday_13.text(), friday_13.rules())?, friday_13);
+    /// let spring = Cron::parse_with("0 0 0 13 * FRI", Dialect::Spring.days(DayMatch::And))?;
+    /// assert_eq!(spring.rules(), Dialect::Spring.into(), "which means that anyway");
+    /// # Ok::<(), bandog_cron::ParseError>(())
+    /// ```
+    pub fn rules(&self) -> Rules {
+        Rules { dialect: self.fields.dialect, days: self.fields.said }
+    }
+
     /// The zone whose clocks it follows.
     ///
     /// ```

@@ -36,6 +36,15 @@ impl Dialect {
     pub fn days(self, days: DayMatch) -> Rules {
         Rules { dialect: self, days: Some(days) }
     }
+
+    /// What two restricted day fields mean, if nobody says it.
+    pub(crate) fn both_days(self) -> Option<DayMatch> {
+        match self {
+            Self::Quartz => None,
+            Self::Spring => Some(DayMatch::And),
+            Self::Unix => Some(DayMatch::Or),
+        }
+    }
 }
 
 /// As `quartz`, `spring` or `unix`.
@@ -104,6 +113,24 @@ pub enum DayMatch {
     Or,
 }
 
+/// As `and` or `or`.
+impl fmt::Display for DayMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::And => "and",
+            Self::Or => "or",
+        })
+    }
+}
+
+impl FromStr for DayMatch {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, WordError> {
+        WordError::pick(text, &[Self::And, Self::Or], "no day match; allowed are and, or")
+    }
+}
+
 /// A dialect and what was said beside it, from [`Dialect::days`]; a bare [`Dialect`] says nothing more.
 ///
 /// ```
@@ -118,6 +145,18 @@ pub enum DayMatch {
 pub struct Rules {
     pub(crate) dialect: Dialect,
     pub(crate) days: Option<DayMatch>,
+}
+
+impl Rules {
+    /// The dialect.
+    pub fn dialect(self) -> Dialect {
+        self.dialect
+    }
+
+    /// What was said of two restricted day fields.
+    pub fn day_match(self) -> Option<DayMatch> {
+        self.days
+    }
 }
 
 impl From<Dialect> for Rules {
@@ -149,3 +188,54 @@ pub enum Daylight {
     /// As `Pinned`, but times inside a gap are left out.
     Skip,
 }
+
+/// As `pinned`, `elapsed` or `skip`.
+impl fmt::Display for Daylight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pinned => "pinned",
+            Self::Elapsed => "elapsed",
+            Self::Skip => "skip",
+        })
+    }
+}
+
+impl FromStr for Daylight {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, WordError> {
+        let all = [Self::Pinned, Self::Elapsed, Self::Skip];
+        WordError::pick(text, &all, "no rule for daylight saving; allowed are pinned, elapsed, skip")
+    }
+}
+
+/// A text that names no [`DayMatch`] or no [`Daylight`].
+///
+/// ```
+/// use bandog_cron::{DayMatch, Daylight};
+///
+/// assert_eq!("and".parse(), Ok(DayMatch::And));
+/// let error = "winter".parse::<Daylight>().unwrap_err();
+/// assert_eq!(error.to_string(), "\"winter\" is no rule for daylight saving; allowed are pinned, elapsed, skip");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WordError {
+    text: String,
+    what: &'static str,
+}
+
+impl WordError {
+    /// The one that is written so, in any case.
+    fn pick<T: Copy + fmt::Display>(text: &str, all: &[T], what: &'static str) -> Result<T, Self> {
+        let found = all.iter().find(|one| text.eq_ignore_ascii_case(&one.to_string())).copied();
+        found.ok_or_else(|| Self { text: text.chars().take(64).collect(), what })
+    }
+}
+
+impl fmt::Display for WordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is {}", self.text, self.what)
+    }
+}
+
+impl std::error::Error for WordError {}

@@ -1,6 +1,6 @@
 //! A compiled expression: one set of bits a field.
 
-use crate::{Daylight, Dialect, calendar};
+use crate::{DayMatch, Daylight, Dialect, calendar};
 
 /// The years that the year field knows.
 pub(crate) const FIRST_YEAR: i64 = 1970;
@@ -37,6 +37,8 @@ pub(crate) struct Fields {
     pub(crate) every_year: bool,
     /// One of the day fields is enough, as in a crontab that restricts both.
     pub(crate) either: bool,
+    /// What was said of two restricted day fields, if the dialect alone would say something else.
+    pub(crate) said: Option<DayMatch>,
     pub(crate) dialect: Dialect,
     pub(crate) daylight: Daylight,
 }
@@ -59,6 +61,7 @@ impl Fields {
             nth: [0; 5],
             every_year: false,
             either: false,
+            said: None,
             dialect,
             daylight: Daylight::Pinned,
         }

@@ -91,7 +91,7 @@ mod zone;
 
 pub use cron::{Cron, Fires};
 pub use describe::Language;
-pub use dialect::{DayMatch, Daylight, Dialect, DialectError, Rules};
+pub use dialect::{DayMatch, Daylight, Dialect, DialectError, Rules, WordError};
 pub use error::ParseError;
 pub use field::Field;
 pub use time::{Time, TimeError, Zoned};

@@ -107,7 +107,9 @@ fn fields_of(words: &[Word<'_>; 7], rules: Rules) -> Result<Fields, Fault> {
     item::days_of_month(day, &scale(Field::DayOfMonth), &mut fields)?;
     item::list(month, &scale(Field::Month), |bit| fields.months |= 1 << bit)?;
     item::days_of_week(weekday, &scale(Field::DayOfWeek), &mut fields)?;
-    fields.either = one_is_enough(day, weekday, rules)?;
+    let both = both_days(day, weekday, rules)?;
+    fields.either = both == Some(DayMatch::Or);
+    fields.said = both.filter(|_| both != dialect.both_days());
     fields.every_year = matches!(year.text, "" | "*");
     if !fields.every_year {
         item::list(year, &scale(Field::Year), |year| fields.add_year(year))?;
@@ -119,24 +121,22 @@ fn fields_of(words: &[Word<'_>; 7], rules: Rules) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-/// What the two day fields say to each other.
-fn one_is_enough(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<bool, Fault> {
+/// What the two day fields say to each other; nothing, if one of them restricts nothing.
+fn both_days(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<Option<DayMatch>, Fault> {
     if rules.dialect == Dialect::Quartz && day.text == "?" && weekday.text == "?" {
         let hint = "write * in one of them";
         return Err(weekday.fault(Field::DayOfWeek, "? stands in both day fields", hint));
     }
     if !day.is_restricted(rules.dialect) || !weekday.is_restricted(rules.dialect) {
-        return Ok(false);
+        return Ok(None);
     }
-    match (rules.days, rules.dialect) {
-        (Some(DayMatch::And), _) | (None, Dialect::Spring) => Ok(false),
-        (Some(DayMatch::Or), _) | (None, Dialect::Unix) => Ok(true),
-        (None, Dialect::Quartz) => {
-            let hint = "write ? in one of them, or say what is meant: DayMatch::And (both must match) or DayMatch::Or \
-                        (one must match); the command has --days and|or";
-            Err(weekday.fault(Field::DayOfWeek, "both day fields are restricted", hint))
-        }
+    let said = rules.days.or(rules.dialect.both_days());
+    if said.is_none() {
+        let hint = "write ? in one of them, or say what is meant: DayMatch::And (both must match) or DayMatch::Or (one \
+                    must match); a job's attribute has day_match = \"and\" or \"or\", the command --days and|or";
+        return Err(weekday.fault(Field::DayOfWeek, "both day fields are restricted", hint));
     }
+    Ok(said)
 }
 
 const MACROS: [(&str, &str); 7] = [

@@ -164,8 +164,16 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `fixed_delay = "5s"` | at once and then so long after each run's end |
 /// | `at = "2026-12-31T23:59:00+01:00"` | once |
 ///
-/// With `cron` go `zone` (an IANA name; default `UTC`) and `dialect` (`quartz`, `spring`, `unix`; default `quartz`);
-/// with the two periods goes `initial_delay`.
+/// With `cron` go
+///
+/// | key | values | default | see |
+/// |---|---|---|---|
+/// | `zone` | an IANA name | `UTC` | `Job::zone` |
+/// | `dialect` | `quartz`, `spring`, `unix` | `quartz` | `Dialect` |
+/// | `day_match` | `and`, `or`: when a day matches if both day fields are restricted | what the dialect says; Quartz refuses it | `DayMatch` |
+/// | `daylight` | `pinned`, `elapsed`, `skip`: what happens where clocks are set forward or back | `elapsed` if the hours are `*` or stepped, else `pinned` | `Daylight` |
+///
+/// With the two periods goes `initial_delay`.
 ///
 /// # What else may be said
 ///
@@ -179,12 +187,16 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `on_crash` | `abandon`, `retry` | `abandon` | `OnCrash` |
 /// | `lease` | after what time a silent node counts as dead; 100 ms at least | the client's watchdog | `Job::lease` |
 /// | `timeout` | how long one try may take | no limit | `Job::timeout` |
+/// | `grace` | how long a run that was cancelled may go on | `5s` | `Job::grace` |
 /// | `retry` | `3`, `"3 from 1s"`, `"3 from 1s to 1m"` | not at all | `Retry` |
+/// | `pause_after` | so many failures in a row pause the job | never | `Job::pause_after` |
 /// | `jitter` | the most that a start is delayed by | none | `Job::jitter` |
+/// | `scope` | `cluster`, `each_node` | `cluster` | `Scope` |
 /// | `store_down` | `fail_closed`, `fail_open` | `fail_closed` | `StoreDown` |
+/// | `revision` | which writing of the job it is, for rolling deploys: a number | 0 | `Job::revision` |
 /// | `enabled` | `true`, `false` | `true` | `Job::disabled` |
 ///
-/// Times are written `500ms`, `10s`, `2m`. What has no key here can be said of the job itself: `report::job()`, below.
+/// Times are written `500ms`, `10s`, `2m`; numbers with or without quotes.
 ///
 /// # What the environment says
 ///
@@ -225,7 +237,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// #[bandog::scheduled(fixed_rate = "5s")]
 /// async fn poll() {}
 ///
-/// let scheduler = Scheduler::new().job(poll::job().revision(2));
+/// let scheduler = Scheduler::new().job(poll::job());
 /// ```
 ///
 /// # In your tests

@@ -1,9 +1,9 @@
 //! Jobs that functions are declared as: `#[bandog::scheduled]` hands over the texts of its keys.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc, time::Duration};
 
 use bandog_core::{Error, Result};
-use bandog_cron::{Dialect, Time};
+use bandog_cron::Time;
 
 use crate::{
     Job, Outcome, Scheduler,
@@ -160,10 +160,9 @@ fn trigger(name: &str, values: &mut BTreeMap<&str, String>) -> Result<Job> {
 fn option(job: Job, key: &str, text: &str) -> Job {
     match key {
         "zone" => job.zone(text),
-        "dialect" => {
-            let dialect = text.parse::<Dialect>().map_err(|fault| Error::misused(fault.to_string()));
-            with(job, dialect, Job::dialect)
-        }
+        "dialect" => with(job, read(text), Job::dialect),
+        "day_match" => with(job, read(text), Job::day_match),
+        "daylight" => with(job, read(text), Job::daylight),
         "enabled" if text == "true" => job,
         "enabled" if text == "false" => job.disabled(),
         "overlap" => with(job, text.parse(), Job::overlap),
@@ -171,11 +170,15 @@ fn option(job: Job, key: &str, text: &str) -> Job {
         "on_crash" => with(job, text.parse(), Job::on_crash),
         "retry" => with(job, text.parse(), Job::retry),
         "store_down" => with(job, text.parse(), Job::store_down),
+        "scope" => with(job, text.parse(), Job::scope),
+        "revision" => with(job, number(key, text), Job::revision),
+        "pause_after" => with(job, number(key, text), Job::pause_after),
         "initial_delay" => with(job, duration(key, text), Job::initial_delay),
         "window" => with(job, duration(key, text), Job::window),
         "misfire_grace" => with(job, duration(key, text), Job::misfire_grace),
         "lease" => with(job, duration(key, text), Job::lease),
         "timeout" => with(job, duration(key, text), Job::timeout),
+        "grace" => with(job, duration(key, text), Job::grace),
         "jitter" => with(job, duration(key, text), Job::jitter),
         _ => job.blamed(Error::misused(format!("{key} = {text:?} is unknown"))),
     }
@@ -191,4 +194,14 @@ fn with<T>(job: Job, value: Result<T>, set: fn(Job, T) -> Job) -> Job {
 fn duration(key: &str, text: &str) -> Result<Duration> {
     humantime::parse_duration(text)
         .map_err(|_| Error::misused(format!("{key} = {text:?} is no duration; write 500ms, 10s or 2m")))
+}
+
+/// A word of `bandog-cron`, whose errors say what is allowed.
+fn read<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T> {
+    text.parse().map_err(|fault: T::Err| Error::misused(fault.to_string()))
+}
+
+fn number<T: FromStr>(key: &str, text: &str) -> Result<T> {
+    let least = if key == "pause_after" { 1 } else { 0 };
+    text.parse().map_err(|_| Error::misused(format!("{key} = {text:?} is no number; it takes one from {least}")))
 }

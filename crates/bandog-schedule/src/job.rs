@@ -3,7 +3,7 @@
 use std::{fmt, num::NonZeroU32, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bandog_core::{Error, MAX_TTL, Result, check_ttl};
-use bandog_cron::{Cron, Dialect, ParseError, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Daylight, Dialect, ParseError, Time, Zone};
 use futures_util::{FutureExt, future::BoxFuture};
 
 use crate::{
@@ -40,11 +40,20 @@ pub struct Job {
 
 /// A trigger as it is being built.
 enum When {
-    Cron { text: Box<str>, dialect: Dialect, zone: Option<Box<str>> },
+    Cron(Expression),
     FixedRate(Duration),
     FixedDelay(Duration),
     At(Time),
     Once,
+}
+
+/// A cron expression and what was said of it.
+struct Expression {
+    text: Box<str>,
+    dialect: Dialect,
+    days: Option<DayMatch>,
+    daylight: Option<Daylight>,
+    zone: Option<Box<str>>,
 }
 
 /// How many ticks of a fixed rate wait by default.
@@ -54,9 +63,12 @@ impl Job {
     /// A job that fires when a cron expression does: Quartz's dialect and UTC, unless [`Job::dialect`] and
     /// [`Job::zone`] say otherwise. The expression `-` disables it, as in Spring.
     pub fn cron(name: impl AsRef<str>, expression: impl AsRef<str>) -> Self {
-        let text = expression.as_ref();
-        let job = Self::new(name, When::Cron { text: text.into(), dialect: Dialect::Quartz, zone: None });
-        if text.trim() == "-" { job.disabled() } else { job }
+        let text = expression.as_ref().into();
+        let (dialect, days, daylight, zone) = (Dialect::Quartz, None, None, None);
+        let expression = Expression { text, dialect, days, daylight, zone };
+        let is_dash = expression.is_dash();
+        let job = Self::new(name, When::Cron(expression));
+        if is_dash { job.disabled() } else { job }
     }
 
     /// A job that fires at once and then in every period (1 ms at least), on a grid that all nodes share.
@@ -125,22 +137,45 @@ impl Job {
     }
 
     /// The zone whose clocks a cron expression follows, by its IANA name. Default UTC.
-    pub fn zone(mut self, name: impl AsRef<str>) -> Self {
-        match &mut self.when {
-            When::Cron { zone, .. } => *zone = Some(name.as_ref().into()),
-            When::FixedRate(_) | When::FixedDelay(_) | When::At(_) | When::Once => {
-                self.blame(Error::misused("zone belongs to cron; a period has no zone"));
-            }
-        }
-        self
+    pub fn zone(self, name: impl AsRef<str>) -> Self {
+        self.of_cron("zone", |cron| cron.zone = Some(name.as_ref().into()))
     }
 
     /// The dialect of its cron expression. Default Quartz.
-    pub fn dialect(mut self, of: Dialect) -> Self {
+    pub fn dialect(self, dialect: Dialect) -> Self {
+        self.of_cron("dialect", |cron| cron.dialect = dialect)
+    }
+
+    /// When a day matches, if its cron expression restricts the day of the month and the day of the week. Default what
+    /// the dialect says: Quartz refuses such an expression, in Spring's both must match, in Unix's one.
+    ///
+    /// ```
+    /// use bandog_schedule::{DayMatch, Job, Run};
+    ///
+    /// let job = Job::cron("friday the 13th", "0 0 9 13 * FRI").day_match(DayMatch::And).run(async |_: Run| ());
+    /// ```
+    pub fn day_match(self, days: DayMatch) -> Self {
+        self.of_cron("day_match", |cron| cron.days = Some(days))
+    }
+
+    /// What its cron expression does where clocks are set forward or back. Default [`Daylight::Elapsed`] if its hours are
+    /// `*` or stepped, else [`Daylight::Pinned`].
+    ///
+    /// ```
+    /// use bandog_schedule::{Daylight, Job, Run};
+    ///
+    /// let job = Job::cron("backup", "0 30 2 * * ?").zone("America/New_York").daylight(Daylight::Skip);
+    /// # let _ = job.run(async |_: Run| ());
+    /// ```
+    pub fn daylight(self, daylight: Daylight) -> Self {
+        self.of_cron("daylight", |cron| cron.daylight = Some(daylight))
+    }
+
+    fn of_cron(mut self, what: &str, say: impl FnOnce(&mut Expression)) -> Self {
         match &mut self.when {
-            When::Cron { dialect, .. } => *dialect = of,
+            When::Cron(cron) => say(cron),
             When::FixedRate(_) | When::FixedDelay(_) | When::At(_) | When::Once => {
-                self.blame(Error::misused("dialect belongs to cron"));
+                self.blame(Error::misused(format!("{what} belongs to cron, and this job has another trigger")));
             }
         }
         self
@@ -149,7 +184,7 @@ impl Job {
     /// How long after its first registration it fires first. Not for cron and [`Job::at`]. Default zero.
     pub fn initial_delay(mut self, delay: Duration) -> Self {
         match &self.when {
-            When::Cron { .. } | When::At(_) => {
+            When::Cron(_) | When::At(_) => {
                 self.blame(Error::misused("initial_delay belongs to fixed_rate, fixed_delay and once"));
             }
             When::FixedRate(_) | When::FixedDelay(_) | When::Once => self.policy.initial_delay = delay,
@@ -310,30 +345,39 @@ impl fmt::Debug for Job {
 impl When {
     fn ready(&self, enabled: bool) -> Result<Trigger> {
         Ok(match self {
-            Self::Cron { .. } if !enabled && self.is_dash() => Trigger::Never,
-            Self::Cron { text, dialect, zone } => {
-                // The expression begins a line, so that the caret stands under its place.
-                let refused = |error: ParseError| {
-                    Error::misused(format!("this is no expression of the {dialect} dialect\n{}", error.picture()))
-                };
-                let cron = Cron::parse_with(text, *dialect).map_err(refused)?;
-                if cron.never_fires() {
-                    return Err(Error::misused(format!("{text:?} never fires: no year has such a day")));
-                }
-                Trigger::Cron(Arc::new(match zone {
-                    Some(zone) => cron.in_zone(Zone::named(zone).map_err(|error| Error::misused(error.to_string()))?),
-                    None => cron,
-                }))
-            }
+            Self::Cron(cron) if !enabled && cron.is_dash() => Trigger::Never,
+            Self::Cron(cron) => Trigger::Cron(Arc::new(cron.ready()?)),
             Self::FixedRate(period) => Trigger::FixedRate(millis(*period)),
             Self::FixedDelay(delay) => Trigger::FixedDelay(millis(*delay)),
             Self::At(time) => Trigger::At(time.millisecond()),
             Self::Once => Trigger::Once,
         })
     }
+}
+
+impl Expression {
+    fn ready(&self) -> Result<Cron> {
+        let Self { text, dialect, days, daylight, zone } = self;
+        let rules = days.map_or_else(|| (*dialect).into(), |days| dialect.days(days));
+        // The expression begins a line, so that the caret stands under its place.
+        let refused = |error: ParseError| {
+            Error::misused(format!("this is no expression of the {dialect} dialect\n{}", error.picture()))
+        };
+        let mut cron = Cron::parse_with(text, rules).map_err(refused)?;
+        if cron.never_fires() {
+            return Err(Error::misused(format!("{text:?} never fires: no year has such a day")));
+        }
+        if let Some(zone) = zone {
+            cron = cron.in_zone(Zone::named(zone).map_err(|error| Error::misused(error.to_string()))?);
+        }
+        Ok(match daylight {
+            Some(daylight) => cron.on_daylight(*daylight),
+            None => cron,
+        })
+    }
 
     fn is_dash(&self) -> bool {
-        matches!(self, Self::Cron { text, .. } if text.trim() == "-")
+        self.text.trim() == "-"
     }
 }
 

@@ -19,7 +19,7 @@ mod simulate;
 mod state;
 mod trigger;
 
-pub use bandog_cron::{Dialect, Time};
+pub use bandog_cron::{DayMatch, Daylight, Dialect, Time};
 pub use declared::{Declared, declared};
 pub use inject::Shared;
 pub use job::{Job, MAX_NAME};

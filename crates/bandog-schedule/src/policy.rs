@@ -42,7 +42,7 @@ pub enum OnCrash {
     Abandon,
 }
 
-/// Who runs a tick.
+/// Who runs a tick. Written `cluster`, `each_node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// One node of the cluster. Default; without a store there is only this process.
@@ -229,6 +229,18 @@ impl fmt::Display for OnCrash {
             Self::Retry => "retry",
             Self::Abandon => "abandon",
         })
+    }
+}
+
+impl FromStr for Scope {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.trim() {
+            "cluster" => Ok(Self::Cluster),
+            "each_node" => Ok(Self::EachNode),
+            _ => unknown("scope", text, "cluster or each_node"),
+        }
     }
 }
 

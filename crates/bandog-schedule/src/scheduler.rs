@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use bandog_core::{ClientId, Clock, Error, Member, Result};
-use bandog_cron::{Cron, Dialect, Time};
+use bandog_cron::{Cron, Daylight, Rules, Time};
 use bandog_sync::Client;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -44,7 +44,7 @@ pub struct Scheduler {
 /// What many jobs share, while they are gathered: a million of them often have few expressions.
 #[derive(Default)]
 struct Known {
-    crons: HashMap<(Box<str>, Dialect, String), Arc<Cron>>,
+    crons: HashMap<(Box<str>, Rules, Daylight, String), Arc<Cron>>,
     policy: Option<Arc<Policy>>,
 }
 
@@ -155,7 +155,7 @@ impl Scheduler {
 impl Known {
     fn share(&mut self, trigger: &mut Trigger, policy: &mut Arc<Policy>) {
         if let Trigger::Cron(cron) = trigger {
-            let same = (cron.text().into(), cron.dialect(), cron.zone().to_string());
+            let same = (cron.text().into(), cron.rules(), cron.daylight(), cron.zone().to_string());
             *cron = Arc::clone(self.crons.entry(same).or_insert_with(|| Arc::clone(cron)));
         }
         match &self.policy {

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bandog_core::{ClaimId, Error, ErrorKind, Holding, Key, Result};
-use bandog_cron::{Cron, Dialect, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Daylight, Dialect, Rules, Time, Zone};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -125,7 +125,16 @@ pub(crate) struct Spec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SpecTrigger {
-    Cron { text: String, dialect: String, zone: String },
+    Cron {
+        text: String,
+        dialect: String,
+        zone: String,
+        /// What was said beside the dialect: of two restricted day fields, and of clocks that are set forward or back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        days: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        daylight: Option<String>,
+    },
     FixedRate(Ms),
     FixedDelay(Ms),
     At(Ms),
@@ -133,14 +142,24 @@ pub(crate) enum SpecTrigger {
     Never,
 }
 
+impl SpecTrigger {
+    fn cron(cron: &Cron) -> Self {
+        let rules = cron.rules();
+        let usual = Cron::parse_with(cron.text(), rules).ok().map(|cron| cron.daylight());
+        Self::Cron {
+            text: cron.text().to_owned(),
+            dialect: rules.dialect().to_string(),
+            zone: cron.zone().to_string(),
+            days: rules.day_match().map(|days| days.to_string()),
+            daylight: Some(cron.daylight()).filter(|said| Some(*said) != usual).map(|said| said.to_string()),
+        }
+    }
+}
+
 impl Spec {
     pub(crate) fn new(trigger: &Trigger, policy: &Policy, lease: Duration) -> Self {
         let trigger = match trigger {
-            Trigger::Cron(cron) => SpecTrigger::Cron {
-                text: cron.text().to_owned(),
-                dialect: cron.dialect().to_string(),
-                zone: cron.zone().to_string(),
-            },
+            Trigger::Cron(cron) => SpecTrigger::cron(cron),
             Trigger::FixedRate(period) => SpecTrigger::FixedRate(*period),
             Trigger::FixedDelay(delay) => SpecTrigger::FixedDelay(*delay),
             Trigger::At(time) => SpecTrigger::At(*time),
@@ -162,9 +181,17 @@ impl Spec {
     /// The trigger that it tells of; none if another version of bandog wrote what this one cannot read.
     pub(crate) fn trigger(&self) -> Option<Trigger> {
         Some(match &self.trigger {
-            SpecTrigger::Cron { text, dialect, zone } => {
-                let cron = Cron::parse_with(text, dialect.parse::<Dialect>().ok()?).ok()?;
-                Trigger::Cron(Arc::new(cron.in_zone(Zone::named(zone).ok()?)))
+            SpecTrigger::Cron { text, dialect, zone, days, daylight } => {
+                let dialect: Dialect = dialect.parse().ok()?;
+                let rules: Rules = match days {
+                    Some(days) => dialect.days(days.parse::<DayMatch>().ok()?),
+                    None => dialect.into(),
+                };
+                let cron = Cron::parse_with(text, rules).ok()?.in_zone(Zone::named(zone).ok()?);
+                Trigger::Cron(Arc::new(match daylight {
+                    Some(daylight) => cron.on_daylight(daylight.parse::<Daylight>().ok()?),
+                    None => cron,
+                }))
             }
             SpecTrigger::FixedRate(period) => Trigger::FixedRate(*period),
             SpecTrigger::FixedDelay(delay) => Trigger::FixedDelay(*delay),
@@ -302,3 +329,6 @@ pub(crate) fn time(ms: Ms) -> String {
 fn lag(started: Ms, due: Ms) -> u64 {
     started.saturating_sub(due).max(0).unsigned_abs()
 }
+
+#[cfg(test)]
+mod tests;

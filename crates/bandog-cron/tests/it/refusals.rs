@@ -41,7 +41,7 @@ const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
     (Quartz, "0 0 0 1 SEPT ?", Some(Field::Month), 9, "SEPT is not a month; did you mean SEP?"),
     (Quartz, "0 0 0 1 FOO ?", Some(Field::Month), 9, "FOO is not a month; allowed are 1 to 12 or JAN to DEC"),
     (Quartz, "0 0 0 ? * ?", Some(Field::DayOfWeek), 11, "? stands in both day fields; write * in one of them"),
-    (Quartz, "0 0 0 13 * FRI", Some(Field::DayOfWeek), 12, "both day fields are restricted; write ? in one of them, or say what is meant: DayMatch::And (both must match) or DayMatch::Or (one must match); the command has --days and|or"),
+    (Quartz, "0 0 0 13 * FRI", Some(Field::DayOfWeek), 12, "both day fields are restricted; write ? in one of them, or say what is meant: DayMatch::And (both must match) or DayMatch::Or (one must match); a job's attribute has day_match = \"and\" or \"or\", the command --days and|or"),
     (Quartz, "? * * * * ?", Some(Field::Seconds), 1, "? stands only alone, and only in the day fields of Quartz and Spring; allowed are 0 to 59"),
     (Quartz, "L 30 * * * ?", Some(Field::Seconds), 1, "L is not a number; allowed are 0 to 59"),
     (Quartz, "0 0 0 5C * ?", Some(Field::DayOfMonth), 7, "C (the next day of a calendar) is not supported: no scheduler ever implemented it; write the day itself"),

@@ -1,8 +1,8 @@
 //! What each key takes. `bandog-schedule` reads the same texts again when the scheduler starts.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, str::FromStr, time::Duration};
 
-use bandog_cron::{Cron, Dialect, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Dialect, Rules, Time, Zone};
 use syn::{Error, Result};
 
 use super::text::Text;
@@ -25,7 +25,7 @@ pub(crate) struct Key {
 pub(crate) const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
 
 /// All keys.
-pub(crate) const KEYS: [Key; 19] = [
+pub(crate) const KEYS: [Key; 25] = [
     Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // Checked with its dialect: `cron`.
     Key { name: "fixed_rate", example: "5s", check: period },
     Key { name: "fixed_delay", example: "5s", check: period },
@@ -33,6 +33,8 @@ pub(crate) const KEYS: [Key; 19] = [
     Key { name: "name", example: "report", check: name },
     Key { name: "zone", example: "Europe/Berlin", check: zone },
     Key { name: "dialect", example: "quartz", check: |text| one_of(text, &["quartz", "spring", "unix"]) },
+    Key { name: "day_match", example: "and", check: |text| one_of(text, &["and", "or"]) },
+    Key { name: "daylight", example: "skip", check: |text| one_of(text, &["pinned", "elapsed", "skip"]) },
     Key { name: "initial_delay", example: "10s", check: pause },
     Key { name: "overlap", example: "skip", check: overlap },
     Key { name: "catch_up", example: "once", check: catch_up },
@@ -41,30 +43,40 @@ pub(crate) const KEYS: [Key; 19] = [
     Key { name: "on_crash", example: "retry", check: |text| one_of(text, &["retry", "abandon"]) },
     Key { name: "lease", example: "30s", check: |text| duration(text, *TTLS.start(), "100ms") },
     Key { name: "timeout", example: "10m", check: limit },
+    Key { name: "grace", example: "5s", check: pause },
     Key { name: "retry", example: "3", check: retry },
+    Key { name: "pause_after", example: "3", check: |text| number::<NonZeroU32>(text, 1) },
     Key { name: "jitter", example: "10s", check: pause },
+    Key { name: "scope", example: "each_node", check: |text| one_of(text, &["cluster", "each_node"]) },
     Key { name: "store_down", example: "fail_closed", check: |text| one_of(text, &["fail_closed", "fail_open"]) },
+    Key { name: "revision", example: "2", check: |text| number::<u64>(text, 0) },
     Key { name: "enabled", example: "true", check: |text| one_of(text, &["true", "false"]) },
 ];
 
-/// The cron expression, if there is one, in its dialect: its error is shown under the expression.
+/// The cron expression, if there is one, by its rules: its error is shown under the expression.
 pub(crate) fn cron(texts: &[Text]) -> Result<()> {
-    let find = |key: &str| texts.iter().find(|text| text.key == key);
-    let Some(cron) = find("cron") else { return Ok(()) };
-    let dialect = match find("dialect") {
-        None => Dialect::Quartz,
-        Some(text) => match text.known().and_then(|known| known.parse().ok()) {
-            Some(dialect) => dialect,
-            None => return Ok(()), // It is not known, or told already.
-        },
+    let Some(cron) = find(texts, "cron") else { return Ok(()) };
+    let dialect = find(texts, "dialect").map_or(Some(Dialect::Quartz), read);
+    let days = find(texts, "day_match").map(read::<DayMatch>);
+    let (Some(dialect), false) = (dialect, days == Some(None)) else {
+        return Ok(()); // What it follows is not known, or told already.
     };
+    let rules: Rules = days.flatten().map_or_else(|| dialect.into(), |days| dialect.days(days));
     let Some(text) = cron.known().filter(|text| text.trim() != "-") else { return Ok(()) };
     let no = |message| Err(Error::new(cron.span(), message));
-    match Cron::parse_with(&text, dialect) {
+    match Cron::parse_with(&text, rules) {
         Ok(expression) if expression.never_fires() => no(format!("`cron` is {text:?}, which never fires")),
         Ok(_) => Ok(()),
         Err(fault) => no(format!("`cron` is no expression of the {dialect} dialect\n\n{}", fault.picture())),
     }
+}
+
+pub(crate) fn find<'a>(texts: &'a [Text], key: &str) -> Option<&'a Text> {
+    texts.iter().find(|text| text.key == key)
+}
+
+fn read<T: FromStr>(text: &Text) -> Option<T> {
+    text.known()?.trim().parse().ok()
 }
 
 fn name(text: &str) -> Checked {
@@ -104,6 +116,10 @@ fn duration(text: &str, least: Duration, written: &str) -> Checked {
         Ok(_) => Err(format!("; it takes {written} to 365d")),
         Err(_) => Err(", which is no duration; write 500ms, 10s or 2m".to_owned()),
     }
+}
+
+fn number<T: FromStr>(text: &str, least: u8) -> Checked {
+    if text.trim().parse::<T>().is_ok() { Ok(()) } else { Err(format!("; it takes a number from {least}")) }
 }
 
 fn one_of(text: &str, known: &[&str]) -> Checked {

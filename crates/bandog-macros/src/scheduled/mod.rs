@@ -9,7 +9,7 @@ use quote::quote;
 use syn::{Error, Expr, ExprLit, ItemFn, Lit, LitStr, Result};
 
 use self::{
-    check::{KEYS, TRIGGERS},
+    check::{KEYS, TRIGGERS, find},
     function::Function,
     text::Text,
 };
@@ -67,7 +67,9 @@ fn read(attribute: TokenStream) -> Result<Vec<Text>> {
 fn literal(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     let span = keys::span(&value);
     match (name, value) {
-        ("retry", Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => Ok(LitStr::new(number.base10_digits(), span)),
+        ("retry" | "revision" | "pause_after", Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => {
+            Ok(LitStr::new(number.base10_digits(), span))
+        }
         ("enabled", Expr::Lit(ExprLit { lit: Lit::Bool(truth), .. })) => {
             Ok(LitStr::new(&truth.value.to_string(), span))
         }
@@ -77,8 +79,7 @@ fn literal(name: &str, value: Expr, example: &str) -> Result<LitStr> {
 
 /// Which keys go with which.
 fn together(texts: &[Text]) -> Result<()> {
-    let find = |name: &str| texts.iter().find(|text| text.key == name);
-    let mut triggers = TRIGGERS.iter().filter_map(|name| find(name));
+    let mut triggers = TRIGGERS.iter().filter_map(|name| find(texts, name));
     let Some(trigger) = triggers.next() else {
         let message = format!("nothing says when it runs: write one of {}", listed(&TRIGGERS));
         return Err(Error::new(Span::call_site(), message));
@@ -87,14 +88,15 @@ fn together(texts: &[Text]) -> Result<()> {
         let message = format!("a job has one trigger, and this one has `{}` and `{}`", trigger.key, other.key);
         return Err(Error::new(other.span(), message));
     }
-    let belongs = |name: &str, to: &[&str]| match find(name) {
+    let belongs = |name: &str, to: &[&str]| match find(texts, name) {
         Some(text) if !to.contains(&trigger.key) => {
             let message = format!("`{name}` belongs to {}, and this job has `{}`", listed(to), trigger.key);
             Err(Error::new(text.span(), message))
         }
         Some(_) | None => Ok(()),
     };
-    belongs("zone", &["cron"])?;
-    belongs("dialect", &["cron"])?;
+    for name in ["zone", "dialect", "day_match", "daylight"] {
+        belongs(name, &["cron"])?;
+    }
     belongs("initial_delay", &["fixed_rate", "fixed_delay"])
 }

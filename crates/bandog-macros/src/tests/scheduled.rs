@@ -36,6 +36,8 @@ fn a_wrong_expression_is_shown_with_a_caret_under_the_column() {
                    0 0 25 * * ?\n    ^^ hours: 25 is too large; allowed are 0 to 23";
     no("cron = \"0 0 25 * * ?\"", picture, "\"0 0 25 * * ?\"");
     no("cron = \"${REPORT:0 0 25 * * ?}\"", picture, "\"${REPORT:0 0 25 * * ?}\"");
+    let both = faults(expand, "cron = \"0 0 0 13 * FRI\"", FUNCTION);
+    assert!(both[0].0.contains("day_match = \"and\" or \"or\""), "{both:?}");
     let unix = faults(expand, "cron = \"0 0 9 ? * MON\", dialect = \"unix\"", FUNCTION);
     assert!(unix[0].0.starts_with("`cron` is no expression of the unix dialect\n\n0 0 9 ? * MON\n"), "{unix:?}");
 }
@@ -48,6 +50,10 @@ fn expressions_that_are_right() {
         "cron = \"-\"",
         "cron = \"${app.report.cron:-}\"",
         "cron = \"${REPORT}\", dialect = \"${DIALECT}\", zone = \"${ZONE:UTC}\"",
+        "cron = \"0 0 0 13 * FRI\", day_match = \"and\", daylight = \"elapsed\"",
+        "cron = \"0 0 0 13 * FRI\", day_match = \"${DAYS}\"",
+        "cron = \"@daily\", scope = \"each_node\", revision = 2, pause_after = 3, grace = \"0s\"",
+        "cron = \"@daily\", scope = \"${SCOPE:cluster}\", revision = \"${REVISION:0}\", pause_after = \"3\"",
         "fixed_rate = \"-\"",
         "fixed_rate = \"${EVERY:5s}\", initial_delay = \"0s\"",
         "at = \"2026-12-31T23:59:00+01:00\"",
@@ -63,6 +69,12 @@ fn values_that_are_wrong() {
     not("cron", "0 0 0 31 6 ?", ", which never fires");
     not("zone", "Mars/Olympus", ", which is not a zone of the IANA table; write Europe/Berlin or UTC");
     not("dialect", "quarz", "; did you mean \"quartz\"? It takes `quartz`, `spring`, `unix`");
+    not("day_match", "And", "; did you mean \"and\"? It takes `and`, `or`");
+    not("daylight", "elapse", "; did you mean \"elapsed\"? It takes `pinned`, `elapsed`, `skip`");
+    not("scope", "node", "; it takes `cluster`, `each_node`");
+    not("revision", "-1", "; it takes a number from 0");
+    not("pause_after", "0", "; it takes a number from 1");
+    not("grace", "5", ", which is no duration; write 500ms, 10s or 2m");
     not("fixed_rate", "0s", "; it takes 1ms to 365d");
     not("fixed_rate", "-5s", ", which is no duration; write 500ms, 10s or 2m");
     not("fixed_delay", "5", ", which is no duration; write 500ms, 10s or 2m");
@@ -104,6 +116,8 @@ fn keys_that_do_not_go_together() {
         "`initial_delay` belongs to `fixed_rate`, `fixed_delay`, and this job has `cron`",
         "\"5s\"",
     );
+    no("at = \"-\", daylight = \"skip\"", "`daylight` belongs to `cron`, and this job has `at`", "\"skip\"");
+    no("cron = \"@daily\", revision = true", "`revision` takes a text: write revision = \"2\"", "true");
     no("fixedRate = \"5s\"", "unknown key `fixedRate`; did you mean `fixed_rate`?", "fixedRate");
     no("corn = \"@daily\"", "unknown key `corn`; did you mean `cron`?", "corn");
     no("cron = 5", "`cron` takes a text: write cron = \"0 15 10 ? * MON-FRI\"", "5");

@@ -10,7 +10,7 @@ use std::{
 
 use bandog_core::{Clock, ErrorKind, Memory, Pattern};
 use bandog_cron::Time;
-use bandog_schedule::{Job, JobRow, Jobs, Kind, Run, RunRow, Running, Scheduler, State};
+use bandog_schedule::{DayMatch, Daylight, Job, JobRow, Jobs, Kind, Run, RunRow, Running, Scheduler, State};
 use bandog_sync::Client;
 use bandog_testkit::eventually_async;
 use futures_util::future::join_all;

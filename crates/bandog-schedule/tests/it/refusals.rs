@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog_core::{Clock, ErrorKind, Memory};
-use bandog_schedule::{CatchUp, Job, OnCrash, Overlap, Retry, Run, Scheduler};
+use bandog_schedule::{CatchUp, DayMatch, Daylight, Job, OnCrash, Overlap, Retry, Run, Scheduler};
 use bandog_sync::Client;
 
 /// What `start()` says of these jobs.
@@ -30,6 +30,9 @@ async fn each_wrong_value_is_told_with_the_jobs_name() {
         (Job::fixed_rate("a", zero), "fixed_rate is 0ns; it takes 1ms to 365 days"),
         (Job::fixed_delay("a", zero), "fixed_delay"),
         (Job::fixed_rate("a", second).zone("UTC"), "zone belongs to cron"),
+        (Job::fixed_rate("a", second).daylight(Daylight::Skip), "daylight belongs to cron"),
+        (Job::cron("a", "0 0 0 13 * FRI"), "both day fields are restricted"),
+        (Job::cron("a", "0 0 0 31 6 FRI").day_match(DayMatch::And), "never fires"),
         (Job::cron("a", "* * * * * ?").initial_delay(second), "initial_delay belongs to"),
         (Job::fixed_rate("a", second).lease(zero), "lease"),
         (Job::fixed_rate("a", second).timeout(zero), "timeout"),

@@ -41,6 +41,14 @@ async fn what_the_environment_has_is_checked_at_the_start() {
     fn wrong_dialect() {}
     #[scheduled(at = "${CARGO_PKG_NAME:-}")]
     fn wrong_time() {}
+    #[scheduled(cron = "@daily", day_match = "${CARGO_PKG_NAME:and}")]
+    fn wrong_days() {}
+    #[scheduled(cron = "@daily", daylight = "${CARGO_PKG_NAME:skip}")]
+    fn wrong_daylight() {}
+    #[scheduled(cron = "@daily", scope = "${CARGO_PKG_NAME:cluster}")]
+    fn wrong_scope() {}
+    #[scheduled(cron = "@daily", pause_after = "${CARGO_PKG_VERSION_MAJOR:1}")]
+    fn wrong_pause() {}
     #[scheduled(fixed_rate = "1s", lease = "${CARGO_PKG_VERSION_MAJOR}ms")]
     fn wrong_lease() {}
     for (job, words) in [
@@ -50,6 +58,10 @@ async fn what_the_environment_has_is_checked_at_the_start() {
         (wrong_overlap::job(), "overlap = \"bandog\" is unknown; write skip, queue"),
         (wrong_dialect::job(), "job \"wrong_dialect\": "),
         (wrong_time::job(), "job \"wrong_time\": at: "),
+        (wrong_days::job(), "\"bandog\" is no day match; allowed are and, or"),
+        (wrong_daylight::job(), "\"bandog\" is no rule for daylight saving; allowed are pinned, elapsed, skip"),
+        (wrong_scope::job(), "scope = \"bandog\" is unknown; write cluster or each_node"),
+        (wrong_pause::job(), "pause_after = \"0\" is no number; it takes one from 1"),
         (wrong_lease::job(), "job \"wrong_lease\": lease"),
     ] {
         let fault = told_of(job).await;
@@ -85,12 +97,17 @@ async fn every_word_that_the_attribute_takes_is_taken_at_the_start() {
         retry = 3,
         jitter = "1s",
         store_down = "fail_open",
+        scope = "each_node",
+        revision = 2,
+        pause_after = 3,
+        grace = "0s",
         enabled = false
     )]
     fn one() {}
     #[scheduled(
         fixed_delay = "1h",
         overlap = "queue(10)",
+        scope = "cluster",
         catch_up = "once",
         on_crash = "abandon",
         retry = "3 from 1s"
@@ -105,8 +122,10 @@ async fn every_word_that_the_attribute_takes_is_taken_at_the_start() {
     )]
     fn three() {}
     #[scheduled(
-        cron = "0 0 0 * * 7",
+        cron = "0 0 0 13 * 7",
         dialect = "spring",
+        day_match = "or",
+        daylight = "skip",
         overlap = "replace",
         store_down = "fail_closed",
         enabled = true

@@ -124,6 +124,38 @@ async fn the_next_ticks_of_all_jobs_come_in_the_order_of_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_said_of_an_expression_is_known_to_those_without_the_job() {
+    let site = Site::new();
+    let says = |days, daylight| {
+        let job = |name: &str, text: &str| Job::cron(name, text).zone("America/New_York");
+        let jobs = [
+            job("friday", "0 0 9 13 * FRI").day_match(days),
+            // The clocks show this time twice.
+            job("twice", "0 30 1 1 11 ?").daylight(daylight),
+            job("once", "0 30 1 1 11 ?"),
+        ];
+        jobs.map(|job| site.quick(job))
+    };
+    let next = async |name: &str| {
+        let fires = site.jobs.next(&Pattern::new(name), 2).await.unwrap();
+        fires.into_iter().map(|fire| fire.tick).collect::<Vec<_>>()
+    };
+    let node = site.node(says(DayMatch::And, Daylight::Elapsed)).await;
+    assert_eq!(next("friday").await, ["2026-11-13T14:00:00Z", "2027-08-13T13:00:00Z"]);
+    assert_eq!(next("twice").await, ["2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z"]);
+    assert_eq!(next("once").await, ["2026-11-01T05:30:00Z", "2027-11-01T05:30:00Z"], "the same text, pinned");
+    node.stop().await.unwrap();
+    // A change of it is one of the trigger: what would have been a tick before it is not missed.
+    time::advance(secs(5 * 24 * 3600)).await;
+    let node = site.node(says(DayMatch::Or, Daylight::Pinned)).await;
+    time::sleep(secs(1)).await;
+    assert_eq!(next("friday").await, ["2026-06-12T13:00:00Z", "2026-06-13T13:00:00Z"]);
+    assert_eq!(next("twice").await, ["2026-11-01T05:30:00Z", "2027-11-01T05:30:00Z"]);
+    assert_eq!((site.show("friday").await.missed, site.log().len()), (0, 0));
+    node.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_node_is_seen_once_while_it_runs() {
     let site = Site::new();
     assert_eq!(site.jobs.nodes().await.unwrap(), []);

@@ -1,0 +1,40 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::{Job, Overlap, Run};
+
+/// What a cron job is written down as.
+fn spec(job: Job) -> Spec {
+    let task = job.run(async |_: Run| ()).ready().unwrap();
+    Spec::new(&task.trigger, &Policy::new(Overlap::Skip), Duration::from_secs(30))
+}
+
+fn text(spec: &Spec) -> String {
+    serde_json::to_string(&spec.trigger).unwrap()
+}
+
+#[test]
+fn a_spec_makes_the_same_expression_again() {
+    let both = || Job::cron("job", "0 30 2 13 * FRI").zone("America/New_York");
+    let plain = Job::cron("job", "0 0/5 * * * ?");
+    assert_eq!(text(&spec(plain)), r#"{"cron":{"text":"0 0/5 * * * ?","dialect":"quartz","zone":"UTC"}}"#);
+    let said = spec(both().day_match(DayMatch::Or).daylight(Daylight::Skip));
+    let other = spec(both().day_match(DayMatch::And).daylight(Daylight::Pinned));
+    assert!(text(&said).contains(r#""days":"or","daylight":"skip""#), "{}", text(&said));
+    assert!(text(&other).contains(r#""days":"and"}"#), "pinned is what it would be anyway: {}", text(&other));
+    assert_ne!(said.trigger, other.trigger, "a change of it is a change of the trigger");
+    for spec in [said, other] {
+        let read: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+        let Some(Trigger::Cron(cron)) = read.trigger() else { panic!("{read:?}") };
+        assert_eq!(SpecTrigger::cron(&cron), spec.trigger);
+    }
+}
+
+#[test]
+fn a_record_of_before_is_read() {
+    let trigger: SpecTrigger =
+        serde_json::from_str(r#"{"cron":{"text":"0 30 1 * * FRI","dialect":"spring","zone":"Europe/Berlin"}}"#)
+            .unwrap();
+    let job = Job::cron("job", "0 30 1 * * FRI").dialect(Dialect::Spring).zone("Europe/Berlin");
+    assert_eq!(spec(job).trigger, trigger);
+}
