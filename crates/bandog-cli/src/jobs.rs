@@ -8,6 +8,7 @@ mod list;
 mod next;
 mod nodes;
 mod pause;
+mod reset;
 mod run;
 mod show;
 mod words;
@@ -57,6 +58,7 @@ enum Verb {
     History(history::Args),
     Cancel(cancel::Args),
     Backfill(backfill::Args),
+    Reset(reset::Args),
     Forget(forget::Args),
 }
 
@@ -81,6 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         Verb::History(args) => history::run(args),
         Verb::Cancel(args) => cancel::run(args),
         Verb::Backfill(args) => backfill::run(args),
+        Verb::Reset(args) => reset::run(args),
         Verb::Forget(args) => forget::run(args),
     }
 }

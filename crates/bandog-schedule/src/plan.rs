@@ -5,6 +5,7 @@
 
 mod ends;
 mod lines;
+mod reset;
 mod ticks;
 mod words;
 
@@ -70,6 +71,11 @@ pub(crate) enum Word {
     /// One run, or all of them.
     Cancel(Option<u64>),
     Backfill(Vec<Ms>),
+    /// Who sets a watermark of the future back, and why.
+    Reset {
+        by: String,
+        reason: String,
+    },
 }
 
 /// What follows, once the state is written.

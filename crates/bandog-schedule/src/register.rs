@@ -6,7 +6,7 @@ use bandog_core::{Error, ErrorKind, Holding, Key, Records, Result, Swap, Swapped
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{Entry, Timekeeper, key},
+    dispatch::{Entry, Timekeeper, key, tell_of_rest},
     plan::Event,
     state::{JobState, Live, Spec},
     trigger::{Ms, Trigger},
@@ -79,6 +79,7 @@ async fn register_some<'a>(
                 let mut state = JobState::read(&record.value, &key)?;
                 entry.version = Some(record.version);
                 renew(&mut state, spec, now, &entry.task.name);
+                tell_of_rest(&entry.task.name, &state, now);
                 (state, Some((record.version, record.value)))
             }
         };

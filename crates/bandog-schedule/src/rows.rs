@@ -23,6 +23,10 @@ pub struct JobRow {
     pub next: Option<String>,
     /// The newest tick that was ever claimed, or when the job was first registered.
     pub watermark: String,
+    /// Until when it rests because the store's clock was ahead when its last tick was claimed, RFC 3339 in UTC; none if
+    /// it does not. [`crate::Jobs::reset`] ends it.
+    #[serde(default)]
+    pub rests_until: Option<String>,
     /// How long a dead node's run keeps its place.
     pub lease_ms: u64,
     /// What happens to a tick while the job runs.
@@ -84,11 +88,14 @@ pub enum State {
     Skipped,
     /// Its tick was claimed by nobody in time, and the catch-up policy left it out.
     Missed,
+    /// No run: the watermark lay in the future and was set back, from the row's `tick` to its `from`, as its note tells
+    /// ([`crate::Jobs::reset`]).
+    Reset,
 }
 
 impl State {
     /// One word, as in JSON: `queued`, `running`, `ok`, `failed`, `timed_out`, `cancelled`, `interrupted`, `lost`,
-    /// `skipped`, `missed`.
+    /// `skipped`, `missed`, `reset`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -101,6 +108,7 @@ impl State {
             Self::Lost => "lost",
             Self::Skipped => "skipped",
             Self::Missed => "missed",
+            Self::Reset => "reset",
         }
     }
 }

@@ -11,8 +11,19 @@ use super::{
 };
 use crate::{exit_code::ExitCode, fault::Fault, print, voice::shown};
 
-const STATES: [&str; 10] =
-    ["queued", "running", "ok", "failed", "timed_out", "cancelled", "interrupted", "lost", "skipped", "missed"];
+const STATES: [&str; 11] = [
+    "queued",
+    "running",
+    "ok",
+    "failed",
+    "timed_out",
+    "cancelled",
+    "interrupted",
+    "lost",
+    "skipped",
+    "missed",
+    "reset",
+];
 
 /// Tells what became of a job's runs, the latest first.
 ///
@@ -23,7 +34,7 @@ const STATES: [&str; 10] =
 Fields of --json, an array of objects: id (the run's number; 0 for ticks that did not run), job, tick, from and ticks \
 (of a range that did not run: its first tick and how many they are), kind (scheduled, catch_up, manual, backfill), \
 attempt, node, fence, due, started, ended, lag_ms (how much later than due it was claimed), state (queued, running, ok, \
-failed, timed_out, cancelled, interrupted, lost, skipped, missed), error, note (the end of what a command printed), \
+failed, timed_out, cancelled, interrupted, lost, skipped, missed, reset), error, note (the end of what a command printed), \
 orphaned (it is recorded as running, but its node is gone). Times are RFC 3339 in UTC; what is not known is null.
 
 Exit codes: 0 whether there are any or not; 64 no such job, wrong URL; 69 the store does not answer or is not there; \

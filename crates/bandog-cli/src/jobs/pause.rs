@@ -53,7 +53,7 @@ pub(super) struct Resume {
     common: Common,
 }
 
-fn reason(text: &str) -> Result<String, String> {
+pub(super) fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("say why in a few words".into()),
         text if text.len() > 1000 => Err("at most 1000 bytes are allowed".into()),

@@ -95,6 +95,12 @@ pub(super) fn state(job: &JobRow, clock: &Clock) -> String {
     if !job.enabled {
         words.push("disabled".into());
     }
+    if let Some(until) = &job.rests_until {
+        words.push(format!(
+            "rests until {}, since the store's clock was ahead: see `bandog jobs reset`",
+            clock.at(until)
+        ));
+    }
     if words.is_empty() { "idle".into() } else { words.join(", ") }
 }
 

@@ -60,6 +60,11 @@ fn backfill_runs_ticks_of_the_past() {
 }
 
 #[test]
+fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time() {
+    check(jobs::reset_lets_a_job_go_on_that_was_claimed_ahead_of_time);
+}
+
+#[test]
 fn forget_removes_a_job() {
     check(jobs::forget_removes_a_job);
 }

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bandog::backend::{Records, Swap};
 use bandog_testkit::{Process, eventually};
 use serde_json::Value;
 
@@ -125,6 +126,7 @@ pub(crate) fn ls_and_show_tell_of_each_job(place: &Place, url: &str) {
             "overlap",
             "paused",
             "queued",
+            "rests_until",
             "skipped",
             "trigger",
             "watermark",
@@ -253,6 +255,10 @@ pub(crate) fn bad_words_are_refused(place: &Place, url: &str) {
     site.jobs(&["run", "daily", "--wait", "--timeout", "soon"]).told(64, &["500ms"]);
     site.jobs(&["next", "--count", "-1"]).told(64, &[]);
     site.jobs(&["dance"]).told(64, &["dance"]);
+    site.jobs(&["reset", "daily"]).told(64, &["--reason"]);
+    site.jobs(&["reset", "dialy", "--reason", "x"]).told(64, &["did you mean"]);
+    site.jobs(&["reset", "daily", "--reason", "x"])
+        .told(64, &["does not lie after the store's time", "nothing to set back"]);
 }
 
 pub(crate) fn next_tells_the_ticks_in_the_order_of_time(place: &Place, url: &str) {
@@ -377,4 +383,40 @@ pub(crate) fn a_run_whose_node_was_killed_is_told_of(place: &Place, url: &str) {
     assert!(site.jobs(&["history", "long"]).stdout.contains("its node is gone"));
     site.jobs(&["forget", "long", "--yes"]).told(0, &[]);
     site.jobs(&["show", "long"]).told(64, &["knows no job"]);
+}
+
+/// The record as if the store's clock had been ahead by a year when its last tick was claimed.
+fn claimed_by_a_clock_that_was_ahead(url: &str, name: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = bandog::connect(url).await.unwrap();
+        let key = bandog::Key::new(format!("job/{name}")).unwrap();
+        let reading = client.read(std::slice::from_ref(&key), &[]).await.unwrap();
+        let record = reading.records.into_iter().next().unwrap().unwrap().unwrap();
+        let mut state: Value = serde_json::from_str(&record.value).unwrap();
+        state["watermark"] = (state["watermark"].as_i64().unwrap() + 365 * 86_400_000).into();
+        let swap = Swap::new(key, Some(record.version), state.to_string());
+        client.swap(&[swap]).await.unwrap();
+    });
+}
+
+pub(crate) fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time(place: &Place, url: &str) {
+    let mut site = Site::new(place, url);
+    eventually(SOON, || !place.lines("often").is_empty());
+    site.scheduler.term();
+    ends(&mut site.scheduler, 0);
+    claimed_by_a_clock_that_was_ahead(url, "often");
+    site.scheduler = place.start(&["schedule", "jobs.toml", "--url", url]);
+    site.scheduler.stderr_line("`bandog jobs reset` lets it go on", SOON);
+    let row = site.show("often");
+    assert_eq!(row["rests_until"], row["watermark"]);
+    assert!(site.jobs(&["ls"]).stdout.contains(": see `bandog jobs reset`"));
+    let ran = place.lines("often").len();
+    let reset = site.jobs(&["reset", "often", "--reason", "a bad quartz"]);
+    assert!(reset.code == 0 && reset.stdout.starts_with("\"often\" goes on from "), "{reset:?}");
+    eventually(SOON, || place.lines("often").len() > ran);
+    let line = &site.json(&["history", "often", "--state", "reset"])[0];
+    assert!(line["note"].as_str().unwrap().ends_with(": a bad quartz"), "{line}");
+    assert!(site.jobs(&["history", "often", "--state", "reset"]).stdout.contains(" set it back from "));
+    assert_eq!(site.show("often")["rests_until"], Value::Null);
 }

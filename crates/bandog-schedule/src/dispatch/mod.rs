@@ -46,6 +46,7 @@ pub(crate) use self::{
     desk::{PREFIX, SESSION, bump, key, only},
     entry::Entry,
     time::Timekeeper,
+    watch::tell_of_rest,
 };
 
 /// A job by its place.

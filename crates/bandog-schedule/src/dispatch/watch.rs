@@ -17,7 +17,7 @@ use crate::{
 
 /// Everything is read again after so many looks, should a word have been missed.
 const READ_AGAIN: u32 = 30;
-/// No claim is made so much before its tick, whatever the store's clock does in small steps.
+/// No claim is made so much before its tick, whatever the store's clock does in small steps: what is more is told of.
 const AHEAD: Ms = 60_000;
 
 impl Dispatch {
@@ -111,10 +111,7 @@ impl Dispatch {
                 return false;
             }
         };
-        if state.watermark > now.saturating_add(AHEAD) {
-            let until = Time::from_millisecond(state.watermark);
-            tracing::error!(job = %name, %until, "a tick of the future was claimed, so the store's clock was set back: the job rests until then; `bandog jobs forget` begins anew");
-        }
+        tell_of_rest(name, &state, now);
         entry.is_told = false;
         entry.version = version;
         entry.state = Some(Box::new(state));
@@ -125,5 +122,13 @@ impl Dispatch {
             self.arm_at(job, now);
         }
         true
+    }
+}
+
+/// Says that the store's clock was set back.
+pub(crate) fn tell_of_rest(job: &str, state: &JobState, now: Ms) {
+    if let Some(until) = state.rests_until(now.saturating_add(AHEAD)) {
+        let until = Time::from_millisecond(until);
+        tracing::error!(job, %until, "a tick of the future was claimed, so the store's clock was set back: the job rests until then; `bandog jobs reset` lets it go on");
     }
 }

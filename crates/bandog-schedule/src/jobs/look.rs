@@ -253,6 +253,7 @@ fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>) 
         paused: state.paused.as_deref().cloned(),
         next: Coming::of(name, state, now).and_then(|job| job.next()).map(time),
         watermark: time(state.watermark),
+        rests_until: state.rests_until(Time::from(now).millisecond()).map(time),
         lease_ms: spec.map_or(0, |spec| spec.lease_ms.unsigned_abs()),
         overlap: spec.map(|spec| spec.overlap.clone()).unwrap_or_default(),
         catch_up: spec.map(|spec| spec.catch_up.clone()).unwrap_or_default(),

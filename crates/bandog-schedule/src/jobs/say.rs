@@ -94,6 +94,39 @@ impl Jobs {
         Ok(u64::try_from(reached.len()).unwrap_or(u64::MAX))
     }
 
+    /// Sets a watermark of the future back to the store's present time, and leaves a line in the history that says who
+    /// did it and why, from when and to when.
+    ///
+    /// That is the cure where the store's clock had been ahead: ticks of the future were claimed then, and the job rests
+    /// until that time comes ([`crate::JobRow::rests_until`]). Those of them that are still to come can be claimed
+    /// again, once each, under greater fences.
+    ///
+    /// # Errors
+    /// As [`Jobs::show`]; `Misused` when the job does not rest, and when its only tick was claimed already.
+    ///
+    /// # Cancel safety
+    /// Once polled it may be done all the same.
+    pub async fn reset(&self, name: &str, reason: &str) -> Result<()> {
+        let word = |state: &JobState, now: Ms| {
+            let trigger = trigger(name, state)?;
+            if state.rests_until(now).is_none() {
+                let (watermark, now) = (time(state.watermark), time(now));
+                return Err(Error::misused(format!(
+                    "the watermark of job {name:?}, {watermark}, does not lie after the store's time, {now}: there is \
+                     nothing to set back"
+                )));
+            }
+            if state.is_over(&trigger) {
+                return Err(Error::misused(format!(
+                    "the only tick of job {name:?} was claimed already, and would run again; to run it once more there \
+                     is `run`"
+                )));
+            }
+            Ok(Word::Reset { by: self.by.clone(), reason: reason.to_owned() })
+        };
+        self.say(name, word).await.map(|_| ())
+    }
+
     /// Forgets a job and its history, and the runs that wait. A node that still has the job brings it back, as a new one,
     /// when its next tick comes.
     ///

@@ -44,7 +44,7 @@ impl JobState {
                 plan.lost += 1;
             }
             // No run ends so.
-            State::Queued | State::Running | State::Skipped | State::Missed => {}
+            State::Queued | State::Running | State::Skipped | State::Missed | State::Reset => {}
         }
         self.remember(view, plan, live, ended.clone());
     }

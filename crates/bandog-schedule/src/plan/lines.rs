@@ -73,7 +73,7 @@ impl JobState {
         }
         let (ring, name) = match past.state {
             State::Ok => (0, "ok"),
-            State::Skipped | State::Missed => (2, "left"),
+            State::Skipped | State::Missed | State::Reset => (2, "left"),
             State::Queued | State::Running => return,
             State::Failed | State::TimedOut | State::Cancelled | State::Interrupted | State::Lost => (1, "failed"),
         };

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// How much earlier than its tick a run may be claimed, by the store's clock.
-const EARLY: Ms = 500;
+pub(super) const EARLY: Ms = 500;
 
 impl JobState {
     pub(super) fn ticks(&mut self, view: &View<'_>, plan: &mut Plan) {

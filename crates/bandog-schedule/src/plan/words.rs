@@ -20,6 +20,7 @@ impl JobState {
             Word::Pause(paused) => self.paused = Some(Box::new(paused.clone())),
             Word::Resume => self.resume(view, plan),
             Word::Cancel(run) => self.cancel(view, plan, *run),
+            Word::Reset { by, reason } => self.reset(view, plan, by, reason),
         }
     }
 

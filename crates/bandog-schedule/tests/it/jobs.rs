@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, ErrorKind, Memory, Pattern};
+use bandog_core::{Clock, ErrorKind, Key, Memory, Pattern, Records, Swap};
 use bandog_cron::Time;
 use bandog_schedule::{DayMatch, Daylight, Job, JobRow, Jobs, Kind, Run, RunRow, Running, Scheduler, State};
 use bandog_sync::Client;
@@ -412,4 +412,60 @@ async fn a_long_pause_of_a_fast_job_is_over_at_once() {
     let passed = at(&row.watermark).millisecond() - at(&before.watermark).millisecond();
     assert_eq!(row.skipped - before.skipped, passed.unsigned_abs());
     assert!(passed >= 365 * 86_400_000, "{passed}");
+}
+
+/// The record as if the store's clock had been ahead by a year when its last tick was claimed.
+async fn claimed_by_a_clock_that_was_ahead(site: &Site, name: &str) {
+    let (client, key) = (site.client(None), Key::new(format!("job/{name}")).unwrap());
+    let record = client.read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
+    let mut state: serde_json::Value = serde_json::from_str(&record.value).unwrap();
+    let later = |time: &serde_json::Value| time.as_i64().map(|ms| ms + 365 * 86_400_000);
+    for field in ["/watermark", "/next_due", "/busy/1"] {
+        if let Some(time) = state.pointer_mut(field) {
+            *time = later(time).into();
+        }
+    }
+    let swap = Swap::new(key, Some(record.version), state.to_string());
+    assert!(matches!(client.swap(&[swap]).await.unwrap().each[..], [Ok(bandog_core::Swapped::Done(_))]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watermark_of_the_future_is_set_back_and_the_history_says_so() {
+    let site = Site::new();
+    let jobs = || {
+        let (cron, rate) = (Job::cron("cron", EACH_SECOND), Job::fixed_rate("rate", secs(2)));
+        let only = [Job::once("once"), Job::at("at", at("2026-06-01T00:00:02Z"))];
+        let delay = Job::fixed_delay("delay", secs(3));
+        [cron, rate, delay].into_iter().chain(only).map(|job| site.quick(job)).collect::<Vec<_>>()
+    };
+    let node = site.node(jobs()).await;
+    time::sleep(secs(5)).await;
+    refused(site.jobs.reset("cron", "x").await, "does not lie after the store's time");
+    node.stop().await.unwrap();
+    for name in ["cron", "rate", "delay", "once", "at"] {
+        claimed_by_a_clock_that_was_ahead(&site, name).await;
+    }
+    let node = site.node(jobs()).await;
+    time::sleep(secs(10)).await;
+    for name in ["cron", "rate", "delay"] {
+        let before = site.show(name).await;
+        let fence = before.last.as_ref().unwrap().fence;
+        let until = before.rests_until.expect("it rests");
+        assert!(until.starts_with("2027-06-01T00:00:0"), "{until}");
+        site.jobs.reset(name, "the clock of the store").await.unwrap();
+        site.ok(name, before.ok + 3).await;
+        let after = site.show(name).await;
+        assert!(after.last.unwrap().fence > fence && after.rests_until.is_none(), "{name}");
+        refused(site.jobs.reset(name, "again").await, "nothing to set back");
+        let history = site.jobs.history(name).await.unwrap();
+        let line = history.iter().find(|line| line.state == State::Reset).unwrap();
+        let note = line.note.clone().unwrap();
+        assert!(note.starts_with("ann@desk set it back from 2027-06-01") && note.ends_with(": the clock of the store"));
+        assert_eq!((line.id, &line.tick), (0, &until));
+        assert!(line.from.as_ref().unwrap().starts_with("2026-06-01"), "{line:?}");
+    }
+    for name in ["once", "at"] {
+        refused(site.jobs.reset(name, "x").await, "was claimed already, and would run again");
+    }
+    node.stop().await.unwrap();
 }

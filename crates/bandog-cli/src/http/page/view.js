@@ -63,7 +63,7 @@ function paintNext(row, job, now) {
   if (job.next) next.dateTime = job.next;
   else next.removeAttribute("datetime");
   const zone = job.zone || HERE;
-  const time = job.next ? clock(at(job.next), now, zone) : "";
+  const time = job.rests_until ? `the store's clock was ahead; until ${clock(at(job.rests_until), now, zone)}` : job.next ? clock(at(job.next), now, zone) : "";
   const where = job.next && zone !== HERE ? ` ${place(zone)}` : "";
   fill(row, { at: job.paused ? `by ${job.paused.by}${job.paused.reason ? `: ${job.paused.reason}` : ""}` : time + where });
   next.title = job.next ? `${clock(at(job.next), now, zone)} ${zone}\n${clock(at(job.next), now)} ${HERE}\n${job.next}` : "";
@@ -73,6 +73,7 @@ function paintNext(row, job, now) {
 function told(job, now) {
   if (!job.enabled) return { name: "none", tone: "quiet", text: "disabled" };
   if (job.paused) return { name: "hold", tone: "warn", text: "paused" };
+  if (job.rests_until) return { name: "warn", tone: "warn", text: "rests" };
   if (job.next) {
     const text = until(at(job.next) - now);
     return text.startsWith("late") ? { name: "warn", tone: "warn", text } : { name: "wait", tone: "", text };

@@ -70,6 +70,7 @@ const STATES = {
   missed: ["warn", "warn"],
   cancelled: ["none", "quiet"],
   skipped: ["none", "quiet"],
+  reset: ["warn", "warn"],
 };
 
 export function state(name) {

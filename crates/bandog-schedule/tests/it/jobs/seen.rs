@@ -1,6 +1,5 @@
 //! What operators see.
 
-use bandog_core::{Key, Records, Swap};
 use bandog_schedule::NodeRow;
 
 use super::*;
