@@ -3,11 +3,12 @@
 use std::{
     fs,
     os::unix::fs::MetadataExt,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use bandog_testkit::Reply;
+use bandog_testkit::{Process, Reply};
 
 use crate::{
     crew::{Crew, Home, now},
@@ -205,13 +206,16 @@ fn order(crew: &mut Crew, slot: usize, order: &str) {
     process.stdout_line("obeyed", Duration::from_secs(10));
 }
 
-/// Stops a worker at a moment at which it has SQLite's write lock, as the kernel's list of locks says.
 fn stop_in_write(crew: &Crew, slot: usize) -> bool {
-    let process = &crew.workers[slot].process;
+    hunt(&crew.workers[slot].process, &crew.house.shared_memory())
+}
+
+/// Stops a process at a moment at which it has SQLite's write lock. False: it had none for a while, and goes on.
+pub(crate) fn hunt(process: &Process, shared_memory: &Path) -> bool {
     let until = Instant::now() + HUNT;
     while Instant::now() < until {
         process.stop();
-        if has_write_lock(process.pid(), &crew.house) {
+        if has_write_lock(process.pid(), shared_memory) {
             return true;
         }
         process.cont();
@@ -220,9 +224,11 @@ fn stop_in_write(crew: &Crew, slot: usize) -> bool {
     false
 }
 
+/// Whether a process has SQLite's write lock, as the kernel's list of locks says.
+///
 /// A line is `1: POSIX  ADVISORY  WRITE PID MAJOR:MINOR:INODE FIRST LAST`; byte 120 of the `-shm` file is the writer's.
-fn has_write_lock(pid: u32, house: &House) -> bool {
-    let Ok(inode) = fs::metadata(house.shared_memory()).map(|file| file.ino().to_string()) else { return false };
+pub(crate) fn has_write_lock(pid: u32, shared_memory: &Path) -> bool {
+    let Ok(inode) = fs::metadata(shared_memory).map(|file| file.ino().to_string()) else { return false };
     let Ok(locks) = fs::read_to_string("/proc/locks") else { return false };
     locks.lines().any(|line| {
         let words: Vec<_> = line.split_whitespace().collect();

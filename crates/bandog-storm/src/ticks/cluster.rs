@@ -20,12 +20,17 @@ use super::{
     history::{End, Harm, History, Kind, Life, Ms, Nanos, SECOND, Start, Tally, Terms},
     jobs,
 };
-use crate::crew::now;
+use crate::{
+    crew::now,
+    nemesis::{has_write_lock, hunt},
+};
 
 /// A node's lease: short, so that many are lost.
 const LEASE: Duration = Duration::from_secs(2);
 /// How late anything may be on a machine with fewer cores than nodes.
 const SLACK: Duration = Duration::from_secs(1);
+/// How often it is told how far it is.
+const TOLD: Duration = Duration::from_secs(10);
 /// So long a node may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -37,9 +42,15 @@ pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
     fastrand::seed(args.seed());
     let mut cluster = Cluster::new(args, dir)?;
     let end = Instant::now() + Duration::from_secs(args.seconds);
+    let mut told = Instant::now();
     while Instant::now() < end {
         thread::sleep(Duration::from_millis(fastrand::u64(200..1500)));
         cluster.harm();
+        if told.elapsed() >= TOLD {
+            told = Instant::now();
+            let left = end.saturating_duration_since(told).as_secs();
+            eprintln!("{left} s left: {} runs began, {} harms", cluster.began(), cluster.harms.len());
+        }
     }
     let over = now();
     // What is to be taken over has time for it.
@@ -132,7 +143,10 @@ impl Cluster {
             0..3 => self.kill(at),
             3..5 => self.stop(at),
             5 if is_redis => self.kill_store(),
+            5 => self.lock_store(stall),
             6..8 if is_redis => self.cut(at, stall),
+            6 => self.in_write(at, |cluster| cluster.kill(at)),
+            7 => self.in_write(at, |cluster| cluster.stall(at, stall)),
             _ => self.stall(at, stall),
         }
     }
@@ -169,9 +183,49 @@ impl Cluster {
     fn stall(&mut self, at: usize, time: Duration) {
         let from = now();
         self.nodes[at].process.stop();
+        let keeps_all = self.shared_memory().is_some_and(|file| has_write_lock(self.nodes[at].process.pid(), &file));
         thread::sleep(time);
         self.nodes[at].process.cont();
         self.done(Kind::Stall, Some(self.nodes[at].number), from);
+        if keeps_all {
+            self.done(Kind::Locked, None, from);
+        }
+    }
+
+    /// Does this to a node that stands still in the middle of a write; lets it go if it does not write.
+    fn in_write(&mut self, at: usize, harm: impl FnOnce(&mut Self)) {
+        let writes = self.shared_memory().is_some_and(|file| hunt(&self.nodes[at].process, &file));
+        if writes {
+            harm(self);
+        }
+    }
+
+    /// Another program keeps the file to itself.
+    fn lock_store(&mut self, time: Duration) {
+        let Store::Sqlite(path) = &self.store else { return };
+        let hold = || -> rusqlite::Result<Nanos> {
+            let mut other = rusqlite::Connection::open(path)?;
+            other.busy_timeout(PATIENCE)?;
+            let transaction = other.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let from = now();
+            thread::sleep(time);
+            transaction.rollback()?;
+            Ok(from)
+        };
+        let from = hold().expect("the file can be locked");
+        self.done(Kind::Locked, None, from);
+    }
+
+    /// The file in which SQLite keeps its locks.
+    fn shared_memory(&self) -> Option<PathBuf> {
+        let Store::Sqlite(path) = &self.store else { return None };
+        Some(PathBuf::from(format!("{}-shm", path.display())))
+    }
+
+    /// How many runs have begun so far.
+    fn began(&self) -> usize {
+        let texts = (0..self.next).filter_map(|node| std::fs::read_to_string(log(&self.dir, node)).ok());
+        texts.map(|text| text.lines().filter(|line| line.starts_with("began")).count()).sum()
     }
 
     fn cut(&mut self, at: usize, time: Duration) {

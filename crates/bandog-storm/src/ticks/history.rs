@@ -99,6 +99,8 @@ pub(crate) enum Kind {
     Cut,
     /// The store was killed and started again.
     Store,
+    /// Another program, or a node that stood still in the middle of a write, kept the file locked.
+    Locked,
 }
 
 impl Kind {
@@ -110,6 +112,7 @@ impl Kind {
             Self::Starved => "starved by the machine",
             Self::Cut => "cut off",
             Self::Store => "store killed",
+            Self::Locked => "file locked",
         }
     }
 }
