@@ -4,10 +4,12 @@ use std::{
     fs,
     path::PathBuf,
     process::{Command, Output},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
-use bandog_testkit::{Process, eventually, is_alive};
+use bandog_testkit::{Process, Signal, eventually, is_alive};
+use rustix::process::{Pid, kill_process};
 use tempfile::TempDir;
 
 /// Longer than anything here takes; only a failure waits for it.
@@ -32,10 +34,11 @@ impl Place {
         self.command(&[&["setsid", env!("CARGO_BIN_EXE_bandog")], args].concat())
     }
 
-    /// A command in this place, whose signals do what they do by default, however the tests were started.
+    /// A command in this place, whose signals do what they do by default, however the tests were started, and which dies
+    /// with them, however they end.
     pub(crate) fn command(&self, line: &[&str]) -> Command {
-        let mut command = Command::new("env");
-        command.arg("--default-signal").args(line);
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--", "env", "--default-signal"]).args(line);
         command.env_remove("BANDOG_URL").env("XDG_STATE_HOME", self.path("state")).current_dir(self.dir.path());
         command
     }
@@ -78,6 +81,35 @@ impl Place {
     /// The lines of a file, as they are now.
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         fs::read_to_string(self.path(name)).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    /// The processes whose working directory is here: whoever was started here, and all that they have started.
+    fn workers(&self) -> Vec<Pid> {
+        let is_here = |pid: &Pid| {
+            let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
+            cwd.is_ok_and(|cwd| cwd.starts_with(self.dir.path()))
+        };
+        let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        names.filter_map(Pid::from_raw).filter(is_here).collect()
+    }
+}
+
+/// Whoever is still at work here is ended, also if the test has failed.
+impl Drop for Place {
+    fn drop(&mut self) {
+        let until = Instant::now() + SOON;
+        // Who starts others while it is killed has one round more.
+        loop {
+            let left = self.workers();
+            if left.is_empty() || Instant::now() > until {
+                return;
+            }
+            for pid in left {
+                // A failure here means that it is dead already.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 use std::{
     fs,
+    panic::resume_unwind,
     process::{Command, Stdio},
+    thread,
     time::Duration,
 };
 
@@ -87,12 +89,26 @@ fn a_child_whose_bandog_is_dead_already_does_not_start() {
 #[test]
 fn the_lock_ends_with_the_child_and_not_with_what_it_leaves_behind() {
     let place = Place::new();
-    let mut bandog = place.start(&Place::lock("x", &[], "sleep 1000 >&- 2>&- & echo $! > left; exit 3"));
+    let mut bandog = place.start(&Place::lock("x", &[], "sleep 60 >&- 2>&- & echo $! > left; exit 3"));
     ends(&mut bandog, 3);
     let left = place.pid("left");
     assert!(is_alive(left));
     assert_eq!(place.show("x", &[])["held"], false);
-    send(left, Signal::KILL);
+}
+
+#[test]
+fn whoever_a_test_leaves_behind_is_ended_also_when_it_fails() {
+    for fails in [false, true] {
+        let test = thread::spawn(move || {
+            let place = Place::new();
+            place.run(&Place::lock("x", &[], "env -i setsid sleep 60 >&- 2>&- & echo $! > left")).told(0, &[]);
+            let pid = place.pid("left");
+            assert!(is_alive(pid));
+            if fails { resume_unwind(Box::new(pid)) } else { pid }
+        });
+        let pid = test.join().unwrap_or_else(|told| *told.downcast::<u32>().unwrap());
+        assert!(!is_alive(pid));
+    }
 }
 
 #[test]
@@ -114,14 +130,12 @@ fn no_file_of_bandogs_is_handed_to_the_child() {
 fn children_from_before_bandog_are_not_its_own() {
     let place = Place::new();
     let script = format!(
-        "sleep 1000 >&- 2>&- & echo $! > before; exec {} lock x --lease 500ms -- sleep 1000",
+        "sleep 60 >&- 2>&- & echo $! > before; exec {} lock x --lease 500ms -- sleep 1000",
         env!("CARGO_BIN_EXE_bandog")
     );
     let mut bandog = Process::spawn(&place.command(&["setsid", "sh", "-c", &script]));
     ends(&mut bandog, 76);
-    let before = place.pid("before");
-    assert!(is_alive(before));
-    send(before, Signal::KILL);
+    assert!(is_alive(place.pid("before")));
 }
 
 #[test]
@@ -133,7 +147,7 @@ fn a_command_may_run_for_many_ttls() {
     let first = place.show("x", &["--url", url])["fence"].clone();
     // The store's own word, again and again, for five ttls.
     for _ in 0..30 {
-        std::thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
         let row = place.show("x", &["--url", url]);
         assert_eq!((&row["held"], &row["fence"]), (&true.into(), &first));
     }
