@@ -1,8 +1,8 @@
-//! How a waiter hears that a key may be free.
+//! How a waiter hears that a key may be free, and anybody that a record may have changed.
 
 use std::{fmt, sync::Arc};
 
-/// The listener's end: what a backend calls when a key may have become free.
+/// The listener's end: what a backend calls when a key may have become free, or a record have changed.
 ///
 /// Ringing is cheap, may happen at any time from any thread, and too often does no harm.
 #[derive(Clone)]
@@ -14,7 +14,7 @@ impl Ringer {
         Self(Arc::new(ring))
     }
 
-    /// Says that the key may be free.
+    /// Says that there may be something to see.
     pub fn ring(&self) {
         (self.0)();
     }

@@ -1,5 +1,6 @@
 //! The reference backend: a map in this process.
 
+mod listeners;
 mod records;
 
 use std::{
@@ -11,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use self::records::Recorded;
+use self::{listeners::Listeners, records::Recorded};
 use crate::{
     Answer, Bell, Claim, ClientId, Clock, Finding, Inspect, Key, Leases, LockState, Member, Moment, Pattern, Profile,
     Released, Renewal, Result, Ringer, Row, Step,
@@ -39,8 +40,7 @@ pub struct Memory {
 struct State {
     rows: BTreeMap<Key, LockState>,
     recorded: Recorded,
-    listeners: HashMap<Key, BTreeMap<u64, Ringer>>,
-    listener: u64,
+    listeners: Listeners,
     members: HashMap<ClientId, (Member, Moment)>,
 }
 
@@ -79,12 +79,9 @@ impl Leases for Memory {
     }
 
     async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        let mut state = self.state();
-        state.listener += 1;
-        let number = state.listener;
-        state.listeners.entry(key.clone()).or_default().insert(number, ringer);
+        let number = self.state().listeners.add(key, ringer);
         let (shared, key) = (self.clone(), key.clone());
-        Ok(Bell::new(move || shared.state().stop_listening(&key, number)))
+        Ok(Bell::new(move || shared.state().listeners.remove(&key, number)))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -160,21 +157,7 @@ impl State {
         if released == Released::NotHeld {
             return released;
         }
-        let mut rung = 0;
-        for ringer in self.listeners.get(key).into_iter().flat_map(BTreeMap::values) {
-            ringer.ring();
-            rung += 1;
-        }
-        Released::Freed { others: if rung == 0 { Some(0) } else { None } }
-    }
-
-    fn stop_listening(&mut self, key: &Key, number: u64) {
-        let Some(ringers) = self.listeners.get_mut(key) else {
-            return;
-        };
-        ringers.remove(&number);
-        if ringers.is_empty() {
-            self.listeners.remove(key);
-        }
+        let is_heard = self.listeners.ring(key);
+        Released::Freed { others: if is_heard { None } else { Some(0) } }
     }
 }

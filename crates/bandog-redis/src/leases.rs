@@ -61,7 +61,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 pub struct Redis {
     pub(crate) options: RedisOptions,
     pub(crate) link: Link,
-    bells: Bells,
+    pub(crate) bells: Bells,
     /// The connection of which a refused bell was told last.
     warned: AtomicU64,
 }

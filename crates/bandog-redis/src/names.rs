@@ -18,7 +18,7 @@ const HISTORY: &str = "bandog:history:{";
 /// The key of the fencing token.
 pub(crate) struct Token<'a>(pub(crate) &'a str);
 
-/// The channel on which a release is told.
+/// The channel on which the release of a lock is told, and swaps of the record of the same name that ring.
 pub(crate) struct Channel<'a>(pub(crate) &'a str);
 
 /// The key of a client's row in the registry.

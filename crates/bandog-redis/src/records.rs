@@ -8,14 +8,15 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, ErrorKind, Holding, Key, Line, Pattern, Reading, Record, Records, Result, Swap, Swapped, Swaps, Version,
+    Bell, Error, ErrorKind, Holding, Key, Line, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped, Swaps,
+    Version,
 };
 use redis::{Cmd, Pipeline, Value};
 
 use crate::{
     inspect::redis_glob,
     leases::Redis,
-    names::{History, INDEX},
+    names::{Channel, History, INDEX},
     refusal,
     reply::text,
     script::{self, By},
@@ -66,6 +67,11 @@ impl Records for Redis {
 
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         self.lines(key).await.map_err(|error| error.during("history").at(key))
+    }
+
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        let heard = self.bells.listen(Channel(key.as_str()), ringer).await;
+        heard.map_err(|error| error.during("hear").at(key))
     }
 }
 

@@ -1,6 +1,7 @@
-//! The bell file: whoever frees a wanted key writes to it after the commit.
+//! The bell file: whoever frees a wanted key, or swaps a record whose readers are to hear of it, writes to it after the
+//! commit.
 //!
-//! It is one page of slots. A key has the slot of its hash, and ringing writes a new number into the slot, so that
+//! It is one page of slots. A key, of a lock or of a record, has the slot of its hash, and ringing writes a new number into the slot, so that
 //! only those who wait for a key of that slot are woken: the kernel wakes every process that watches the file, but
 //! only those with a changed slot of theirs ask the database. The file never grows.
 

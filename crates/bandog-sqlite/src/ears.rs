@@ -7,7 +7,7 @@ use std::{
 
 use bandog_core::{Key, Ringer};
 
-/// The ringers of one handle. Whoever hears the bell file rings them.
+/// The ringers of one handle, for locks or for records. Whoever hears the bell file rings them.
 #[derive(Debug, Default)]
 pub(crate) struct Ears(Mutex<Ringers>);
 

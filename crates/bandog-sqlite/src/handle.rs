@@ -43,7 +43,10 @@ pub struct Sqlite(Arc<Inner>);
 pub(crate) struct Shared {
     pub(crate) options: SqliteOptions,
     pub(crate) host: Host,
+    /// Who waits for locks.
     pub(crate) ears: Arc<Ears>,
+    /// Who hears records.
+    pub(crate) hearers: Arc<Ears>,
     pub(crate) bell: Arc<BellFile>,
     pub(crate) epoch: watch::Sender<u64>,
     pub(crate) seen: Seen,
@@ -73,7 +76,8 @@ impl Sqlite {
         let options = options.checked()?;
         let bell = Arc::new(BellFile::new(options.beside("-bell"), options.path.clone()));
         let epoch = watch::Sender::new(0);
-        let shared = Shared { options, host, ears: Arc::default(), bell, epoch, seen: Seen::default() };
+        let (ears, hearers) = Default::default();
+        let shared = Shared { options, host, ears, hearers, bell, epoch, seen: Seen::default() };
         Ok(Self(Arc::new(Inner {
             shared: Arc::new(shared),
             queue: Mutex::new(None),

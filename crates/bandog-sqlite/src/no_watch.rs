@@ -15,7 +15,7 @@ pub(crate) enum Watch {}
 
 impl Watch {
     /// Cannot start.
-    pub(crate) fn start(_: Arc<BellFile>, _: Arc<Ears>, _: Remark) -> io::Result<Self> {
+    pub(crate) fn start(_: Arc<BellFile>, _: Arc<Ears>, _: Arc<Ears>, _: Remark) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

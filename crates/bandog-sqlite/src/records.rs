@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, Holding, Key, Line, Pattern, Reading, Record, Records, Result, Swap, Swapped, Swaps, Version,
+    Bell, Error, Holding, Key, Line, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped, Swaps, Version,
 };
 use rusqlite::{OptionalExtension, params};
 
@@ -13,7 +13,7 @@ use crate::{
     fault::Fault,
     sql,
     table::Table,
-    work::{History, Names, ReadRecords, SwapRecords},
+    work::{Hear, History, Names, ReadRecords, SwapRecords},
 };
 
 #[async_trait]
@@ -39,6 +39,17 @@ impl Records for Sqlite {
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         self.ask(History(key.clone(), self.purpose())).await.map_err(|error| error.during("history").at(key))
     }
+
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        let number = self.shared().hearers.add(key, ringer);
+        let (handle, heard) = (self.clone(), key.clone());
+        let bell = Bell::new(move || handle.shared().hearers.remove(&heard, number));
+        match self.ask(Hear).await {
+            Ok(true) => Ok(bell),
+            Ok(false) => Ok(Bell::silent()),
+            Err(error) => Err(error.during("hear").at(key)),
+        }
+    }
 }
 
 fn tell<'k, T>(verb: &'static str, each: Vec<Result<T>>, keys: impl IntoIterator<Item = &'k Key>) -> Vec<Result<T>> {
@@ -50,7 +61,13 @@ impl Table<'_> {
     /// Does swaps in their order, each if its conditions hold.
     pub(crate) fn swap_all(&mut self, swaps: &[Swap]) -> Result<Swaps, Fault> {
         let now = self.host().wall();
-        let each = swaps.iter().map(|swap| self.one_row(|table| table.swap(swap, now)));
+        let each = swaps.iter().map(|swap| {
+            let swapped = self.one_row(|table| table.swap(swap, now))?;
+            if swap.rings && matches!(swapped, Ok(Swapped::Done(_))) {
+                self.ring(&swap.key);
+            }
+            Ok(swapped)
+        });
         Ok(Swaps { now, each: each.collect::<Result<_, Fault>>()? })
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Table<'t> {
     has_registry: bool,
     has_records: bool,
     may_write: bool,
-    freed: Vec<Key>,
+    rung: Vec<Key>,
     /// Those in use, so that a batch looks for each of them once.
     statements: Vec<(&'static str, CachedStatement<'t>)>,
 }
@@ -38,7 +38,7 @@ impl<'t> Table<'t> {
             has_registry: store.has_registry(),
             has_records: store.has_records(),
             may_write: false,
-            freed: Vec::new(),
+            rung: Vec::new(),
             statements: Vec::new(),
         }
     }
@@ -68,9 +68,15 @@ impl<'t> Table<'t> {
         &self.shared.host
     }
 
-    /// The keys that were freed and for which somebody waits.
-    pub(crate) fn into_freed(self) -> Vec<Key> {
-        self.freed
+    /// The keys to ring for after the commit: locks that were freed and for which somebody waits, records whose swaps
+    /// ring.
+    pub(crate) fn into_rung(self) -> Vec<Key> {
+        self.rung
+    }
+
+    /// Rings for a key after the commit.
+    pub(crate) fn ring(&mut self, key: &Key) {
+        self.rung.push(key.clone());
     }
 
     /// Does something with one row. What is wrong with that row only is an answer, and the transaction goes on.
@@ -236,7 +242,7 @@ impl<'t> Table<'t> {
         if !lease.wanted {
             return Ok(Released::Freed { others: Some(0) });
         }
-        self.freed.push(key.clone());
+        self.ring(key);
         Ok(Released::Freed { others: None })
     }
 

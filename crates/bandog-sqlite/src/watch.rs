@@ -33,13 +33,18 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Starts to listen: what is rung from now on is heard.
-    pub(crate) fn start(bell: Arc<BellFile>, ears: Arc<Ears>, remark: Remark) -> io::Result<Self> {
+    pub(crate) fn start(
+        bell: Arc<BellFile>,
+        ears: Arc<Ears>,
+        hearers: Arc<Ears>,
+        remark: Remark,
+    ) -> io::Result<Self> {
         let (ended, open) = pipe()?;
         let inotify = Inotify::init()?;
         drop(bell.open()?); // It may have to be made.
         inotify.watches().add(bell.path(), WatchMask::MODIFY | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF)?;
         let slots = bell.slots()?;
-        let listener = Listener { inotify, ended, bell, ears, remark, slots, rung: Vec::new(), due: None };
+        let listener = Listener { inotify, ended, bell, ears, hearers, remark, slots, rung: Vec::new(), due: None };
         let thread = thread::Builder::new().name("bandog-bell".into()).spawn(|| {
             if let Err(error) = listener.run() {
                 tracing::warn!(%error, "the bell file cannot be heard any more; the next request starts anew");
@@ -59,6 +64,7 @@ struct Listener {
     ended: PipeReader,
     bell: Arc<BellFile>,
     ears: Arc<Ears>,
+    hearers: Arc<Ears>,
     remark: Remark,
     slots: Slots,
     /// The keys that were rung since the last look after the marks.
@@ -107,6 +113,8 @@ impl Listener {
 
     fn ring(&mut self) -> io::Result<()> {
         let slots = self.bell.slots()?;
+        // Records have no marks: whoever swaps one rings without asking whether anybody hears.
+        self.hearers.ring(|key| slots.differ_at(&self.slots, key));
         let rung = self.ears.ring(|key| slots.differ_at(&self.slots, key));
         self.slots = slots;
         if !rung.is_empty() {

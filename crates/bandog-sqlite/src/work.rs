@@ -50,6 +50,7 @@ pub(crate) trait Work: Send + 'static {
 pub(crate) struct Apply(pub(crate) Vec<Step>);
 pub(crate) struct Renew(pub(crate) Vec<Claim>);
 pub(crate) struct Listen(pub(crate) Vec<Key>);
+pub(crate) struct Hear;
 pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
 pub(crate) struct Withdraw(pub(crate) ClientId);
 pub(crate) struct Ping(pub(crate) Purpose);
@@ -117,6 +118,23 @@ impl Work for Listen {
         }
         self.0.iter().try_for_each(|key| table.want(key))?;
         Ok(true)
+    }
+}
+
+impl Work for Hear {
+    /// Whether the bell can be heard.
+    type Answer = bool;
+
+    fn way(&self) -> Way {
+        Way::Look
+    }
+
+    fn listens(&self) -> bool {
+        true
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<bool, Fault> {
+        Ok(table.is_heard())
     }
 }
 

@@ -123,12 +123,12 @@ impl Writer {
         let begun = Clock::system().now();
         let mut table = table().writing();
         run_all(orders, &mut table)?;
-        let freed = table.into_freed();
+        let rung = table.into_rung();
         transaction.commit().map_err(Fault::Commit)?;
         if is_durable {
             self.lanes.rest_after(begun);
         }
-        self.ring(&freed);
+        self.ring(&rung);
         Ok(())
     }
 
@@ -155,6 +155,7 @@ impl Writer {
             self.run_on(store, &mut [order])?;
             self.missed = false;
             self.shared.ears.ring(|_| true);
+            self.shared.hearers.ring(|_| true);
         }
         Ok(())
     }
@@ -177,8 +178,8 @@ impl Writer {
                 let _ = queue.try_send(Order::new(Listen(keys), Clock::system().now() + timeout).0);
             }
         };
-        let Shared { bell, ears, .. } = &*self.shared;
-        match Watch::start(Arc::clone(bell), Arc::clone(ears), Box::new(remark)) {
+        let Shared { bell, ears, hearers, .. } = &*self.shared;
+        match Watch::start(Arc::clone(bell), Arc::clone(ears), Arc::clone(hearers), Box::new(remark)) {
             Ok(watch) => {
                 self.deaf = false;
                 Some(watch)
@@ -192,11 +193,11 @@ impl Writer {
         }
     }
 
-    fn ring(&self, freed: &[Key]) {
-        if freed.is_empty() {
+    fn ring(&self, keys: &[Key]) {
+        if keys.is_empty() {
             return;
         }
-        if let Err(error) = self.shared.bell.ring(freed, self.shared.host.now()) {
+        if let Err(error) = self.shared.bell.ring(keys, self.shared.host.now()) {
             tracing::warn!(%error, bell = ?self.shared.bell.path(), "the bell file cannot be rung; waiters poll");
         }
     }

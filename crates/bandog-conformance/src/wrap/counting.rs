@@ -136,6 +136,22 @@ impl<B: Backend> Counting<B> {
         self.0.reads.fetch_add(1, Relaxed);
     }
 
+    /// Counts somebody who begins to listen, and the bell as long as it is heard.
+    pub(super) async fn listened(&self, listening: impl Future<Output = Result<Bell>>) -> Result<Bell> {
+        self.0.calls.fetch_add(1, Relaxed);
+        self.0.listens.fetch_add(1, Relaxed);
+        let bell = listening.await?;
+        if bell.is_silent() {
+            return Ok(bell);
+        }
+        let bells = Arc::clone(&self.0.bells);
+        bells.fetch_add(1, Relaxed);
+        Ok(Bell::new(move || {
+            drop(bell);
+            bells.fetch_sub(1, Relaxed);
+        }))
+    }
+
     fn ask(&self, step: &Step) {
         match step {
             Step::Claim(_) => &self.0.claims,
@@ -185,18 +201,7 @@ impl<B: Backend> Leases for Counting<B> {
     }
 
     async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.0.calls.fetch_add(1, Relaxed);
-        self.0.listens.fetch_add(1, Relaxed);
-        let bell = self.inner().listen(key, ringer).await?;
-        if bell.is_silent() {
-            return Ok(bell);
-        }
-        let bells = Arc::clone(&self.0.bells);
-        bells.fetch_add(1, Relaxed);
-        Ok(Bell::new(move || {
-            drop(bell);
-            bells.fetch_sub(1, Relaxed);
-        }))
+        self.listened(self.inner().listen(key, ringer)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

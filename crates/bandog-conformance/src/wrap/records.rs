@@ -1,9 +1,9 @@
 //! What the wrappers do to records.
 
 use async_trait::async_trait;
-use bandog_core::{Backend, Holding, Key, Line, Pattern, Reading, Records, Result, Swap, Swaps};
+use bandog_core::{Backend, Bell, Holding, Key, Line, Pattern, Reading, Records, Result, Ringer, Swap, Swaps};
 
-use super::{Counting, Delayed, Forgetful, Lossy, Stopped};
+use super::{Counting, Delayed, Forgetful, Lossy, Stopped, Which};
 
 #[async_trait]
 impl<B: Backend> Records for Counting<B> {
@@ -24,6 +24,10 @@ impl<B: Backend> Records for Counting<B> {
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         self.inner().history(key).await
     }
+
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.listened(self.inner().hear(key, ringer)).await
+    }
 }
 
 #[async_trait]
@@ -43,6 +47,10 @@ impl<B: Backend> Records for Delayed<B> {
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         self.slowly(self.inner().history(key)).await
     }
+
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.slowly(self.inner().hear(key, ringer)).await
+    }
 }
 
 #[async_trait]
@@ -61,6 +69,10 @@ impl<B: Backend> Records for Forgetful<B> {
 
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         self.inner().history(key).await
+    }
+
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.inner().hear(key, ringer).await
     }
 }
 
@@ -83,6 +95,10 @@ impl<B: Backend> Records for Lossy<B> {
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         self.ask(self.inner().history(key)).await
     }
+
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.ask(self.inner().hear(key, ringer)).await
+    }
 }
 
 #[async_trait]
@@ -101,5 +117,10 @@ impl<B: Backend> Records for Stopped<B> {
 
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         self.through(self.inner().history(key)).await
+    }
+
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.gate(Which::Listening).await;
+        self.through(self.inner().hear(key, ringer)).await
     }
 }

@@ -61,7 +61,7 @@ impl<B: Backend> Stopped<B> {
         &self.0.backend
     }
 
-    async fn gate(&self, which: Which) {
+    pub(super) async fn gate(&self, which: Which) {
         let is_still = |still: &Option<Which>| *still == Some(which);
         if is_still(&self.0.still.borrow()) {
             self.0.held.send_modify(|held| *held += 1);

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 use async_trait::async_trait;
 
-use super::{Memory, State};
-use crate::{Holding, Key, Line, Moment, Pattern, Reading, Record, Records, Result, Swap, Swapped, Swaps, Version};
+use super::{Listeners, Memory, State};
+use crate::{Bell, Holding, Key, Line, Moment, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped, Swaps, Version};
 
 /// All records.
 #[derive(Debug, Default)]
@@ -13,6 +13,7 @@ pub(super) struct Recorded {
     rows: BTreeMap<Key, Kept>,
     /// The last version of all records, so that one that is made again has a greater one, even if no time has passed.
     last: Option<Version>,
+    listeners: Listeners,
 }
 
 /// A record and its history by slot.
@@ -49,10 +50,24 @@ impl Records for Memory {
         let lines = state.recorded.rows.get(key).into_iter().flat_map(|kept| &kept.lines);
         Ok(lines.map(|(slot, value)| Line { slot: slot.clone(), value: value.clone() }).collect())
     }
+
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        let number = self.state().recorded.listeners.add(key, ringer);
+        let (shared, key) = (self.clone(), key.clone());
+        Ok(Bell::new(move || shared.state().recorded.listeners.remove(&key, number)))
+    }
 }
 
 impl State {
     fn swap(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
+        let swapped = self.swap_in_silence(swap, now, wall);
+        if swap.rings && matches!(swapped, Swapped::Done(_)) {
+            self.recorded.listeners.ring(&swap.key);
+        }
+        swapped
+    }
+
+    fn swap_in_silence(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
         let kept = self.recorded.rows.get(&swap.key);
         let last = kept.map(|kept| kept.record.version);
         if last != swap.from {

@@ -2,7 +2,8 @@
 --
 -- KEYS: index, lock, ... (one for each holding); then for each swap: record, and history if it is not plain
 -- ARGV: holdings, owner, ... (one for each holding); then for each swap: from, not before in ms, holding, lines, value,
---       and if it is not plain: name, slot, text, ... (one for each line)
+--       and if it is not plain: name, slot, text, ... (one for each line); then for each swap that rings: its number
+--       from 1, and the channel
 --       (`from` is empty if there must be no record; `holding` counts from 1, 0 is none; `lines` is their number,
 --       -1 to delete the record, or `=` for a plain swap: of a record that is there, and without lines)
 -- Reply: the time in µs, and for each swap
@@ -138,5 +139,11 @@ while k <= #keys do
   -- Before version 7 Redis raised texts.
   if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[count] = reply
+end
+-- What has been done is told when all of it has. A swap never fails because of its bell.
+while args[a] do
+  local reply = replies[1 + tonumber(args[a])]
+  if type(reply) == 'number' and reply >= 0 then try('publish', args[a + 1], '0') end
+  a = a + 2
 end
 return replies

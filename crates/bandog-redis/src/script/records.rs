@@ -9,7 +9,7 @@ use bandog_core::{Holding, Key, Line, Swap};
 use redis::{Cmd, RedisWrite};
 
 use super::{By, READ, SWAP};
-use crate::names::{History, INDEX, Recorded};
+use crate::names::{Channel, History, INDEX, Recorded};
 
 /// The latest time that Lua can count to, in milliseconds.
 const LATEST: u128 = 1 << 53;
@@ -32,8 +32,9 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
         .iter()
         .filter(|swap| !is_plain(swap))
         .fold((0, 0), |(changes, lines), swap| (changes + 1, lines + lines_of(swap).len()));
+    let rung = || (1..).zip(swaps).filter(|(_, swap)| swap.rings);
     let keys = 1 + holdings.len() + swaps.len() + changes;
-    let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines;
+    let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines + 2 * rung().count();
     let size = holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>() + 32;
     let mut cmd = SWAP.call(by, keys, keys + args, size + swaps.iter().map(size_of_swap).sum::<usize>());
     cmd.arg(INDEX);
@@ -52,6 +53,10 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
     }
     for (swap, place) in swaps.iter().zip(places) {
         conditions(&mut cmd, swap, place);
+    }
+    for (number, swap) in rung() {
+        let number: usize = number;
+        cmd.arg(number).write_arg_fmt(Channel(swap.key.as_str()));
     }
     cmd
 }

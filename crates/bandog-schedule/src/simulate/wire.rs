@@ -108,4 +108,8 @@ impl Records for Wire {
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         self.store()?.history(key).await
     }
+
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.store()?.hear(key, ringer).await
+    }
 }
