@@ -115,6 +115,10 @@ async fn obey(client: &Client) {
                 }
                 println!("{SAYS}added");
             }
+            ["ring"] => {
+                record_kit::ring(client).await.expect("the record can be swapped");
+                println!("{SAYS}rung");
+            }
             ["swap", times, ref slot @ ..] => {
                 for done in 0..times.parse().expect("a number") {
                     record_kit::add_one(client, &slot.join(" "), done).await.expect("the record can be swapped");

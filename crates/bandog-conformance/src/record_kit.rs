@@ -29,6 +29,11 @@ pub(crate) fn delete(name: &str, from: Option<Version>) -> Swap {
     Swap { to: None, ..write(name, from, "") }
 }
 
+/// The same, and those who hear its record are rung.
+pub(crate) fn rung(swap: Swap) -> Swap {
+    Swap { rings: true, ..swap }
+}
+
 pub(crate) fn line(slot: &str, value: &str) -> Line {
     Line { slot: slot.into(), value: value.into() }
 }
@@ -89,6 +94,14 @@ pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> 
         }
     }
     panic!("{TRIES} swaps, each from the record that the last one was told of, were all in vain")
+}
+
+/// Adds one to the number in the record, and rings.
+pub(crate) async fn ring(records: &impl Records) -> Result<(), Error> {
+    let present = get(records, RECORD).await?;
+    let from = present.as_ref().map(|record| record.version);
+    let number: u64 = present.map_or(0, |record| record.value.parse().expect("a number"));
+    done(records, rung(write(RECORD, from, &(number + 1).to_string()))).await.map(drop)
 }
 
 /// The number in the record.

@@ -169,5 +169,13 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 156, record_faults, record_restart_empty }
         $crate::one_law! { $test $world, 157, record_faults, record_existing }
         $crate::one_law! { $test $world, 158, record_faults, record_dropped }
+        $crate::one_law! { $test $world, 161, record_bells, record_rings }
+        $crate::one_law! { $test $world, 162, record_bells, record_rings_only_if_asked }
+        $crate::one_law! { $test $world, 163, record_bells, record_rings_are_kept }
+        $crate::one_law! { $test $world, 164, record_bells, record_rings_when_it_listens }
+        $crate::one_law! { $test $world, 165, record_bells, record_rings_after_a_cut }
+        $crate::one_law! { $test $world, 166, record_bells, record_rings_after_a_restart }
+        $crate::one_law! { $test $world, 167, record_bells, record_rings_end }
+        $crate::one_law! { $test $world, 168, record_bells, record_rings_of_processes }
     };
 }

@@ -76,7 +76,7 @@ impl Error {
         Self::new(ErrorKind::Closed, "the client is closed")
     }
 
-    /// Names our verb: `lock`, `claim`, `pass`, `renew`, `release`, `listen`, `announce`,
+    /// Names our verb: `lock`, `claim`, `pass`, `renew`, `release`, `listen`, `hear`, `announce`,
     /// `withdraw`, `show`, `list`, `members`, `evict`, `check`, `connect`.
     #[must_use]
     pub fn during(self, verb: &'static str) -> Self {

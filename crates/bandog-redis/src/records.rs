@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Bell, Error, ErrorKind, Holding, Key, Line, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped, Swaps,
-    Version,
+    Bell, Error, ErrorKind, Holding, Key, Line, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped,
+    Swaps, Version,
 };
 use redis::{Cmd, Pipeline, Value};
 

@@ -2,7 +2,13 @@
 
 use std::{
     io::{self, PipeReader, PipeWriter, pipe},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -27,35 +33,36 @@ pub(crate) type Remark = Box<dyn Fn(Vec<Key>) + Send>;
 #[derive(Debug)]
 pub(crate) struct Watch {
     thread: JoinHandle<()>,
+    /// The thread is about to end.
+    failed: Arc<AtomicBool>,
     /// The thread ends when this end of the pipe is closed.
     _open: PipeWriter,
 }
 
 impl Watch {
     /// Starts to listen: what is rung from now on is heard.
-    pub(crate) fn start(
-        bell: Arc<BellFile>,
-        ears: Arc<Ears>,
-        hearers: Arc<Ears>,
-        remark: Remark,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(bell: Arc<BellFile>, ears: Arc<Ears>, hearers: Arc<Ears>, remark: Remark) -> io::Result<Self> {
         let (ended, open) = pipe()?;
         let inotify = Inotify::init()?;
         drop(bell.open()?); // It may have to be made.
         inotify.watches().add(bell.path(), WatchMask::MODIFY | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF)?;
         let slots = bell.slots()?;
-        let listener = Listener { inotify, ended, bell, ears, hearers, remark, slots, rung: Vec::new(), due: None };
-        let thread = thread::Builder::new().name("bandog-bell".into()).spawn(|| {
+        let mut listener = Listener { inotify, ended, bell, ears, hearers, remark, slots, rung: Vec::new(), due: None };
+        let failed = Arc::new(AtomicBool::new(false));
+        let fails = Arc::clone(&failed);
+        let thread = thread::Builder::new().name("bandog-bell".into()).spawn(move || {
             if let Err(error) = listener.run() {
                 tracing::warn!(%error, "the bell file cannot be heard any more; the next request starts anew");
+                fails.store(true, Release);
+                (listener.remark)(Vec::new()); // Which is a request.
             }
         })?;
-        Ok(Self { thread, _open: open })
+        Ok(Self { thread, failed, _open: open })
     }
 
     /// Whether it listens no more, because something failed.
     pub(crate) fn has_failed(&self) -> bool {
-        self.thread.is_finished()
+        self.failed.load(Acquire) || self.thread.is_finished()
     }
 }
 
@@ -73,7 +80,7 @@ struct Listener {
 }
 
 impl Listener {
-    fn run(mut self) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<()> {
         while !self.wait()? {
             if self.take_events()? {
                 self.ring()?;

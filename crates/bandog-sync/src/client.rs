@@ -11,13 +11,13 @@ use std::{
 };
 
 use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Finding, Key, Member, Pattern, Profile, Released, Result, Row,
-    check_ttl,
+    Backend, Bell, ClientId, Clock, Error, ErrorKind, Finding, Key, Member, Pattern, Profile, Released, Result, Ringer,
+    Row, check_ttl,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Mutex, Owner, blocking,
+    Mutex, Owner, Rings, blocking,
     engine::{Engine, Home, Msg, Terms, Ticket},
     prefix,
 };
@@ -296,6 +296,41 @@ impl Client {
             ),
         });
         Ok(findings)
+    }
+
+    /// The rings of a record, named without the client's prefix: one for each swap of it, by whatever client, that says
+    /// so ([`bandog_core::Swap::rings`]). No I/O yet: from now on the store is asked to listen until it does, which is
+    /// one ring, since the record may have changed before. After a connection that broke there is one, too.
+    ///
+    /// A ring is a hint. Whoever must not miss a change reads the record now and then, ring or no ring.
+    ///
+    /// ```
+    /// use bandog_core::{Clock, Key, Memory, Records, Swap};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+    /// let client = bandog_sync::Client::over(Memory::new(Clock::system()))?;
+    /// let news = Key::new("news")?;
+    /// let mut rings = client.rings(&news)?;
+    /// rings.next().await?; // The store listens.
+    /// client.swap(&[Swap { rings: true, ..Swap::new(news, None, "first") }]).await?;
+    /// rings.next().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Misused` for a name that is too long with the prefix, `Closed`.
+    pub fn rings(&self, record: &Key) -> Result<Rings> {
+        Rings::through(|ringer| self.hears(record, ringer))
+    }
+
+    /// Rings until the bell is dropped.
+    pub(crate) fn hears(&self, record: &Key, ringer: Ringer) -> Result<Bell> {
+        let (id, key) = (self.handle.ticket(), self.handle.key(record.as_str())?);
+        self.handle.send(Msg::Hear { id, key, ringer })?;
+        let mail = self.handle.mail.clone();
+        Ok(Bell::new(move || {
+            // An engine that has ended hears nothing any more.
+            let _ = mail.send(Msg::HearNoMore(id));
+        }))
     }
 
     /// The store in words, without secrets.

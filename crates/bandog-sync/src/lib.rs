@@ -24,8 +24,10 @@ mod mutex;
 mod owner;
 mod prefix;
 mod records;
+mod rings;
 
 pub use client::{Client, ClientOptions};
 pub use guard::{Expiring, Guard, Lost};
 pub use mutex::Mutex;
 pub use owner::Owner;
+pub use rings::Rings;

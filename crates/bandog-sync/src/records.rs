@@ -1,7 +1,7 @@
 //! Records through a client: asked where its backend runs, under its prefix.
 
 use async_trait::async_trait;
-use bandog_core::{Holding, Key, Line, Pattern, Reading, Records, Result, Swap, Swaps};
+use bandog_core::{Bell, Holding, Key, Line, Pattern, Reading, Records, Result, Ringer, Swap, Swaps};
 
 use crate::Client;
 
@@ -34,5 +34,10 @@ impl Records for Client {
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         let key = self.handle().key(key.as_str())?;
         self.look(|backend| Box::pin(async move { backend.history(&key).await })).await
+    }
+
+    /// Answers at once, and rings when the store listens. [`Client::rings`] is easier to use.
+    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.hears(key, ringer)
     }
 }

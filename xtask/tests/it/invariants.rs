@@ -41,7 +41,7 @@ fn cron_knows_a_time_zone_library_and_nothing_else() {
 #[test]
 fn only_the_engine_asks_a_backend() {
     let above = sources(&["bandog-sync", "bandog", "bandog-cli"]);
-    let verbs = ["backend.apply(", "backend.renew(", "backend.listen(", "backend.ping("];
+    let verbs = ["backend.apply(", "backend.renew(", "backend.listen(", "backend.hear(", "backend.ping("];
     assert_eq!(that_say(&above, &verbs), ["crates/bandog-sync/src/engine/calls.rs"]);
 }
 

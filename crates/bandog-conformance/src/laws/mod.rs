@@ -10,6 +10,7 @@ pub mod lease;
 pub mod loss;
 pub mod names;
 pub mod processes;
+pub mod record_bells;
 pub mod record_conditions;
 pub mod record_crowd;
 pub mod record_faults;

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, time::SystemTime};
 use async_trait::async_trait;
 
 use super::{Listeners, Memory, State};
-use crate::{Bell, Holding, Key, Line, Moment, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped, Swaps, Version};
+use crate::{
+    Bell, Holding, Key, Line, Moment, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped, Swaps, Version,
+};
 
 /// All records.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use bandog_redis::Redis;
 use bandog_testkit::RedisServer;
 
 use crate::{
-    help::{SOON, at, claim, fences, release},
+    help::{SOON, at, claim, fences, release, ringer},
     records::{deletion, done, from, holding, key, line, made, one, read_one, value, with_lines},
 };
 
@@ -83,6 +83,23 @@ async fn a_swap_that_lacks_one_right_leaves_everything_as_it_was() {
 }
 
 #[tokio::test]
+async fn who_may_not_ring_or_hear_swaps_all_the_same() {
+    let (server, redis) = limited();
+    let mut version = made(&redis, "r", "one").await;
+    for right in ["-publish", "resetchannels", "-subscribe"] {
+        let redis = at(&format!("redis://u:p@{}", server.addr()));
+        rule(&server, right);
+        let bell = redis.hear(&key("r"), ringer().0).await.unwrap();
+        assert_eq!(bell.is_silent(), right != "-publish", "{right}");
+        version = done(&redis, &Swap { rings: true, ..from("r", version, right) }).await.unwrap();
+        assert_eq!(value(&redis, "r").await.unwrap(), right);
+        for rule in ["+publish", "+subscribe", "&redisson_lock__channel:*"] {
+            self::rule(&server, rule);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_look_that_lacks_one_right_is_denied() {
     let (server, redis) = limited();
     made(&redis, "r", "one").await;
@@ -110,7 +127,11 @@ async fn a_look_that_lacks_one_right_is_denied() {
 async fn a_user_confined_as_the_page_says_has_the_records_of_its_prefix() {
     let (server, redis) = limited();
     let keys = "~bandog:record:{orders:* ~bandog:history:{orders:* ~bandog:records";
-    assert!(include_str!("../../../../docs/redis.md").contains(&format!("`{keys}`")));
+    let channels = "&redisson_lock__channel:{orders:*";
+    for rules in [keys, channels] {
+        assert!(include_str!("../../../../docs/redis.md").contains(&format!("`{rules}`")));
+    }
+    server.cmd(&["ACL", "SETUSER", "u", "resetchannels", channels]);
     server.cmd(&[&["ACL", "SETUSER", "u", "resetkeys"], &keys.split(' ').collect::<Vec<_>>()[..]].concat());
     let names = ["orders:a", "stock:a", "orders:b"];
     let swaps = names.map(|name| with_lines(Swap::new(key(name), None, "one"), &[("ok:0", "x")]));
@@ -128,6 +149,11 @@ async fn a_user_confined_as_the_page_says_has_the_records_of_its_prefix() {
         }
     }
     out_of_reach(one(&redis, &swaps[1]).await, "stock:a");
+    let (ring, rung) = ringer();
+    let bells = [redis.hear(&key("orders:c"), ring.clone()).await, redis.hear(&key("stock:c"), ring).await];
+    assert_eq!(bells.each_ref().map(|bell| bell.as_ref().unwrap().is_silent()), [false, true]);
+    done(&redis, &Swap { rings: true, ..Swap::new(key("orders:c"), None, "one") }).await;
+    bandog_testkit::eventually(SOON, || rung() == 1);
     assert_eq!(server.cmd(&["EXISTS", "bandog:record:{stock:a}", "bandog:history:{stock:a}"]).int(), 0);
 }
 

@@ -110,7 +110,8 @@ impl Dispatch {
         let (Ok(key), Ok(value)) = (key(&entry.task.name), next.write()) else { return };
         let not_before = plan.not_before.map(|time| Time::from_millisecond(time).into());
         let held = session.filter(|_| plan.starts > 0 || plan.not_before.is_some());
-        let swap = Swap { key, from: entry.version, to: Some(value), lines: plan.lines.clone(), not_before, held };
+        let lines = plan.lines.clone();
+        let swap = Swap { lines, not_before, held, ..Swap::new(key, entry.version, value) };
         self.reserved += plan.starts;
         let events = entry.events.len();
         entry.flight = Some(Box::new(Flight { next, plan, events }));

@@ -11,6 +11,8 @@ use futures_util::{
 };
 use tokio::{sync::oneshot, time};
 
+use super::msg::Ticket;
+
 /// How long a client waits for the store's first answer.
 pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const PING_AGAIN: Duration = Duration::from_millis(50);
@@ -20,6 +22,7 @@ pub(super) enum Done {
     Applied { asked_at: Moment, steps: Vec<Step>, answers: Vec<Result<Answer>> },
     Renewed { asked_at: Moment, claims: Vec<Claim>, answers: Vec<Result<Renewal>> },
     Listening { key: Key, bell: Result<Bell> },
+    Hearing { id: Ticket, bell: Result<Bell> },
     Pinged { reply: oneshot::Sender<Result<()>>, result: Result<()> },
     Announced(Result<()>),
     Looked,
@@ -66,6 +69,14 @@ impl Calls {
         self.flying.push(Box::pin(async move {
             let bell = backend.listen(&key, ringer).await;
             Done::Listening { key, bell }
+        }));
+    }
+
+    pub(super) fn hear(&self, id: Ticket, key: Key, ringer: Ringer) {
+        let backend = Arc::clone(&self.backend);
+        self.flying.push(Box::pin(async move {
+            let bell = backend.hear(&key, ringer).await;
+            Done::Hearing { id, bell }
         }));
     }
 
@@ -153,7 +164,8 @@ impl Calls {
         match &done {
             Done::Applied { steps, .. } => self.steps -= steps.len(),
             Done::Renewed { .. } => self.renewing -= 1,
-            Done::Listening { .. } | Done::Pinged { .. } | Done::Announced(_) | Done::Looked => {}
+            Done::Listening { .. } | Done::Hearing { .. } | Done::Pinged { .. } | Done::Announced(_) | Done::Looked => {
+            }
         }
         self.landed.push_back(done);
     }

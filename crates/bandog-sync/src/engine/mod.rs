@@ -10,10 +10,12 @@
 //! - `queue`: the local queues, and claims until the store grants them;
 //! - `hold`: what the store has granted: turns, renewals, deadlines;
 //! - `reap`: releases until the store has answered them;
+//! - `hear`: records that users hear;
 //! - `herald`: who this client is, for operators;
 //! - `calls`, `timers`, `rings`: what it waits for; `meters`: what it counts.
 
 mod calls;
+mod hear;
 mod herald;
 mod hold;
 mod home;
@@ -38,6 +40,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::{
     calls::{Calls, Done},
+    hear::Hearer,
     herald::Herald,
     hold::Held,
     meters::Meters,
@@ -96,6 +99,7 @@ pub(crate) struct Engine {
     /// At most one of a key is not lost, and that one is its slot's. Lost ones stay until their guards have gone.
     holds: Map<HoldId, Held>,
     debts: Map<HoldId, Debt>,
+    hearers: Map<Ticket, Hearer>,
 
     /// Steps to send.
     out: Vec<Step>,
@@ -157,6 +161,7 @@ impl Engine {
             max_waiting,
             holds: Map::default(),
             debts: Map::default(),
+            hearers: Map::default(),
             out: Vec::new(),
             sent_at: clock.now(),
             lingers: false,
@@ -253,6 +258,7 @@ impl Engine {
                 Timer::Debt(id) => self.debt_is_due(id),
                 Timer::Slot(key) => self.slot_is_due(&key),
                 Timer::Ticket(key, ticket) => self.time_is_up(&key, ticket, now),
+                Timer::Hearer(id) => self.hearer_is_due(id),
                 Timer::Herald => self.herald_is_due(now),
             }
         }
@@ -297,6 +303,8 @@ impl Engine {
             Msg::Free { hold, report } => self.free(hold, report),
             Msg::Heed { hold, grace } => self.heed(hold, grace),
             Msg::Doubt(key) => self.doubt(&key),
+            Msg::Hear { id, key, ringer } => self.hear(id, key, ringer),
+            Msg::HearNoMore(id) => self.hear_no_more(id),
             Msg::Ping(reply) => self.calls.ping(reply),
             Msg::Look(look) => self.calls.look(look(Arc::clone(&self.backend))),
             Msg::Idle(reply) => self.idlers.push(reply),
@@ -328,6 +336,7 @@ impl Engine {
                 }
             }
             Done::Listening { key, bell } => self.armed(&key, bell),
+            Done::Hearing { id, bell } => self.heard(id, bell),
             Done::Announced(result) => self.announced(result),
             Done::Pinged { reply, result } => {
                 self.note_answer("ping", &result);
@@ -397,6 +406,7 @@ impl Engine {
         for key in keys {
             self.rang(&key);
         }
+        self.ring_hearers();
         self.announce_again();
     }
 
@@ -412,6 +422,7 @@ impl Engine {
             return;
         }
         self.closing = Some(self.now + self.timeout * 2);
+        self.hearers.clear();
         let keys: Vec<_> = self.slots.keys().cloned().collect();
         for key in keys {
             self.refuse_all(&key, &Error::closed());

@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, Key, Result};
+use bandog_core::{Backend, Key, Result, Ringer};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use crate::{Owner, client::Handle, guard::Turn};
 
-/// A place in a queue: smaller came first.
+/// A place in a queue: smaller came first. Also the number of whoever hears a record.
 pub(crate) type Ticket = u64;
 /// A hold of this client: its claim's number.
 pub(crate) type HoldId = u64;
@@ -41,6 +41,14 @@ pub(crate) enum Msg {
     },
     /// Somebody has meddled with the key: whoever holds it asks the store.
     Doubt(Key),
+    /// Somebody wants to hear a record.
+    Hear {
+        id: Ticket,
+        key: Key,
+        ringer: Ringer,
+    },
+    /// And does so no more.
+    HearNoMore(Ticket),
     Ping(oneshot::Sender<Result<()>>),
     Look(Looker),
     Idle(oneshot::Sender<()>),
@@ -101,6 +109,8 @@ impl fmt::Debug for Msg {
             Self::Free { .. } => "Free",
             Self::Heed { .. } => "Heed",
             Self::Doubt(_) => "Doubt",
+            Self::Hear { .. } => "Hear",
+            Self::HearNoMore(_) => "HearNoMore",
             Self::Ping(_) => "Ping",
             Self::Look(_) => "Look",
             Self::Idle(_) => "Idle",

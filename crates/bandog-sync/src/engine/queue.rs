@@ -13,7 +13,7 @@ use super::{
 };
 
 /// The head looks again after half of this to all of it, though no bell rang.
-const RECHECK: Duration = Duration::from_secs(1);
+pub(super) const RECHECK: Duration = Duration::from_secs(1);
 /// The longest pause after a request without an answer.
 const FAULT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -272,8 +272,7 @@ impl Engine {
             slot.ear = Ear::Arming;
             self.calls.listen(key.clone(), self.rings.ringer(&key));
         }
-        let recheck = RECHECK.mul_f64(0.5 + fastrand::f64() / 2.0);
-        let pause = (retry_after + Duration::from_millis(1)).min(recheck);
+        let pause = (retry_after + Duration::from_millis(1)).min(jittered(RECHECK));
         self.timers.set(Timer::Slot(key), &mut slot.timer, Some(now + pause));
         if !listened {
             self.noticed_wait();
@@ -369,6 +368,11 @@ impl Engine {
     pub(super) fn slot(&self, key: &Key) -> Option<&Slot> {
         self.slots.get(key)
     }
+}
+
+/// Half of this to all of it.
+pub(super) fn jittered(time: Duration) -> Duration {
+    time.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
 /// Short at first, since most faults are over at once; then longer, so that nobody hammers a store that is down.

@@ -17,6 +17,8 @@ pub(super) enum Timer {
     Slot(Key),
     /// A call whose time is up.
     Ticket(Key, Ticket),
+    /// A record to be heard, after a fault.
+    Hearer(Ticket),
     /// The registry to tell of this client again.
     Herald,
 }

@@ -20,6 +20,7 @@ mod pass_on;
 mod queue;
 mod registry;
 mod renew;
+mod rings;
 mod runtime;
 mod server_away;
 mod shares;
