@@ -188,7 +188,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `lease` | after what time a silent node counts as dead; 100 ms at least | the client's watchdog | `Job::lease` |
 /// | `timeout` | how long one try may take | no limit | `Job::timeout` |
 /// | `grace` | how long a run that was cancelled may go on | `5s` | `Job::grace` |
-/// | `retry` | `3`, `"3 from 1s"`, `"3 from 1s to 1m"` | not at all | `Retry` |
+/// | `retry` | `3`, `"3 from 1s"`, `"3 from 1s to 1m"`, `"3 within 10m"`, `"3 until next tick"`, or all of it | not at all | `Retry` |
 /// | `pause_after` | so many failures in a row pause the job | never | `Job::pause_after` |
 /// | `jitter` | the most that a start is delayed by | none | `Job::jitter` |
 /// | `scope` | `cluster`, `each_node` | `cluster` | `Scope` |

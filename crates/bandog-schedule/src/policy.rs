@@ -2,7 +2,7 @@
 
 use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
-use bandog_core::{Error, Result};
+use bandog_core::{Error, MAX_TTL, Result};
 
 /// What happens to a tick while the job still runs, anywhere in the cluster.
 ///
@@ -62,19 +62,32 @@ pub enum StoreDown {
 
 /// How a failed run is tried again, within the same run and under the same fence.
 ///
-/// Written `3`, `3 from 1s`, `3 from 1s to 1m`.
+/// Written `3`, `3 from 1s`, `3 from 1s to 1m`, `3 within 10m`, `3 until next tick`, and all of it
+/// `3 from 1s to 1m within 10m until next tick`.
+///
+/// ```
+/// use bandog_schedule::{Job, Retry, Run};
+/// use std::time::Duration;
+///
+/// let retry = Retry::times(10).within(Duration::from_secs(600)).until_next_tick();
+/// assert_eq!("10 within 10m until next tick".parse::<Retry>().unwrap(), retry);
+/// let job = Job::cron("report", "0 0 * * * ?").retry(retry).run(async |_: Run| Err::<(), _>("no paper"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     pub(crate) times: u32,
     pub(crate) base: Duration,
     pub(crate) cap: Duration,
+    within: Option<Duration>,
+    until_next_tick: bool,
 }
 
 impl Retry {
     /// So many more tries; the first pause is 1 s, each further one twice as long, up to 1 minute, and up to a tenth is
     /// added at random.
     pub const fn times(times: u32) -> Self {
-        Self { times, base: Duration::from_secs(1), cap: Duration::from_secs(60) }
+        let (base, cap) = (Duration::from_secs(1), Duration::from_secs(60));
+        Self { times, base, cap, within: None, until_next_tick: false }
     }
 
     /// The first pause.
@@ -91,13 +104,35 @@ impl Retry {
         self
     }
 
+    /// No try begins so long after the first one, or later: it would be too late. Counted anew when another node takes
+    /// the run over. A try that has begun goes on: [`crate::Job::timeout`] bounds it. Default no limit.
+    #[must_use]
+    pub const fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
+        self
+    }
+
+    /// No try begins at the job's next tick or later, whose run does the same work. A fixed delay has no tick while it
+    /// runs, so this does nothing there. Default they go on.
+    #[must_use]
+    pub const fn until_next_tick(mut self) -> Self {
+        self.until_next_tick = true;
+        self
+    }
+
+    /// Before what time a try must begin, counted from the first one, if `next` tells how long it is to the next tick.
+    pub(crate) fn limit(&self, next: impl FnOnce() -> Option<Duration>) -> Option<Duration> {
+        let next = if self.until_next_tick { next() } else { None };
+        [self.within, next].into_iter().flatten().min()
+    }
+
     /// The pause before try number `again` (1 is the first one again), or none if there is none.
     pub(crate) fn pause(&self, again: u32) -> Option<Duration> {
         if again > self.times {
             return None;
         }
         let doubled = self.base.saturating_mul(1_u32.checked_shl(again - 1).unwrap_or(u32::MAX));
-        Some(doubled.min(self.cap).mul_f64(1.0 + fastrand::f64() / 10.0))
+        Some(doubled.min(self.cap).min(MAX_TTL).mul_f64(1.0 + fastrand::f64() / 10.0))
     }
 }
 
@@ -260,26 +295,34 @@ impl FromStr for Retry {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let read = || {
-            let duration = |text: &str| humantime::parse_duration(text).ok();
-            match words[..] {
-                [times] => Some(Self::times(times.parse().ok()?)),
-                [times, "from", base] => Some(Self::times(times.parse().ok()?).from(duration(base)?)),
-                [times, "from", base, "to", cap] => {
-                    Some(Self::times(times.parse().ok()?).from(duration(base)?).to(duration(cap)?))
-                }
-                _ => None,
-            }
-        };
-        let retry: Option<Self> = read();
-        retry.map_or_else(|| unknown("retry", text, "3, \"3 from 1s\" or \"3 from 1s to 1m\""), Ok)
+        match read_retry(text) {
+            Some(retry) => Ok(retry),
+            None => unknown("retry", text, "3, \"3 from 1s to 1m\", \"3 within 10m\" or \"3 until next tick\""),
+        }
     }
+}
+
+fn read_retry(text: &str) -> Option<Retry> {
+    let mut words = text.split_whitespace().peekable();
+    let mut retry = Retry::times(words.next()?.parse().ok()?);
+    let mut time = |word| match words.next_if_eq(&word) {
+        Some(_) => humantime::parse_duration(words.next()?).ok().map(Some),
+        None => Some(None),
+    };
+    (retry.base, retry.cap) = (time("from")?.unwrap_or(retry.base), time("to")?.unwrap_or(retry.cap));
+    retry.within = time("within")?;
+    let rest: Vec<&str> = words.collect();
+    retry.until_next_tick = rest == ["until", "next", "tick"];
+    (rest.is_empty() || retry.until_next_tick).then_some(retry)
 }
 
 impl fmt::Display for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [base, cap] = [self.base, self.cap].map(humantime::format_duration);
-        write!(f, "{} from {base} to {cap}", self.times)
+        write!(f, "{} from {base} to {cap}", self.times)?;
+        if let Some(within) = self.within {
+            write!(f, " within {}", humantime::format_duration(within))?;
+        }
+        f.write_str(if self.until_next_tick { " until next tick" } else { "" })
     }
 }

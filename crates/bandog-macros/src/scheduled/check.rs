@@ -150,16 +150,18 @@ fn catch_up(text: &str) -> Checked {
 }
 
 fn retry(text: &str) -> Checked {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let (number, time) =
-        (|text: &str| text.parse::<u32>().is_ok(), |text: &str| humantime::parse_duration(text).is_ok());
-    let fits = match words[..] {
-        [times] => number(times),
-        [times, "from", base] => number(times) && time(base),
-        [times, "from", base, "to", cap] => number(times) && time(base) && time(cap),
-        _ => false,
+    let mut words = text.split_whitespace().peekable();
+    let is_number = words.next().is_some_and(|word| word.parse::<u32>().is_ok());
+    let mut time = |word| {
+        let is_said = words.next_if_eq(&word).is_some();
+        !is_said || words.next().is_some_and(|text| humantime::parse_duration(text).is_ok())
     };
-    if fits { Ok(()) } else { Err("; it takes `3`, `3 from 1s` or `3 from 1s to 1m`".to_owned()) }
+    let are_times = ["from", "to", "within"].map(&mut time) == [true; 3];
+    let rest: Vec<&str> = words.collect();
+    if is_number && are_times && (rest.is_empty() || rest == ["until", "next", "tick"]) {
+        return Ok(());
+    }
+    Err("; it takes `3`, `3 from 1s to 1m`, `3 within 10m` or `3 until next tick`".to_owned())
 }
 
 /// `word`, or `word(number)` with whether that is a number from 1.

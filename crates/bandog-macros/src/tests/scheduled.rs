@@ -54,6 +54,8 @@ fn expressions_that_are_right() {
         "cron = \"0 0 0 13 * FRI\", day_match = \"${DAYS}\"",
         "cron = \"@daily\", scope = \"each_node\", revision = 2, pause_after = 3, grace = \"0s\"",
         "cron = \"@daily\", scope = \"${SCOPE:cluster}\", revision = \"${REVISION:0}\", pause_after = \"3\"",
+        "cron = \"@daily\", retry = \"3 from 1s to 1m within 10m until next tick\"",
+        "cron = \"@daily\", retry = \"3 to 1m until next tick\"",
         "fixed_rate = \"-\"",
         "fixed_rate = \"${EVERY:5s}\", initial_delay = \"0s\"",
         "at = \"2026-12-31T23:59:00+01:00\"",
@@ -89,7 +91,9 @@ fn values_that_are_wrong() {
     not("overlap", "queue(0)", &format!("; it {overlap}"));
     not("catch_up", "all(x)", "; it takes `skip`, `once` or `all(10)`");
     not("on_crash", "panic", "; it takes `retry`, `abandon`");
-    not("retry", "often", "; it takes `3`, `3 from 1s` or `3 from 1s to 1m`");
+    for text in ["often", "", "3 from", "3 from soon", "3 to 1m from 1s", "3 until", "3 until next tick now"] {
+        not("retry", text, "; it takes `3`, `3 from 1s to 1m`, `3 within 10m` or `3 until next tick`");
+    }
     not("enabled", "yes", "; it takes `true`, `false`");
     not("name", "", "; a job's name has 1 to 200 bytes without control characters");
 }

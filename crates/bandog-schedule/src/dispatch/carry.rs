@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::Moment;
+use bandog_core::{Clock, Moment};
 use futures_util::future::{Either, select};
 use tokio::{sync::mpsc, task::AbortHandle, time};
 use tokio_util::sync::CancellationToken;
@@ -82,7 +82,21 @@ pub(crate) struct Order {
     pub(crate) facts: Arc<Facts>,
     /// The first attempt's number.
     pub(crate) attempt: u32,
+    /// When it is too late for another try, if it ever is.
+    pub(crate) limit: Option<Box<Limit>>,
     pub(crate) mail: mpsc::UnboundedSender<Msg>,
+}
+
+/// A try must begin before this.
+pub(crate) struct Limit {
+    pub(crate) clock: Clock,
+    pub(crate) until: Moment,
+}
+
+impl Limit {
+    fn allows(&self, pause: Duration) -> bool {
+        self.clock.now() + pause < self.until
+    }
 }
 
 /// Starts a run as a task of the current runtime.
@@ -93,13 +107,19 @@ pub(crate) fn carry_out(order: Order, began: Moment) -> Hand {
         fence = facts.fence.get());
     let job = order.job;
     let report = Report { job, facts: Arc::clone(&facts), mail: order.mail, attempt: order.attempt, end: None };
-    let carrying = carry(order.body, order.policy, cancel.clone(), report);
+    let carrying = carry(order.body, order.policy, order.limit, cancel.clone(), report);
     let abort = tokio::spawn(carrying.instrument(span)).abort_handle();
     Hand { job, began, unclaimed: None, cancel, facts, abort }
 }
 
 /// What most runs never come to stands behind a pointer, so that a run is small.
-async fn carry(body: Body, policy: Arc<Policy>, cancel: CancellationToken, mut report: Report) {
+async fn carry(
+    body: Body,
+    policy: Arc<Policy>,
+    limit: Option<Box<Limit>>,
+    cancel: CancellationToken,
+    mut report: Report,
+) {
     let mut again = 0;
     loop {
         let end = once(&body, &policy, &cancel, &report).await;
@@ -109,7 +129,10 @@ async fn carry(body: Body, policy: Arc<Policy>, cancel: CancellationToken, mut r
             End::Failed(state, error) => (state, error),
         };
         again += 1;
-        let Some(pause) = policy.retry.pause(again) else { return report.end(failed.0, Some(failed.1)) };
+        let in_time = |pause: &Duration| limit.as_ref().is_none_or(|limit| limit.allows(*pause));
+        let Some(pause) = policy.retry.pause(again).filter(in_time) else {
+            return report.end(failed.0, Some(failed.1));
+        };
         let job = &report.facts.name;
         tracing::warn!(%job, error = failed.1, "the job failed; it is tried again in {pause:.1?}");
         if Box::pin(time::timeout(pause, cancel.cancelled())).await.is_ok() {

@@ -1,20 +1,20 @@
 //! What follows from a state that stands: tasks that begin or are dropped, and the next tick.
 
-use std::{cmp::Reverse, collections::HashSet, sync::Arc};
+use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Duration};
 
 use bandog_core::Fence;
 use bandog_cron::Time;
 
 use super::{
-    Dispatch, JobId, at,
-    carry::{Order, Why, carry_out},
+    Dispatch, Entry, JobId, at,
+    carry::{Limit, Order, Why, carry_out},
 };
 use crate::{
     Kind, meters,
     plan::{Event, Plan},
     run::Facts,
     state::Live,
-    trigger::Ms,
+    trigger::{Ms, Place},
 };
 
 /// How much later than an idle node a node claims whose pool is nearly full.
@@ -93,6 +93,7 @@ impl Dispatch {
             policy: entry.policy(),
             facts: Arc::new(facts),
             attempt: live.attempt,
+            limit: self.limit(entry),
             mail: self.mail.clone(),
         };
         let mut hand = carry_out(order, self.time.moment());
@@ -104,6 +105,20 @@ impl Dispatch {
             hand.cancel(Why::Stop);
         }
         self.runs.insert((job, live.fence), hand);
+    }
+
+    /// When it is too late for another try of a run that begins now.
+    fn limit(&self, entry: &Entry) -> Option<Box<Limit>> {
+        let limit = entry.task.policy.retry.limit(|| self.next_tick(entry))?;
+        let clock = self.time.clock();
+        Some(Box::new(Limit { clock, until: clock.now() + limit }))
+    }
+
+    /// How long it is until the job's next tick.
+    fn next_tick(&self, entry: &Entry) -> Option<Duration> {
+        let place = entry.state.as_ref().filter(|_| entry.task.policy.enabled)?.place();
+        let next = entry.task.trigger.next(Place { watermark: self.time.now(), ..place })?;
+        Some(self.time.until(next))
     }
 
     /// Says when the job is looked at again.

@@ -30,6 +30,10 @@ impl Timekeeper {
         Self { clock, look: None }
     }
 
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// The monotonic clock.
     pub(crate) fn moment(&self) -> Moment {
         self.clock.now()

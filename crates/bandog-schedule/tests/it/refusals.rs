@@ -74,7 +74,14 @@ fn policies_read_what_they_write() {
     for text in ["retry", "abandon"] {
         assert_eq!(text.parse::<OnCrash>().unwrap().to_string(), text);
     }
-    assert_eq!("3 from 2s to 1m".parse::<Retry>().unwrap().to_string(), "3 from 2s to 1m");
+    let all = "3 from 2s to 1m within 10m until next tick";
+    for text in ["3 from 2s to 1m", "3 from 2s to 1m within 10m", "3 from 2s to 1m until next tick", all] {
+        assert_eq!(text.parse::<Retry>().unwrap().to_string(), text);
+    }
+    assert_eq!("3 within 10m".parse::<Retry>().unwrap(), Retry::times(3).within(Duration::from_secs(600)));
+    for text in ["", "3 from", "3 to 1m from 1s", "3 within soon", "3 until", "3 until next tick now"] {
+        assert!(text.parse::<Retry>().is_err(), "{text:?}");
+    }
     for text in ["", "queue(0)", "queue(-1)", "allow", "never", "queue(1", "queue (a)"] {
         assert!(text.parse::<Overlap>().unwrap_err().to_string().contains("write skip, queue"), "{text:?}");
     }

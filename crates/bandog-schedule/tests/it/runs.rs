@@ -73,6 +73,25 @@ async fn a_failed_run_is_tried_again_under_the_same_fence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tries_end_when_it_is_too_late_for_another() {
+    let often = Retry::times(100).from(secs(10)).to(secs(10));
+    let fails = |retry: Retry| move || minutely().retry(retry).run(async |_: Run| Err::<(), _>("not yet"));
+    // A pause takes 10 to 11 s. The first run began at 0:01:00.
+    for (retry, tries) in [(often.within(secs(25)), 3), (often.within(Duration::ZERO), 1), (often.until_next_tick(), 6)]
+    {
+        let test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![fails(retry)()]).await.unwrap();
+        test.advance_to("2026-01-01T00:01:59Z").await;
+        let history = test.jobs().history("job").await.unwrap();
+        assert_eq!((history.len(), history[0].state, history[0].attempt), (1, State::Failed, tries), "{retry}");
+        test.advance_to("2026-01-01T00:02:01Z").await;
+        assert_eq!(test.ticks("job").last().unwrap(), "2026-01-01T00:02:00Z", "{retry}: the next tick runs");
+    }
+    let test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![fails(often)()]).await.unwrap();
+    test.advance_to("2026-01-01T00:05:01Z").await;
+    assert_eq!(test.jobs().history("job").await.unwrap().iter().filter(|row| row.state == State::Failed).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_takes_too_long_is_told_and_dropped_after_its_grace() {
     let told = Arc::new(AtomicU32::new(0));
     let job = || {

@@ -118,7 +118,7 @@ async fn every_word_that_the_attribute_takes_is_taken_at_the_start() {
         dialect = "unix",
         overlap = "allow(3)",
         catch_up = "all(10)",
-        retry = "3 from 1s to 1m"
+        retry = "3 from 1s to 1m within 10m until next tick"
     )]
     fn three() {}
     #[scheduled(
