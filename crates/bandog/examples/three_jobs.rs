@@ -5,7 +5,7 @@
 //! cargo run --example three_jobs        # in two terminals: each tick is printed in one of them
 //! ```
 //!
-//! Ctrl-C stops a copy, and the other goes on alone.
+//! Ctrl-C stops a copy, and the other goes on alone. Stop the store for a while, and the log tells of it.
 
 use std::error::Error;
 
@@ -38,6 +38,7 @@ fn report(run: Run) {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt::init(); // prints what bandog logs: outages, runs that failed
     let url = std::env::var("BANDOG_URL").map_err(|_| "set BANDOG_URL: redis://localhost, or sqlite:/tmp/jobs.db")?;
     let client = bandog::connect(url).await?;
     let shop = Shop { copy: std::process::id() };
