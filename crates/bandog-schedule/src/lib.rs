@@ -2,6 +2,7 @@
 //!
 //! Users add the `bandog` crate, which re-exports all of this as `bandog::schedule`.
 
+mod cancel;
 mod declared;
 mod dispatch;
 mod inject;

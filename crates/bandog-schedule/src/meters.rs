@@ -15,17 +15,20 @@ pub(crate) fn claimed(result: &'static str) {
     counter!("bandog_claims_total", "result" => result).increment(1);
 }
 
-/// A run begins, so late; so many run now.
-pub(crate) fn began(job: &Arc<str>, late: Ms, running: usize) {
+/// A run begins, so late.
+pub(crate) fn began(job: &Arc<str>, late: Ms) {
     histogram!("bandog_run_lag_seconds", "job" => Arc::clone(job)).record(seconds(late));
-    gauge!("bandog_runs_running").set(f64::from(u32::try_from(running).unwrap_or(u32::MAX)));
 }
 
-/// A run has ended; so many run now.
-pub(crate) fn ended(job: &Arc<str>, ended: &Ended, took: Duration, running: usize) {
+/// So many run now.
+pub(crate) fn running(runs: usize) {
+    gauge!("bandog_runs_running").set(f64::from(u32::try_from(runs).unwrap_or(u32::MAX)));
+}
+
+/// A run has ended.
+pub(crate) fn ended(job: &Arc<str>, ended: &Ended, took: Duration) {
     histogram!("bandog_run_seconds", "job" => Arc::clone(job)).record(took.as_secs_f64());
     counter!("bandog_runs_total", "job" => Arc::clone(job), "outcome" => ended.state.as_str()).increment(1);
-    gauge!("bandog_runs_running").set(f64::from(u32::try_from(running).unwrap_or(u32::MAX)));
     if ended.state == State::Ok {
         gauge!("bandog_last_success_timestamp_seconds", "job" => Arc::clone(job)).set(seconds(ended.at));
     }

@@ -28,7 +28,7 @@ pub(crate) struct View<'a> {
     /// The store's time, as well as this node knows it.
     pub(crate) now: Ms,
     /// This node, for people.
-    pub(crate) node: &'a str,
+    pub(crate) node: &'a Arc<str>,
     /// This node's session; none in this process only.
     pub(crate) session: Option<&'a Holding>,
     /// How many runs this node may start.
@@ -119,7 +119,7 @@ pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> P
 
 /// Plans a word of somebody who runs nothing.
 pub(crate) fn say(state: &mut JobState, name: &str, trigger: &Trigger, policy: &Policy, now: Ms, word: &Word) -> Plan {
-    let view = View { name, trigger, policy, now, node: "", session: None, places: 0, is_current: false };
+    let view = View { name, trigger, policy, now, node: &Arc::from(""), session: None, places: 0, is_current: false };
     let mut plan = Plan { is_news: true, ..Plan::default() };
     state.said(&view, &mut plan, word);
     plan

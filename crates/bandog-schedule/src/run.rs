@@ -3,13 +3,14 @@
 use std::{
     error::Error as StdError,
     fmt,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU8},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use bandog_core::Fence;
 use bandog_cron::Time;
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
+
+use crate::cancel::Cancel;
 
 /// How much of a note is kept, in bytes.
 pub const MAX_NOTE: usize = 4096;
@@ -53,7 +54,6 @@ impl Kind {
 pub struct Run {
     facts: Arc<Facts>,
     attempt: u32,
-    cancel: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -66,13 +66,12 @@ pub(crate) struct Facts {
     pub(crate) fence: Fence,
     pub(crate) last_success: Option<Time>,
     pub(crate) note: Mutex<Option<String>>,
-    /// Why it should stop, as the dispatcher has it.
-    pub(crate) why: AtomicU8,
+    pub(crate) cancel: Cancel,
 }
 
 impl Run {
-    pub(crate) fn new(facts: Arc<Facts>, attempt: u32, cancel: CancellationToken) -> Self {
-        Self { facts, attempt, cancel }
+    pub(crate) fn new(facts: Arc<Facts>, attempt: u32) -> Self {
+        Self { facts, attempt }
     }
 
     /// The job's name.
@@ -122,12 +121,12 @@ impl Run {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn cancelled(&self) {
-        self.cancel.cancelled().await;
+        self.facts.cancel.over(self.attempt).await;
     }
 
     /// Whether the run should stop.
     pub fn is_cancelled(&self) -> bool {
-        self.cancel.is_cancelled()
+        self.facts.cancel.is_over(self.attempt)
     }
 
     /// Leaves a note in the history beside this run, instead of an earlier one. Its end is kept if it is longer than

@@ -67,7 +67,7 @@ pub(crate) struct Live {
     pub(crate) fence: u64,
     pub(crate) started: Ms,
     /// The node, for people.
-    pub(crate) node: String,
+    pub(crate) node: Arc<str>,
     /// The node's session: the lock and the claim. None in this process only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<(String, String)>,
@@ -95,7 +95,7 @@ pub(crate) struct Past {
     pub(crate) ticks: u64,
     pub(crate) attempt: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) node: Option<String>,
+    pub(crate) node: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fence: Option<u64>,
     pub(crate) due: Ms,
@@ -256,7 +256,7 @@ impl Past {
             ticks: self.ticks,
             kind: self.kind,
             attempt: self.attempt,
-            node: self.node.clone(),
+            node: self.node.as_deref().map(str::to_owned),
             fence: self.fence,
             due: time(self.due),
             started: self.started.map(time),
@@ -281,7 +281,7 @@ impl Live {
             ticks: 1,
             kind: self.kind,
             attempt: self.attempt,
-            node: Some(self.node.clone()),
+            node: Some(self.node.to_string()),
             fence: Some(self.fence),
             due: time(self.due),
             started: Some(time(self.started)),

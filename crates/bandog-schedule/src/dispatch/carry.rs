@@ -1,38 +1,26 @@
 //! One run, carried out as a task: tries, timeouts, pauses between tries, and an end that is always told.
 
-use std::{
-    pin::pin,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use bandog_core::{Clock, Moment};
-use futures_util::future::{Either, select};
-use tokio::{sync::mpsc, task::AbortHandle, time};
-use tokio_util::sync::CancellationToken;
+use futures_util::future::{AbortHandle, AbortRegistration, Abortable, Either, select};
+use tokio::{sync::mpsc, time};
 use tracing::Instrument;
 
 use super::{JobId, Msg};
 use crate::{
     Run, State,
+    cancel::{Cancel, Why},
     job::{Body, attempt},
+    meters,
     plan::Ended,
     policy::Policy,
     run::{Facts, Failure},
     trigger::Ms,
 };
 
-/// Why a run should stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Why {
-    /// Somebody, or its successor, cancelled it.
-    Asked = 1,
-    /// The node stops.
-    Stop = 2,
-    /// Its lease is about to end, or has ended.
-    Lost = 3,
-}
+/// So many runs are begun by one task.
+const CHUNK: usize = 128;
 
 /// A hand on a run that is under way.
 #[derive(Debug)]
@@ -41,7 +29,6 @@ pub(crate) struct Hand {
     pub(crate) began: Moment,
     /// The tick and the start of a run that nobody claimed.
     pub(crate) unclaimed: Option<(Ms, Ms)>,
-    cancel: CancellationToken,
     facts: Arc<Facts>,
     abort: AbortHandle,
 }
@@ -54,10 +41,7 @@ impl Hand {
 
     /// Tells the run to stop; after its grace it is dropped.
     pub(crate) fn cancel(&self, why: Why) {
-        if !self.cancel.is_cancelled() {
-            self.facts.why.store(why as u8, Relaxed);
-            self.cancel.cancel();
-        }
+        self.facts.cancel.run(why);
     }
 
     /// Drops the run where it stands.
@@ -82,6 +66,8 @@ pub(crate) struct Order {
     pub(crate) facts: Arc<Facts>,
     /// The first attempt's number.
     pub(crate) attempt: u32,
+    /// How much later than due it was begun.
+    pub(crate) late: Ms,
     /// When it is too late for another try, if it ever is.
     pub(crate) limit: Option<Box<Limit>>,
     pub(crate) mail: mpsc::UnboundedSender<Msg>,
@@ -99,30 +85,50 @@ impl Limit {
     }
 }
 
-/// Starts a run as a task of the current runtime.
-pub(crate) fn carry_out(order: Order, began: Moment) -> Hand {
-    let cancel = CancellationToken::new();
-    let facts = Arc::clone(&order.facts);
-    let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt = order.attempt,
-        fence = facts.fence.get());
-    let job = order.job;
-    let report = Report { job, facts: Arc::clone(&facts), mail: order.mail, attempt: order.attempt, end: None };
-    let carrying = carry(order.body, order.policy, order.limit, cancel.clone(), report);
-    let abort = tokio::spawn(carrying.instrument(span)).abort_handle();
-    Hand { job, began, unclaimed: None, cancel, facts, abort }
+/// A run that is to begin.
+pub(crate) struct Start {
+    order: Order,
+    abort: AbortRegistration,
+}
+
+impl Order {
+    /// The hand on it, and what begins it.
+    pub(crate) fn prepare(self, began: Moment, unclaimed: Option<(Ms, Ms)>) -> (Hand, Start) {
+        let (abort, registration) = AbortHandle::new_pair();
+        let hand = Hand { job: self.job, began, unclaimed, facts: Arc::clone(&self.facts), abort };
+        (hand, Start { order: self, abort: registration })
+    }
+}
+
+/// Begins runs as tasks of the current runtime. Very many are begun by other tasks, so that the dispatcher, which is one,
+/// has its time for what only it can do.
+pub(crate) fn begin(starts: &mut Vec<Start>) {
+    while starts.len() > CHUNK {
+        let some = starts.split_off(starts.len() - CHUNK);
+        tokio::spawn(async move { some.into_iter().for_each(Start::begin) });
+    }
+    starts.drain(..).for_each(Start::begin);
+}
+
+impl Start {
+    fn begin(self) {
+        let Self { order: Order { job, body, policy, facts, attempt, limit, late, mail }, abort } = self;
+        let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt,
+            fence = facts.fence.get());
+        let report = Report { job, facts, mail, attempt, end: None };
+        let carrying = async move {
+            meters::began(&report.facts.name, late);
+            carry(body, policy, limit, report).await;
+        };
+        tokio::spawn(Abortable::new(carrying.instrument(span), abort));
+    }
 }
 
 /// What most runs never come to stands behind a pointer, so that a run is small.
-async fn carry(
-    body: Body,
-    policy: Arc<Policy>,
-    limit: Option<Box<Limit>>,
-    cancel: CancellationToken,
-    mut report: Report,
-) {
+async fn carry(body: Body, policy: Arc<Policy>, limit: Option<Box<Limit>>, mut report: Report) {
     let mut again = 0;
     loop {
-        let end = once(&body, &policy, &cancel, &report).await;
+        let end = once(&body, &policy, &report).await;
         let failed = match end {
             End::Well => return report.end(State::Ok, None),
             End::Cancelled => return report.end(report.cancelled(), Some("it was cancelled".into())),
@@ -135,7 +141,7 @@ async fn carry(
         };
         let job = &report.facts.name;
         tracing::warn!(%job, error = failed.1, "the job failed; it is tried again in {pause:.1?}");
-        if Box::pin(time::timeout(pause, cancel.cancelled())).await.is_ok() {
+        if Box::pin(time::timeout(pause, report.facts.cancel.cancelled())).await.is_ok() {
             return report.end(report.cancelled(), Some(failed.1));
         }
         report.attempt += 1;
@@ -149,10 +155,9 @@ enum End {
 }
 
 /// One try.
-async fn once(body: &Body, policy: &Policy, cancel: &CancellationToken, report: &Report) -> End {
-    // A token of its own only if the run may be told to stop while it is not cancelled.
-    let stop = if policy.timeout.is_some() { cancel.child_token() } else { cancel.clone() };
-    let run = Run::new(Arc::clone(&report.facts), report.attempt, stop.clone());
+async fn once(body: &Body, policy: &Policy, report: &Report) -> End {
+    let cancel = &report.facts.cancel;
+    let run = Run::new(Arc::clone(&report.facts), report.attempt);
     let mut going = pin!(attempt(body, run));
     let ending = async {
         match policy.timeout {
@@ -167,7 +172,7 @@ async fn once(body: &Body, policy: &Policy, cancel: &CancellationToken, report: 
         Either::Left((done, _)) => return finished(done, cancel),
         Either::Right((is_late, _)) => is_late,
     };
-    stop.cancel();
+    cancel.attempt(report.attempt);
     let rest = Box::pin(time::timeout(policy.grace, going)).await;
     match (is_late, rest) {
         // It was nearly done, and did it.
@@ -178,10 +183,10 @@ async fn once(body: &Body, policy: &Policy, cancel: &CancellationToken, report: 
     }
 }
 
-fn finished(done: Option<Failure>, cancel: &CancellationToken) -> End {
+fn finished(done: Option<Failure>, cancel: &Cancel) -> End {
     match done {
         None => End::Well,
-        Some(_) if cancel.is_cancelled() => End::Cancelled,
+        Some(_) if cancel.why().is_some() => End::Cancelled,
         Some(Failure(error)) => End::Failed(State::Failed, error),
     }
 }
@@ -205,10 +210,10 @@ impl Report {
     }
 
     fn cancelled(&self) -> State {
-        match self.facts.why.load(Relaxed) {
-            why if why == Why::Stop as u8 => State::Interrupted,
-            why if why == Why::Lost as u8 => State::Lost,
-            _ => State::Cancelled,
+        match self.facts.cancel.why() {
+            Some(Why::Stop) => State::Interrupted,
+            Some(Why::Lost) => State::Lost,
+            Some(Why::Asked) | None => State::Cancelled,
         }
     }
 }

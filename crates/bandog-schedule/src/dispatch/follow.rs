@@ -7,10 +7,12 @@ use bandog_cron::Time;
 
 use super::{
     Dispatch, Entry, JobId, at,
-    carry::{Limit, Order, Why, carry_out},
+    carry::{Limit, Order},
 };
 use crate::{
-    Kind, meters,
+    Kind,
+    cancel::{Cancel, Why},
+    meters,
     plan::{Event, Plan},
     run::Facts,
     state::Live,
@@ -40,34 +42,35 @@ impl Dispatch {
     pub(super) fn reconcile(&mut self, job: JobId) {
         let entry = &self.entries[at(job)];
         let Some(state) = &entry.state else { return };
-        let lease = entry.policy().lease;
         let session = match &mut self.desk {
             Some(desk) if entry.is_shared => {
-                let lease = lease.unwrap_or_else(|| desk.client().ttl());
+                let lease = entry.task.policy.lease.unwrap_or_else(|| desk.client().ttl());
                 desk.session(lease)
             }
             Some(_) | None => None,
         };
-        let is_ours = |live: &&Live| !entry.is_shared || (session.is_some() && live.holding() == session);
-        let is_over = |live: &Live| {
-            entry.events.iter().any(|event| matches!(event, Event::Ended(ended) if ended.fence == live.fence))
+        let is_shared = entry.is_shared;
+        let ended = |event: &Event| if let Event::Ended(ended) = event { Some(ended.fence) } else { None };
+        let over: Vec<u64> = entry.events.iter().filter_map(ended).collect();
+        let is_ours = |live: &&Live| {
+            let is_here = !is_shared || (session.is_some() && live.holding() == session);
+            is_here && !over.contains(&live.fence)
         };
-        let ours: Vec<&Live> = state.running.iter().filter(is_ours).filter(|live| !is_over(live)).collect();
-        let mut new = Vec::new();
-        for live in &ours {
-            match self.runs.get(&(job, live.fence)) {
-                Some(hand) if live.cancel => hand.cancel(Why::Asked),
-                Some(_) => {}
-                None => new.push((*live).clone()),
-            }
-        }
-        if entry.is_shared && !self.runs.is_empty() {
-            let fences: HashSet<u64> = ours.iter().map(|live| live.fence).collect();
+        if is_shared {
+            let ours: HashSet<u64> = state.running.iter().filter(is_ours).map(|live| live.fence).collect();
             let here = self.runs.range((job, 0)..=(job, u64::MAX));
-            here.filter(|((_, fence), hand)| !hand.is_unclaimed() && !fences.contains(fence))
+            here.filter(|((_, fence), hand)| !hand.is_unclaimed() && !ours.contains(fence))
                 .for_each(|(_, hand)| hand.drop_now(Why::Lost));
         }
         let last_success = state.last_success;
+        let mut new = Vec::new();
+        for live in state.running.iter().filter(is_ours) {
+            match self.runs.get(&(job, live.fence)) {
+                Some(hand) if live.cancel => hand.cancel(Why::Asked),
+                Some(_) => {}
+                None => new.push(live.clone()),
+            }
+        }
         for live in new {
             self.begin(job, &live, last_success);
         }
@@ -75,7 +78,6 @@ impl Dispatch {
 
     pub(super) fn begin(&mut self, job: JobId, live: &Live, last_success: Option<Ms>) {
         let entry = &self.entries[at(job)];
-        meters::began(&entry.task.name, live.started.saturating_sub(live.due), self.runs.len() + 1);
         let facts = Facts {
             name: Arc::clone(&entry.task.name),
             id: live.id,
@@ -85,7 +87,7 @@ impl Dispatch {
             fence: Fence::new(live.fence),
             last_success: last_success.map(Time::from_millisecond),
             note: std::sync::Mutex::default(),
-            why: std::sync::atomic::AtomicU8::default(),
+            cancel: Cancel::default(),
         };
         let order = Order {
             job,
@@ -94,10 +96,11 @@ impl Dispatch {
             facts: Arc::new(facts),
             attempt: live.attempt,
             limit: self.limit(entry),
+            late: live.started.saturating_sub(live.due),
             mail: self.mail.clone(),
         };
-        let mut hand = carry_out(order, self.time.moment());
-        hand.unclaimed = Some((live.tick, live.started)).filter(|_| live.kind == Kind::Unclaimed);
+        let unclaimed = Some((live.tick, live.started)).filter(|_| live.kind == Kind::Unclaimed);
+        let (hand, start) = order.prepare(self.time.moment(), unclaimed);
         if live.cancel {
             hand.cancel(Why::Asked);
         }
@@ -105,6 +108,7 @@ impl Dispatch {
             hand.cancel(Why::Stop);
         }
         self.runs.insert((job, live.fence), hand);
+        self.starts.push(start);
     }
 
     /// When it is too late for another try of a run that begins now.

@@ -5,13 +5,8 @@ use std::time::{Duration, SystemTime};
 use bandog_core::{Error, Moment, Result, Swapped, Swaps};
 use bandog_sync::Guard;
 
-use super::{
-    Dispatch, JobId, LOOK, RETRY, Turn, at,
-    carry::{Hand, Why},
-    desk::Done,
-    entry::Flight,
-};
-use crate::{meters, trigger::millis};
+use super::{Dispatch, JobId, LOOK, RETRY, Turn, at, carry::Hand, desk::Done, entry::Flight};
+use crate::{cancel::Why, meters, trigger::millis};
 
 /// A wall clock that is so many seconds off the store's is told of.
 const WRONG: f64 = 1.0;

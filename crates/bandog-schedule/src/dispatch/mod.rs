@@ -32,12 +32,14 @@ use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
-    carry::{Hand, Why},
+    carry::{Hand, Start, begin},
     desk::Desk,
     stop::Stopping,
 };
 use crate::{
-    State, meters,
+    State,
+    cancel::Why,
+    meters,
     plan::{Ended, Event},
     trigger::Ms,
 };
@@ -71,6 +73,10 @@ pub(crate) enum Msg {
 
 /// How often a node looks at the board and at the others' sessions.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
+/// Jobs started in one round, so that answers and ends are heard between two.
+const ROUND: usize = 1024;
+/// Ends of runs are heard at least this often.
+const DEAF: Duration = Duration::from_millis(250);
 /// The wall clock may jump, so it is read at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// A claim that got no answer is sent again after this time, and then after twice as long, up to [`LOOK`].
@@ -89,6 +95,8 @@ pub(crate) struct Dispatch {
     agenda: BinaryHeap<Reverse<(Ms, JobId)>>,
     /// Runs by their job and fence.
     runs: BTreeMap<(JobId, u64), Hand>,
+    /// Runs that begin at the end of the round.
+    starts: Vec<Start>,
     /// Places that swaps in flight may need.
     reserved: usize,
     /// Jobs that wait for a place, since when.
@@ -105,6 +113,10 @@ pub(crate) struct Dispatch {
     pause: Duration,
     is_away: bool,
     is_clock_told: bool,
+    /// How many runs the gauge shows.
+    told_running: usize,
+    /// When its mail was last opened.
+    heard: Moment,
     stopping: Option<Stopping>,
     idlers: Vec<oneshot::Sender<()>>,
 }
@@ -139,6 +151,7 @@ impl Dispatch {
             mailbox,
             agenda: BinaryHeap::new(),
             runs: BTreeMap::new(),
+            starts: Vec::new(),
             reserved: 0,
             line: VecDeque::new(),
             ready: VecDeque::new(),
@@ -150,6 +163,8 @@ impl Dispatch {
             pause: RETRY,
             is_away: false,
             is_clock_told: false,
+            told_running: 0,
+            heard: look_at,
             stopping: None,
             idlers: Vec::new(),
         }
@@ -176,12 +191,14 @@ impl Dispatch {
         }
         self.agenda = agenda.into();
         loop {
-            self.take_mail();
+            self.open_mail();
             self.wake();
             self.look();
             self.serve_line();
             self.plan_ready();
             self.send();
+            begin(&mut self.starts);
+            self.tell_running();
             if self.has_stopped() {
                 break;
             }
@@ -194,6 +211,22 @@ impl Dispatch {
             }
         }
         self.end().await;
+    }
+
+    /// While very many jobs are due, they begin first: what has ended is heard a little later.
+    fn open_mail(&mut self) {
+        let now = self.time.moment();
+        if self.ready.len() <= ROUND || now.since(self.heard) > DEAF {
+            self.take_mail();
+            self.heard = now;
+        }
+    }
+
+    fn tell_running(&mut self) {
+        let running = self.runs.len();
+        if std::mem::replace(&mut self.told_running, running) != running {
+            meters::running(running);
+        }
     }
 
     fn take_mail(&mut self) {
@@ -223,7 +256,7 @@ impl Dispatch {
         let unclaimed = hand.as_ref().and_then(|hand| hand.unclaimed);
         let entry = &mut self.entries[at(job)];
         let took = hand.map(|hand| self.time.moment().since(hand.began)).unwrap_or_default();
-        meters::ended(&entry.task.name, &ended, took, self.runs.len());
+        meters::ended(&entry.task.name, &ended, took);
         if ended.state != State::Ok {
             let error = ended.error.as_deref().unwrap_or_default();
             let state = ended.state.as_str();

@@ -40,7 +40,7 @@ impl Dispatch {
             attempt: 1,
             fence: state.fence,
             started: now,
-            node: self.node.to_string(),
+            node: Arc::clone(&self.node),
             session: None,
             cancel: false,
         };
@@ -59,7 +59,7 @@ impl Dispatch {
             from: None,
             ticks: 1,
             attempt: ended.attempt,
-            node: Some(self.node.to_string()),
+            node: Some(Arc::clone(&self.node)),
             fence: Some(ended.fence),
             due: tick,
             started: Some(started),

@@ -6,7 +6,7 @@ use bandog_core::Swap;
 use bandog_cron::Time;
 
 use super::{
-    Dispatch, JobId, Turn, at,
+    Dispatch, JobId, ROUND, Turn, at,
     desk::{BATCH, key},
     entry::Flight,
 };
@@ -14,9 +14,6 @@ use crate::{
     plan::{Event, View, plan},
     state::JobState,
 };
-
-/// Jobs started in one round, so that answers and ends are heard between two.
-const ROUND: usize = 1024;
 
 impl Dispatch {
     pub(super) fn plan_ready(&mut self) {

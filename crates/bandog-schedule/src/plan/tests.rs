@@ -22,6 +22,7 @@ struct Bench {
     policy: Policy,
     state: JobState,
     me: Holding,
+    node: Arc<str>,
     places: usize,
 }
 
@@ -29,7 +30,7 @@ impl Bench {
     fn new(trigger: Trigger, policy: Policy) -> Self {
         let spec = Box::new(crate::state::Spec::new(&trigger, &policy, std::time::Duration::from_secs(30)));
         let state = JobState::new(&policy, T0, Some(spec));
-        Self { trigger, policy, state, me: holding(1), places: 10 }
+        Self { trigger, policy, state, me: holding(1), node: "here".into(), places: 10 }
     }
 
     fn every_second(overlap: Overlap) -> Self {
@@ -42,7 +43,7 @@ impl Bench {
             trigger: &self.trigger,
             policy: &self.policy,
             now: T0 + after,
-            node: "here",
+            node: &self.node,
             session: Some(&self.me),
             places: self.places,
             is_current: true,

@@ -1,5 +1,7 @@
 //! Ticks that are due, and runs that can start.
 
+use std::sync::Arc;
+
 use super::{Plan, View, at_a_time, delay, most_of};
 use crate::{
     Kind, Overlap, State,
@@ -73,7 +75,7 @@ impl JobState {
         self.queue = kept.into();
         for live in &mut self.running {
             live.cancel = true;
-            plan.is_news |= live.node != view.node;
+            plan.is_news |= live.node != *view.node;
         }
     }
 
@@ -87,7 +89,7 @@ impl JobState {
             self.fence = (self.fence + 1).max(u64::try_from(view.now.saturating_mul(1000)).unwrap_or(0));
             let due = if kind == Kind::Scheduled { misfire::due(view.name, view.policy, tick) } else { tick };
             let session = view.session.map(|held| (held.key.to_string(), held.id.to_string()));
-            let (fence, started, node) = (self.fence, view.now, view.node.to_owned());
+            let (fence, started, node) = (self.fence, view.now, Arc::clone(view.node));
             self.running.reserve_exact(1);
             self.running.push(Live { id, kind, tick, due, attempt, fence, started, node, session, cancel: false });
             plan.starts += 1;
