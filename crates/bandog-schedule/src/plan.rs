@@ -5,6 +5,7 @@
 
 mod ends;
 mod lines;
+mod memory;
 mod reset;
 mod ticks;
 mod words;
@@ -19,6 +20,8 @@ use crate::{
     state::{JobState, Past},
     trigger::{Ms, Trigger},
 };
+
+pub(crate) use self::{memory::Memory, ticks::EARLY};
 
 /// Who plans, when, and with how much room.
 pub(crate) struct View<'a> {
@@ -48,6 +51,8 @@ pub(crate) enum Event {
     Unclaimed(Ms),
     /// And this is how it ended.
     UnclaimedEnded(Arc<Past>),
+    /// The store has lost what this node remembers.
+    Lost(Memory),
 }
 
 /// How a run ended.
@@ -104,13 +109,20 @@ pub(crate) struct Plan {
 /// Plans everything at once: what has happened, the ticks that are due, and what can start now.
 pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> Plan {
     let mut plan = Plan::default();
+    let mut is_recalled = false;
     for event in events {
         match event {
             Event::Ended(ended) => state.ended(view, &mut plan, ended),
             Event::Dead(holding) => state.died(view, &mut plan, holding),
             Event::Unclaimed(tick) => state.watermark = state.watermark.max(*tick),
             Event::UnclaimedEnded(past) => state.unclaimed_ended(view, &mut plan, past),
+            Event::Lost(memory) => is_recalled |= state.recall(view, &mut plan, memory),
         }
+    }
+    if is_recalled {
+        // It is written first. The session may be lost as well, and must hold up nothing.
+        state.start(&View { places: 0, ..*view }, &mut plan);
+        return plan;
     }
     state.ticks(view, &mut plan);
     state.start(view, &mut plan);

@@ -6,9 +6,9 @@ use bandog_core::{Error, ErrorKind, Holding, Key, Records, Result, Swap, Swapped
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{Entry, Timekeeper, key, tell_of_rest},
+    dispatch::{Entry, Timekeeper, board, era, key, tell_of_rest},
     plan::Event,
-    state::{JobState, Live, Spec},
+    state::{Born, JobState, Live, Spec},
     trigger::{Ms, Trigger},
 };
 
@@ -66,18 +66,25 @@ async fn register_some<'a>(
 ) -> Result<Vec<&'a mut Entry>> {
     let keys = entries.iter().map(|entry| key(&entry.task.name)).collect::<Result<Vec<Key>>>()?;
     let sent = time.moment();
-    let reading = client.read(&keys, &[]).await?;
+    let reading = client.read(&[&[board()?], &keys[..]].concat(), &[]).await?;
     time.observe(sent, reading.now);
     let now = time.now();
+    let mut records = reading.records.into_iter();
+    let told = records.next().transpose()?.flatten().map(|board| board.value).filter(|era| !era.is_empty());
+    let era = match told {
+        Some(era) => era,
+        None => era(client, None).await?,
+    };
     let mut swaps = Vec::new();
     let mut changed = Vec::new();
-    for ((entry, key), record) in entries.iter_mut().zip(keys).zip(reading.records) {
+    for ((entry, key), record) in entries.iter_mut().zip(keys).zip(records) {
         let spec = Box::new(Spec::new(&entry.task.trigger, &entry.task.policy, lease(client, entry)));
         let (state, from) = match record? {
-            None => (JobState::new(&entry.task.policy, now, Some(spec)), None),
+            None => (JobState::born(&entry.task.policy, now, Some(spec), &era), None),
             Some(record) => {
                 let mut state = JobState::read(&record.value, &key)?;
                 entry.version = Some(record.version);
+                state.born.get_or_insert_with(|| Box::new(Born { era: era.clone(), at: now, fresh: false, resets: 0 }));
                 renew(&mut state, spec, now, &entry.task.name);
                 tell_of_rest(&entry.task.name, &state, now);
                 (state, Some((record.version, record.value)))

@@ -41,6 +41,29 @@ pub(crate) struct JobState {
     pub(crate) running: Vec<Live>,
     pub(crate) queue: VecDeque<Waiting>,
     pub(crate) paused: Option<Box<Paused>>,
+    /// Where and when the record was made; none for jobs of this process only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) born: Option<Box<Born>>,
+}
+
+/// The making of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Born {
+    /// What the board said then: a store that has lost its data begins another era.
+    pub(crate) era: String,
+    /// No tick before this time was ever claimed in this record.
+    pub(crate) at: Ms,
+    /// Whoever made it knew nothing of the job, and nobody has added what was known before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) fresh: bool,
+    /// How often its watermark was set back by hand: who remembers a greater one from before is not asked.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(crate) resets: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,7 +245,14 @@ impl JobState {
             running: Vec::new(),
             queue: VecDeque::new(),
             paused: None,
+            born: None,
         }
+    }
+
+    /// The record of a job that the store does not know, whose ticks count from this time.
+    pub(crate) fn born(policy: &Policy, at: Ms, spec: Option<Box<Spec>>, era: &str) -> Self {
+        let born = Some(Box::new(Born { era: era.to_owned(), at, fresh: true, resets: 0 }));
+        Self { born, ..Self::new(policy, at, spec) }
     }
 
     pub(crate) fn read(text: &str, key: &Key) -> Result<Self> {

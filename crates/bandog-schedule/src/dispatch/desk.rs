@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Error, Holding, Key, Moment, Reading, Records, Result, Swap, Swapped, Swaps, Version};
+use bandog_core::{ClientId, Error, Holding, Key, Moment, Reading, Records, Result, Swap, Swapped, Swaps, Version};
 use bandog_sync::{Client, Guard};
 use futures_util::{
     future::BoxFuture,
@@ -18,6 +18,8 @@ pub(crate) const BATCH: usize = 256;
 pub(crate) const SESSION: &str = "schedule/node/";
 /// Locks of nodes are numbered from 1 to at most this.
 const NODES: u32 = 10_000;
+/// Jobs that fell back within this time of each other are told of once.
+const FALL: Duration = Duration::from_secs(60);
 /// How long a node rests before it asks for a session again.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
@@ -34,7 +36,7 @@ pub(crate) enum Done {
         result: Result<Reading>,
     },
     Read {
-        jobs: Vec<JobId>,
+        jobs: Vec<Asked>,
         sent: Moment,
         result: Result<Reading>,
     },
@@ -52,7 +54,12 @@ pub(crate) enum Done {
         holding: Holding,
     },
     Bumped(Result<()>),
+    /// The store's era.
+    Era(Result<String>),
 }
+
+/// A job, and the version that this node knew when it asked.
+pub(crate) type Asked = (JobId, Option<Version>);
 
 /// One renewed lock that says that this node lives: one for each length of leases.
 struct Session {
@@ -65,13 +72,27 @@ pub(crate) struct Desk {
     flying: FuturesUnordered<BoxFuture<'static, Done>>,
     sessions: Vec<Session>,
     pub(crate) board: Option<Version>,
+    /// The store's era, as it was told last.
+    pub(crate) era: Option<String>,
+    is_asking: bool,
+    /// When it was told last that the store fell back.
+    fell: Option<Moment>,
     /// Somebody should hear that there is something to do.
     pub(crate) news: bool,
 }
 
 impl Desk {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, flying: FuturesUnordered::new(), sessions: Vec::new(), board: None, news: false }
+        Self {
+            client,
+            flying: FuturesUnordered::new(),
+            sessions: Vec::new(),
+            board: None,
+            era: None,
+            is_asking: false,
+            fell: None,
+            news: false,
+        }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -175,12 +196,45 @@ impl Desk {
         }));
     }
 
-    pub(crate) fn read(&self, sent: Moment, jobs: Vec<JobId>, keys: Vec<Key>) {
+    /// Reads the board and these jobs at one moment.
+    pub(crate) fn read(&self, sent: Moment, jobs: Vec<Asked>, keys: Vec<Key>) {
         let client = self.client.clone();
         self.flying.push(Box::pin(async move {
-            let result = client.read(&keys, &[]).await;
+            let result = match board() {
+                Ok(board) => client.read(&[&[board], &keys[..]].concat(), &[]).await,
+                Err(error) => Err(error),
+            };
             Done::Read { jobs, sent, result }
         }));
+    }
+
+    /// Asks for the store's era, or begins one. One that was known and is there without a name stays.
+    pub(crate) fn ask_era(&mut self) {
+        if !std::mem::replace(&mut self.is_asking, true) {
+            let (client, known) = (self.client.clone(), self.era.clone());
+            self.flying.push(Box::pin(async move { Done::Era(era(&client, known).await) }));
+        }
+    }
+
+    /// The answer has come.
+    pub(crate) fn asked_era(&mut self) {
+        self.is_asking = false;
+    }
+
+    /// Tells that the store fell back to an earlier state: of the first job of many only.
+    pub(crate) fn tell_of_fall(&mut self, now: Moment, job: &str) {
+        if self.fell.replace(now).is_none_or(|last| now.since(last) > FALL) {
+            tracing::error!(
+                job,
+                "the store fell back to an earlier state, as after a failover or from a backup: this node writes again \
+                 what it remembers, of this job and others; a tick that only a node without memory claimed may run twice"
+            );
+        }
+    }
+
+    /// The sessions that this node has, as far as it knows, and how long each lasts.
+    pub(crate) fn own(&self) -> impl Iterator<Item = (Duration, &Holding)> {
+        self.sessions.iter().filter_map(|session| Some((session.lease, &session.held.as_ref()?.1)))
     }
 
     /// Looks at the board and at other nodes' sessions.
@@ -224,19 +278,43 @@ pub(crate) fn key(name: &str) -> Result<Key> {
 /// What the names of jobs' records begin with.
 pub(crate) const PREFIX: &str = "job/";
 
-/// Gives the board a new version.
+/// Gives the board a new version. What it says stays.
 pub(crate) async fn bump(client: &Client) -> Result<()> {
     let board = board()?;
-    let mut from = None;
+    let (mut from, mut era) = (None, new_era());
     // Somebody who bumps it at the same time has told of ours as well, but no later than our swap.
     loop {
-        let swaps = client.swap(&[Swap::new(board.clone(), from, "")]).await?;
+        let swaps = client.swap(&[Swap::new(board.clone(), from, era.clone())]).await?;
         match only(swaps.each)? {
-            Swapped::Differs(Some(record)) => from = Some(record.version),
+            Swapped::Differs(Some(record)) => (from, era) = (Some(record.version), record.value),
             Swapped::Differs(None) => from = None,
             Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => return Ok(()),
         }
     }
+}
+
+/// What the board says: it names the era of the store's data, which ends when they are lost.
+pub(crate) async fn era(client: &Client, known: Option<String>) -> Result<String> {
+    let board = board()?;
+    let (mut from, mut era) = (None, new_era());
+    loop {
+        let swaps = client.swap(&[Swap::new(board.clone(), from, era.clone())]).await?;
+        match only(swaps.each)? {
+            Swapped::Differs(Some(record)) if !record.value.is_empty() => return Ok(record.value),
+            // A version before this one wrote nothing there.
+            Swapped::Differs(Some(record)) => {
+                from = Some(record.version);
+                era = known.clone().unwrap_or(era);
+            }
+            Swapped::Differs(None) => from = None,
+            Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => return Ok(era),
+        }
+    }
+}
+
+/// No two of them are alike.
+fn new_era() -> String {
+    ClientId::random().to_string()
 }
 
 /// The answer to one question.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use bandog_core::{Error, Moment, Result, Swapped, Swaps};
+use bandog_core::{Error, Holding, Moment, Result, Swapped, Swaps};
 use bandog_sync::Guard;
 
 use super::{Dispatch, JobId, LOOK, RETRY, Turn, at, carry::Hand, desk::Done, entry::Flight};
@@ -18,9 +18,7 @@ impl Dispatch {
             Done::Read { jobs, sent, result } => match result {
                 Ok(reading) => {
                     self.answered(sent, reading.now);
-                    for (job, record) in jobs.into_iter().zip(reading.records) {
-                        self.learn(job, record);
-                    }
+                    self.take_in(jobs, reading.records);
                 }
                 Err(error) => self.unanswered(&error),
             },
@@ -43,11 +41,8 @@ impl Dispatch {
                     self.desk.iter().for_each(|desk| desk.watch_again(lease, &holding, margin));
                 }
             }
-            Done::Lost { lease, holding } => {
-                tracing::error!(?lease, "this node lost its session: its runs of that lease are dropped");
-                self.runs_of(lease).for_each(|hand| hand.drop_now(Why::Lost));
-                self.desk.iter_mut().for_each(|desk| desk.forget(lease, &holding));
-            }
+            Done::Lost { lease, holding } => self.lose_session(lease, &holding),
+            Done::Era(result) => self.got_era(result),
             Done::Bumped(Ok(())) => {}
             Done::Bumped(Err(error)) => {
                 self.unanswered(&error);
@@ -62,6 +57,15 @@ impl Dispatch {
             let entry = &self.entries[at(hand.job)];
             entry.is_shared && !hand.is_unclaimed() && entry.task.policy.lease.or(usual) == Some(lease)
         })
+    }
+
+    pub(super) fn lose_session(&mut self, lease: Duration, holding: &Holding) {
+        let Some(desk) = &self.desk else { return };
+        if desk.own().any(|own| own == (lease, holding)) {
+            tracing::error!(?lease, "this node lost its session: its runs of that lease are dropped");
+            self.runs_of(lease).for_each(|hand| hand.drop_now(Why::Lost));
+            self.desk.iter_mut().for_each(|desk| desk.forget(lease, holding));
+        }
     }
 
     pub(super) fn got_session(&mut self, lease: Duration, result: Result<Guard>) {
@@ -122,9 +126,11 @@ impl Dispatch {
                 if is_claim {
                     meters::claimed("lost");
                 }
-                // One that cannot be read is looked at again with all the others.
-                if self.learn(job, Ok(record)) {
-                    self.ready.push_back((job, Turn::Usual));
+                match record {
+                    // One that cannot be read is looked at again with all the others.
+                    Some(record) => _ = self.learn(job, Ok(record)),
+                    // Forgotten, or lost: the board tells.
+                    None => self.read_again(&[job]),
                 }
             }
             Ok(Swapped::Early(missing)) => {
@@ -161,6 +167,8 @@ impl Dispatch {
         if std::mem::take(&mut self.is_away) {
             // As loud as the outage was told, so that its end is told to the same people.
             tracing::warn!("the store answers again: ticks are claimed again");
+            // It may be another one, or have lost what it was told last.
+            self.read_all();
         }
     }
 

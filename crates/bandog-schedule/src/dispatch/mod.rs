@@ -13,6 +13,7 @@ mod entry;
 mod follow;
 mod land;
 mod line;
+mod lost;
 mod open;
 mod stop;
 mod time;
@@ -45,7 +46,7 @@ use crate::{
 };
 
 pub(crate) use self::{
-    desk::{PREFIX, SESSION, bump, key, only},
+    desk::{PREFIX, SESSION, board, bump, era, key, only},
     entry::Entry,
     time::Timekeeper,
     watch::tell_of_rest,

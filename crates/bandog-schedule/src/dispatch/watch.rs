@@ -1,13 +1,13 @@
 //! Looking around: words of others, nodes that died, records as they are.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use bandog_core::{Holding, Key, Reading, Record, Result};
 use bandog_cron::Time;
 
 use super::{
     Dispatch, JobId, Turn, at,
-    desk::{BATCH, key},
+    desk::{Asked, BATCH, key},
 };
 use crate::{
     plan::Event,
@@ -37,6 +37,8 @@ impl Dispatch {
                 .flat_map(|state| &state.running)
                 .filter_map(Live::holding)
                 .filter(|held| !desk.holds(held))
+                // Its own: a store that has lost its data has lost them, too.
+                .chain(desk.own().map(|(_, held)| held.clone()))
                 .collect();
             desk.look(now, sessions.into_iter().collect());
         }
@@ -59,51 +61,76 @@ impl Dispatch {
                 }
             }
         }
-        let board = reading.records.into_iter().next().and_then(Result::ok).flatten().map(|record| record.version);
+        let own = self.desk.iter().flat_map(|desk| desk.own());
+        let lost: Vec<(Duration, Holding)> =
+            own.filter(|(_, held)| dead.contains(held)).map(|(lease, held)| (lease, held.clone())).collect();
+        lost.iter().for_each(|(lease, held)| self.lose_session(*lease, held));
+        let board = reading.records.into_iter().next().and_then(Result::ok).flatten();
+        let version = board.as_ref().map(|board| board.version);
+        self.hear_board(board);
         let Some(desk) = &mut self.desk else { return };
         self.looks += 1;
-        if desk.board != board || self.looks.is_multiple_of(READ_AGAIN) {
-            desk.board = board;
+        if desk.board != version || self.looks.is_multiple_of(READ_AGAIN) {
+            desk.board = version;
             self.read_all();
         }
     }
 
-    pub(super) fn read_all(&mut self) {
+    pub(super) fn read_all(&self) {
+        let shared = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_shared);
+        let jobs: Vec<JobId> = shared.map(|(job, _)| job).collect();
+        self.read_again(&jobs);
+    }
+
+    pub(super) fn read_again(&self, jobs: &[JobId]) {
         let sent = self.time.moment();
         let Some(desk) = &self.desk else { return };
-        let shared = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_shared);
-        let named: Vec<(JobId, Key)> =
-            shared.filter_map(|(job, entry)| Some((job, key(&entry.task.name).ok()?))).collect();
+        let named = jobs.iter().filter_map(|job| {
+            let entry = &self.entries[at(*job)];
+            Some(((*job, entry.version), key(&entry.task.name).ok()?))
+        });
+        let named: Vec<(Asked, Key)> = named.collect();
         for some in named.chunks(BATCH) {
             let (jobs, keys) = some.iter().cloned().unzip();
             desk.read(sent, jobs, keys);
         }
     }
 
+    /// Takes in the board and the records that were read at one moment.
+    pub(super) fn take_in(&mut self, asked: Vec<Asked>, records: Vec<Result<Option<Record>>>) {
+        let mut records = records.into_iter();
+        let board = records.next().and_then(Result::ok).flatten();
+        let era = self.hear_board(board);
+        let mut again = Vec::new();
+        for ((job, version), record) in asked.into_iter().zip(records) {
+            let known = self.entries[at(job)].version;
+            let read = record.as_ref().map(|record| record.as_ref().map(|record| record.version));
+            if known != version && read.is_ok_and(|read| read < known) {
+                // It was read before the answer came that told of a later one.
+                again.push(job);
+                continue;
+            }
+            match record {
+                Ok(None) => self.is_gone(job, era.as_deref()),
+                Ok(Some(record)) => _ = self.learn(job, Ok(record)),
+                Err(error) => _ = self.learn(job, Err(error)),
+            }
+        }
+        self.read_again(&again);
+    }
+
     /// Takes in a record as it is. False: it cannot be read.
-    pub(super) fn learn(&mut self, job: JobId, record: Result<Option<Record>>) -> bool {
+    pub(super) fn learn(&mut self, job: JobId, record: Result<Record>) -> bool {
         let now = self.time.now();
         let entry = &mut self.entries[at(job)];
-        if entry.flight.is_some() {
+        if entry.flight.is_some() || record.as_ref().is_ok_and(|record| Some(record.version) == entry.version) {
             // The answer that is on its way is newer.
             return true;
         }
         let name = &entry.task.name;
-        let read = record.and_then(|record| match record {
-            Some(record) if Some(record.version) == entry.version => Ok(None),
-            Some(record) => {
-                let state = JobState::read(&record.value, &key(name)?)?;
-                Ok(Some((Some(record.version), state)))
-            }
-            None => {
-                // Somebody has forgotten it; this node has it still.
-                let spec = entry.state.take().and_then(|state| state.spec);
-                Ok(Some((None, JobState::new(&entry.task.policy, now, spec))))
-            }
-        });
+        let read = record.and_then(|record| Ok((record.version, JobState::read(&record.value, &key(name)?)?)));
         let (version, state) = match read {
-            Ok(Some(other)) => other,
-            Ok(None) => return true,
+            Ok(read) => read,
             Err(error) => {
                 if !std::mem::replace(&mut entry.is_told, true) {
                     tracing::error!(job = %name, %error, "the job's record cannot be read: it does not run here until it can");
@@ -113,14 +140,10 @@ impl Dispatch {
         };
         tell_of_rest(name, &state, now);
         entry.is_told = false;
-        entry.version = version;
-        entry.state = Some(Box::new(state));
-        self.reconcile(job);
-        if version.is_some() {
-            self.ready.push_back((job, Turn::Usual));
-        } else {
-            self.arm_at(job, now);
-        }
+        let known = entry.state.replace(Box::new(state));
+        let known = entry.version.replace(version).zip(known);
+        self.remember(job, version, known);
+        self.ready.push_back((job, Turn::Usual));
         true
     }
 }

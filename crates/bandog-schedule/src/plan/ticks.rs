@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How much earlier than its tick a run may be claimed, by the store's clock.
-pub(super) const EARLY: Ms = 500;
+pub(crate) const EARLY: Ms = 500;
 
 impl JobState {
     pub(super) fn ticks(&mut self, view: &View<'_>, plan: &mut Plan) {

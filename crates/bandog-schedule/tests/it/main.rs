@@ -7,6 +7,7 @@ mod faults;
 mod jobs;
 mod local;
 mod logs;
+mod lost;
 mod metrics;
 mod refusals;
 mod runs;

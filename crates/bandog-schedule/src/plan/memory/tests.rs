@@ -1,0 +1,125 @@
+use bandog_core::{ClaimId, ClientId, Holding, Key, Version};
+
+use super::*;
+use crate::{Overlap, plan::Event, policy::Policy, state::Waiting, trigger::Trigger};
+
+const T0: Ms = 1_800_000_000_000;
+
+/// A node and its job, which ticks every second.
+struct Node {
+    trigger: Trigger,
+    policy: Policy,
+    session: Holding,
+}
+
+impl Node {
+    fn new() -> Self {
+        let session = Holding {
+            key: Key::new("schedule/node/1").unwrap(),
+            id: ClaimId { client: ClientId::random(), number: 1 },
+        };
+        Self { trigger: Trigger::FixedRate(1000), policy: Policy::new(Overlap::Skip), session }
+    }
+
+    fn born(&self, at: Ms, era: &str) -> JobState {
+        let spec = Spec::new(&self.trigger, &self.policy, std::time::Duration::from_secs(30));
+        JobState::born(&self.policy, T0 + at, Some(Box::new(spec)), era)
+    }
+
+    fn plan(&self, state: &mut JobState, now: Ms, events: &[Event]) -> Plan {
+        let (trigger, policy, session) = (&self.trigger, &self.policy, Some(&self.session));
+        let (now, here) = (T0 + now, Arc::from("here"));
+        let view = View { name: "job", trigger, policy, now, node: &here, session, places: 1, is_current: true };
+        crate::plan::plan(state, &view, events)
+    }
+}
+
+fn memory(state: &JobState, is_later: bool) -> Event {
+    Event::Lost(Memory { state: Arc::new(state.clone()), version: Version::new(1).unwrap(), is_later })
+}
+
+#[test]
+fn what_was_known_is_added_once_however_many_nodes_remember_it() {
+    let node = Node::new();
+    let mut known = node.born(0, "before");
+    node.plan(&mut known, 0, &[]);
+    (known.counts.ok, known.streak, known.run) = (7, 2, 9);
+    let mut state = node.born(3500, "after");
+    let plan = node.plan(&mut state, 3600, &[memory(&known, false), memory(&known, false)]);
+    assert_eq!((state.counts.ok, state.counts.missed, state.streak, state.run), (7, 3, 2, 9));
+    assert_eq!((plan.missed, plan.lines.len()), (3, 1));
+    assert_eq!((state.anchor, state.watermark), (T0, T0 + 3499), "the grid stays");
+    assert_eq!(state.running, known.running, "and its node's session will tell that it died");
+    assert!(state.fence >= known.fence);
+    let again = state.clone();
+    node.plan(&mut state, 3600, &[memory(&known, false)]);
+    assert_eq!(state, again);
+}
+
+#[test]
+fn a_record_that_fell_back_is_as_it_was_known_and_nothing_starts_in_the_same_step() {
+    let node = Node::new();
+    let mut old = node.born(0, "era");
+    old.queue.push_back(Waiting(1, Kind::Manual, T0, 1));
+    let mut known = old.clone();
+    node.plan(&mut known, 0, &[]);
+    let mut state = old.clone();
+    let plan = node.plan(&mut state, 5000, &[memory(&known, true)]);
+    assert_eq!(state, known);
+    assert_eq!((plan.starts, plan.not_before), (0, None), "a session that is lost too must not hold it up");
+}
+
+#[test]
+fn who_went_on_from_an_earlier_state_keeps_what_he_did() {
+    let node = Node::new();
+    let mut known = node.born(0, "era");
+    known.watermark = T0 + 9000;
+    let mut state = node.born(0, "era");
+    (state.watermark, state.run, state.counts.ok) = (T0 + 4000, 5, 5);
+    state.paused = Some(Box::new(crate::Paused { by: "me".into(), reason: "why".into(), at: String::new() }));
+    node.plan(&mut state, 9500, &[memory(&known, true)]);
+    assert_eq!((state.watermark, state.run, state.counts.ok), (T0 + 9000, 5, 5));
+    assert!(state.paused.is_some());
+}
+
+#[test]
+fn a_record_that_was_forgotten_and_made_anew_is_left_as_it_is() {
+    let node = Node::new();
+    let mut known = node.born(0, "era");
+    known.watermark = T0 + 9_000_000;
+    let state = node.born(5000, "era");
+    assert!(!state.lacks(&known, true), "or nobody could begin anew after a clock that was set back");
+}
+
+#[test]
+fn ticks_of_a_job_that_was_disabled_were_not_missed() {
+    let mut node = Node::new();
+    node.policy.enabled = false;
+    let known = node.born(0, "before");
+    let mut state = node.born(9500, "after");
+    node.plan(&mut state, 9600, &[memory(&known, false)]);
+    assert_eq!((state.counts.missed, state.counts.skipped), (0, 0));
+}
+
+#[test]
+fn a_record_of_the_version_before_is_read_and_lacks_nothing() {
+    let text = r#"{"spec":null,"watermark":1800000000000,"anchor":1799999999000,"next_due":null,"fence":3,"run":3,
+        "counts":{"ok":3,"failed":0,"skipped":0,"missed":0,"lost":0},"rings":[3,0,0],"streak":0,"busy":null,
+        "last_success":1800000000000,"last":null,"running":[],"queue":[],"paused":null}"#;
+    let state = JobState::read(text, &Key::new("job/job").unwrap()).unwrap();
+    assert_eq!(state.born, None);
+    assert!(!state.write().unwrap().contains("born"));
+    assert!(!Node::new().born(0, "era").lacks(&JobState { fence: 0, watermark: T0 - 1, ..state }, false));
+}
+
+#[test]
+fn a_watermark_that_was_set_back_by_hand_is_not_raised_again() {
+    let node = Node::new();
+    let mut known = node.born(0, "era");
+    known.watermark = T0 + 9_000_000;
+    let mut state = known.clone();
+    let word = crate::plan::Word::Reset { by: "me".into(), reason: "the clock was ahead".into() };
+    crate::plan::say(&mut state, "job", &node.trigger, &node.policy, T0 + 5000, &word);
+    assert_eq!(state.watermark, T0 + 5000);
+    assert!(!state.lacks(&known, false));
+}

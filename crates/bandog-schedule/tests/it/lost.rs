@@ -1,0 +1,146 @@
+//! Stores that lose their data, wholly or in their latest part, under nodes that remember.
+
+mod older;
+mod store;
+mod wiped;
+
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use bandog_conformance::wrap::{Fate, Lossy};
+use bandog_core::{Clock, Key, Records};
+use bandog_cron::Time;
+use bandog_schedule::{Job, JobRow, Jobs, Run, RunRow, Running, Scheduler, State};
+use bandog_sync::Client;
+use tokio::time;
+
+use self::store::Store;
+
+/// A run that began: its job, tick, attempt and fence, the node that ran it, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Began {
+    job: String,
+    tick: i64,
+    attempt: u32,
+    fence: u64,
+    node: usize,
+    at: i64,
+}
+
+type Ran = Arc<Mutex<Vec<Began>>>;
+
+/// Nodes over one store. Times are in seconds since it began.
+struct Cluster {
+    store: Store,
+    clock: Clock,
+    start: i64,
+    ran: Ran,
+    nodes: Vec<Node>,
+}
+
+struct Node {
+    wire: Lossy<Store>,
+    /// It stops when this is dropped.
+    _running: Running,
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// Every ten seconds.
+fn every_ten(name: &str) -> Job {
+    Job::cron(name, "0/10 * * * * ?")
+}
+
+impl Cluster {
+    /// Begins a full minute.
+    fn new() -> Self {
+        let start = 1_800_000_000;
+        let clock = Clock::tokio().set_to(SystemTime::UNIX_EPOCH + secs(start));
+        let start = i64::try_from(start).unwrap();
+        Self { store: Store::new(clock), clock, start, ran: Ran::default(), nodes: Vec::new() }
+    }
+
+    /// One more node, whose runs take a while.
+    async fn join(&mut self, jobs: impl IntoIterator<Item = (Job, Duration)>) {
+        let wire = Lossy::new(self.store.clone());
+        let client = client(wire.clone());
+        let (node, start, clock) = (self.nodes.len(), self.start, self.clock);
+        let jobs = jobs.into_iter().map(|(job, takes)| {
+            let ran = Arc::clone(&self.ran);
+            job.run(move |run: Run| {
+                let (job, fence) = (run.name().to_owned(), run.fence().get());
+                let (tick, at) = (run.tick().millisecond(), Time::from(clock.wall()).millisecond());
+                let (tick, at) = (tick.div_euclid(1000) - start, at.div_euclid(1000) - start);
+                ran.lock().unwrap().push(Began { job, tick, attempt: run.attempt(), fence, node, at });
+                time::sleep(takes)
+            })
+        });
+        let pool = NonZeroUsize::new(10).unwrap();
+        let scheduler = Scheduler::over(&client).node(format!("node-{node}")).pool(pool).jobs(jobs);
+        let running = scheduler.start().await.unwrap();
+        self.nodes.push(Node { wire, _running: running });
+    }
+
+    async fn until(&self, second: u64) {
+        let target = SystemTime::UNIX_EPOCH + secs(u64::try_from(self.start).unwrap() + second);
+        time::sleep(target.duration_since(self.clock.wall()).unwrap()).await;
+    }
+
+    fn cut(&self, node: usize) {
+        self.nodes[node].wire.always(Fate::Refused);
+    }
+
+    fn mend(&self, node: usize) {
+        self.nodes[node].wire.heal();
+    }
+
+    fn jobs(&self) -> Jobs {
+        Jobs::over(&client(self.store.clone()))
+    }
+
+    async fn row(&self, job: &str) -> JobRow {
+        self.jobs().show(job).await.unwrap()
+    }
+
+    async fn left(&self, job: &str, state: State) -> Vec<RunRow> {
+        let history = self.jobs().history(job).await.unwrap();
+        history.into_iter().filter(|row| row.state == state).collect()
+    }
+
+    fn ran(&self, job: &str) -> Vec<Began> {
+        self.ran.lock().unwrap().iter().filter(|began| began.job == job).cloned().collect()
+    }
+
+    fn ticks(&self, job: &str) -> Vec<i64> {
+        self.ran(job).iter().map(|began| began.tick).collect()
+    }
+
+    /// Seconds of a range in the history.
+    fn range(&self, row: &RunRow) -> (i64, i64, u64) {
+        let second = |text: &str| text.parse::<Time>().unwrap().millisecond().div_euclid(1000) - self.start;
+        (row.from.as_deref().map_or(0, second), second(&row.tick), row.ticks)
+    }
+
+    /// What the board says.
+    async fn era(&self) -> Option<String> {
+        let reading = self.store.read(&[Key::new("schedule/board").unwrap()], &[]).await.unwrap();
+        reading.records.into_iter().next().unwrap().unwrap().map(|record| record.value)
+    }
+}
+
+fn client(backend: impl bandog_core::Backend) -> Client {
+    Client::options().clock(Clock::tokio()).on_current_runtime().over(backend).unwrap()
+}
+
+/// No tick of a job ran twice in its first attempt.
+fn each_once(ticks: &[i64]) {
+    let mut sorted = ticks.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), ticks.len(), "{ticks:?}");
+}

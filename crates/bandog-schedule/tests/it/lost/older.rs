@@ -1,0 +1,122 @@
+//! A store that fell back to an earlier state: a failover to a replica that lacks the latest, a backup.
+
+use bandog_schedule::{OnCrash, Overlap};
+
+use super::*;
+
+const SHORT: Duration = Duration::from_millis(50);
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_lost_is_told_again_and_its_tick_runs_once() {
+    let mut cluster = Cluster::new();
+    cluster.join([(every_ten("job"), SHORT)]).await;
+    cluster.until(15).await;
+    cluster.store.lag();
+    cluster.until(25).await;
+    cluster.store.fail_over();
+    cluster.until(45).await;
+    assert_eq!(cluster.ticks("job"), [0, 10, 20, 30, 40]);
+    let row = cluster.row("job").await;
+    assert_eq!((row.ok, row.missed, row.lost), (5, 0, 0), "{row:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_claim_was_lost_goes_on_and_is_recorded() {
+    let mut cluster = Cluster::new();
+    for _ in 0..2 {
+        cluster.join([(every_ten("job"), secs(8))]).await;
+    }
+    cluster.until(9).await;
+    cluster.store.lag();
+    cluster.until(12).await;
+    cluster.store.fail_over();
+    cluster.until(39).await;
+    assert_eq!(cluster.ticks("job"), [0, 10, 20, 30]);
+    let row = cluster.row("job").await;
+    assert_eq!((row.ok, row.failed, row.lost, row.missed, row.skipped), (4, 0, 0, 0, 0), "{row:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_end_was_lost_does_not_begin_again() {
+    for on_crash in [OnCrash::Abandon, OnCrash::Retry] {
+        let mut cluster = Cluster::new();
+        for _ in 0..2 {
+            cluster.join([(every_ten("job").on_crash(on_crash), secs(5))]).await;
+        }
+        cluster.until(12).await;
+        cluster.store.lag();
+        cluster.until(17).await;
+        cluster.store.fail_over();
+        cluster.until(39).await;
+        each_once(&cluster.ticks("job"));
+        let row = cluster.row("job").await;
+        assert_eq!((row.lost, row.missed, row.live.len()), (0, 0, 0), "{row:?}");
+        assert_eq!(row.ok + row.skipped, 4, "the other node may have skipped a tick for it: {row:?}");
+    }
+}
+
+/// The node that claimed comes last: meanwhile another one went on from what the replica had.
+#[tokio::test(start_paused = true)]
+async fn whoever_knows_of_a_later_claim_tells_those_who_went_on_without_it() {
+    for overlap in [Overlap::Skip, Overlap::Allow(3.try_into().unwrap())] {
+        let mut cluster = Cluster::new();
+        let job = || Job::cron("job", "0/10 * * * * ?").overlap(overlap);
+        cluster.join([(job(), secs(3))]).await;
+        cluster.until(5).await;
+        cluster.store.lag();
+        cluster.until(14).await;
+        cluster.cut(0);
+        cluster.store.fail_over();
+        // It sees a run of the first tick whose node holds its session, and runs the second one again: nothing tells.
+        cluster.join([(job(), secs(3))]).await;
+        cluster.until(16).await;
+        cluster.mend(0);
+        cluster.until(45).await;
+        let ticks = cluster.ticks("job");
+        assert_eq!(ticks.iter().filter(|tick| **tick == 0).count(), 1, "{overlap:?} {ticks:?}");
+        let after: Vec<i64> = ticks.iter().copied().filter(|tick| *tick > 10).collect();
+        assert_eq!(after, [20, 30, 40], "{overlap:?} {ticks:?}");
+        let row = cluster.row("job").await;
+        assert_eq!(row.live.len(), 0, "{row:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watermark_that_another_node_knows_is_raised_before_the_tick_is_late() {
+    // Three nodes read everything again when the store answers again; one of them claimed last.
+    for seed in 0..30 {
+        let mut cluster = Cluster::new();
+        for _ in 0..3 {
+            cluster.join([(Job::fixed_rate("job", secs(1)), SHORT)]).await;
+        }
+        cluster.until(10).await;
+        cluster.store.lag();
+        cluster.until(13).await;
+        time::sleep(Duration::from_millis(seed * 33)).await;
+        (0..3).for_each(|node| cluster.cut(node));
+        cluster.store.fail_over();
+        cluster.until(18).await;
+        (0..3).for_each(|node| cluster.mend(node));
+        cluster.until(40).await;
+        let row = cluster.row("job").await;
+        assert!(row.ok + row.skipped + row.missed + row.lost >= 40, "{seed}: {row:?}");
+        let ticks = cluster.ticks("job");
+        assert!(ticks.len() >= 30, "{ticks:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_was_lost_is_paused_again() {
+    let mut cluster = Cluster::new();
+    for _ in 0..2 {
+        cluster.join([(every_ten("job"), SHORT)]).await;
+    }
+    cluster.until(12).await;
+    cluster.store.lag();
+    cluster.jobs().pause("job", "stocktaking").await.unwrap();
+    cluster.until(15).await;
+    cluster.store.fail_over();
+    cluster.until(45).await;
+    assert!(cluster.row("job").await.paused.is_some());
+    assert_eq!(cluster.ticks("job"), [0, 10]);
+}

@@ -1,0 +1,128 @@
+//! A store in memory that can be emptied, and that has a replica which can take its place.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Bell, Claim, ClientId, Clock, Holding, Inspect, Key, Leases, Line, Member, Memory, Pattern, Profile,
+    Reading, Records, Released, Renewal, Result, Ringer, Row, Step, Swap, Swaps,
+};
+
+/// Clones are the same store.
+#[derive(Debug, Clone)]
+pub(super) struct Store(Arc<Mutex<Copies>>);
+
+#[derive(Debug, Clone)]
+struct Copies {
+    clock: Clock,
+    master: Memory,
+    replica: Memory,
+    is_followed: bool,
+}
+
+impl Store {
+    pub(super) fn new(clock: Clock) -> Self {
+        let (master, replica) = (Memory::new(clock), Memory::new(clock));
+        Self(Arc::new(Mutex::new(Copies { clock, master, replica, is_followed: true })))
+    }
+
+    /// Everything is gone.
+    pub(super) fn wipe(&self) {
+        let mut copies = self.0.lock().unwrap();
+        copies.master = Memory::new(copies.clock);
+        copies.is_followed = false;
+    }
+
+    /// From now on the replica hears nothing.
+    pub(super) fn lag(&self) {
+        self.0.lock().unwrap().is_followed = false;
+    }
+
+    /// The replica is the store now.
+    pub(super) fn fail_over(&self) {
+        let mut copies = self.0.lock().unwrap();
+        copies.master = copies.replica.clone();
+        copies.is_followed = false;
+    }
+
+    fn copies(&self) -> Copies {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn replica(&self) -> Option<Memory> {
+        Some(self.copies()).filter(|copies| copies.is_followed).map(|copies| copies.replica)
+    }
+}
+
+#[async_trait]
+impl Leases for Store {
+    async fn ping(&self) -> Result<()> {
+        self.copies().master.ping().await
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        if let Some(replica) = self.replica() {
+            replica.apply(steps).await;
+        }
+        self.copies().master.apply(steps).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        if let Some(replica) = self.replica() {
+            replica.renew(claims).await;
+        }
+        self.copies().master.renew(claims).await
+    }
+
+    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+        self.copies().master.listen(key, ringer).await
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.copies().master.announce(member, ttl).await
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.copies().master.withdraw(client).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.copies().master.profile()
+    }
+}
+
+#[async_trait]
+impl Inspect for Store {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        self.copies().master.list(pattern).await
+    }
+
+    async fn evict(&self, key: &Key) -> Result<Released> {
+        self.copies().master.evict(key).await
+    }
+}
+
+#[async_trait]
+impl Records for Store {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        if let Some(replica) = self.replica() {
+            replica.swap(swaps).await?;
+        }
+        self.copies().master.swap(swaps).await
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        self.copies().master.read(keys, holdings).await
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        self.copies().master.names(pattern).await
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        self.copies().master.history(key).await
+    }
+}
