@@ -46,10 +46,11 @@ impl JobState {
     /// Whether the record lacks what this node has known to be there.
     pub(crate) fn lacks(&self, known: &Self, is_later: bool) -> bool {
         let is_behind = || self.watermark < known.watermark || self.fence < known.fence;
+        let is_undone = || self.running.iter().any(|live| known.has_ended(live));
         match self.kin(known) {
-            Kin::Same => is_later || is_behind() || self.running.iter().any(|live| known.has_ended(live)),
+            Kin::Same => is_later || is_behind() || is_undone(),
             Kin::Anew => false,
-            Kin::Lost => self.is_fresh() || is_behind(),
+            Kin::Lost => self.is_fresh() || is_behind() || is_undone(),
         }
     }
 
@@ -92,10 +93,14 @@ impl JobState {
             Kin::Same if memory.is_later && !self.is_beyond(known) => *self = known.clone(),
             Kin::Lost if self.is_fresh() => self.inherit(view, plan, known),
             Kin::Same => {
-                self.rejoin(view, plan, known);
+                self.settle(view, plan, known);
+                self.rejoin(view, known);
                 self.raise(known);
             }
-            Kin::Lost | Kin::Anew => self.raise(known),
+            Kin::Lost | Kin::Anew => {
+                self.settle(view, plan, known);
+                self.raise(known);
+            }
         }
         true
     }
@@ -112,27 +117,31 @@ impl JobState {
         self.last_success = self.last_success.max(known.last_success);
     }
 
-    /// The record fell back to an earlier state, and others went on from there: what runs here goes on, and what ended
-    /// here does not begin again.
-    fn rejoin(&mut self, view: &View<'_>, plan: &mut Plan, known: &Self) {
-        let Some(session) = view.session else { return };
-        let ours = |state: &Self| -> Vec<Live> {
-            state.running.iter().filter(|live| live.holding().as_ref() == Some(session)).cloned().collect()
-        };
-        for live in ours(self).into_iter().filter(|live| known.has_ended(live)) {
+    /// What this node knows to have ended does not begin again, and is recorded as it ended.
+    fn settle(&mut self, view: &View<'_>, plan: &mut Plan, known: &Self) {
+        let over: Vec<Live> = self.running.iter().filter(|live| known.has_ended(live)).cloned().collect();
+        for live in over {
             let told = known.last.as_ref().filter(|last| last.fence == Some(live.fence));
+            if told.is_none() && !is_ours(view, &live) {
+                // Its node will tell, or its session.
+                continue;
+            }
             let state = told.map_or(State::Lost, |last| last.state);
             let error = told.map_or_else(|| Some(ENDED.to_owned()), |last| last.error.clone());
             let (id, fence, attempt, at) = (live.id, live.fence, live.attempt, view.now);
             self.ended(view, plan, &Ended { id, fence, attempt, state, at, error, note: None });
         }
-        for live in ours(known) {
+    }
+
+    /// The record fell back to an earlier state, and others went on from there: what runs here goes on.
+    fn rejoin(&mut self, view: &View<'_>, known: &Self) {
+        for live in known.running.iter().filter(|live| is_ours(view, live)) {
             let is_claimed_again = match live.kind {
                 Kind::Manual | Kind::Backfill => live.id <= self.run,
                 Kind::Scheduled | Kind::CatchUp | Kind::Unclaimed => live.tick <= self.watermark,
             };
-            if !is_claimed_again && !self.has(&live) {
-                self.running.push(live);
+            if !is_claimed_again && !self.has(live) {
+                self.running.push(live.clone());
             }
         }
     }
@@ -208,6 +217,10 @@ impl JobState {
         }
         !self.running.is_empty() || !self.queue.is_empty()
     }
+}
+
+fn is_ours(view: &View<'_>, live: &Live) -> bool {
+    view.session.is_some() && live.holding().as_ref() == view.session
 }
 
 fn range_of((first, last, ticks): (Ms, Ms, u64), state: State, now: Ms, why: &str) -> Past {

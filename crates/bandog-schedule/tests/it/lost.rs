@@ -144,3 +144,12 @@ fn each_once(ticks: &[i64]) {
     sorted.dedup();
     assert_eq!(sorted.len(), ticks.len(), "{ticks:?}");
 }
+
+/// No claim of a job ran twice: a run that is taken over has a fence of its own.
+fn no_claim_twice(runs: &[Began]) {
+    let mut fences: Vec<u64> = runs.iter().map(|run| run.fence).collect();
+    fences.sort_unstable();
+    let twice = fences.windows(2).find(|pair| pair[0] == pair[1]);
+    let twice = twice.map(|pair| runs.iter().filter(|run| run.fence == pair[0]).collect::<Vec<_>>());
+    assert_eq!(twice, None);
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod connecting;
+mod emptied;
 mod locked;
 mod locked_shapes;
 mod scheduled;

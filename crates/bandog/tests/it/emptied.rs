@@ -1,0 +1,99 @@
+//! Schedulers over real stores that lose all their data under them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bandog::schedule::{Job, Jobs, Run, Running, Scheduler};
+use bandog_testkit::eventually_async;
+
+const PERIOD: i64 = 300;
+const SOON: Duration = Duration::from_secs(30);
+
+/// The fences under which each tick of each job ran.
+type Ran = Arc<Mutex<BTreeMap<(String, String), Vec<u64>>>>;
+
+async fn node(url: &str, ran: &Ran) -> (bandog::Client, Running) {
+    let client = bandog::connect(url).await.unwrap();
+    let period = Duration::from_millis(PERIOD.unsigned_abs());
+    let jobs = [Job::fixed_rate("tick", period), Job::once("once")].map(|job| {
+        let ran = Arc::clone(ran);
+        job.run(move |run: Run| {
+            let tick = (run.name().to_owned(), run.tick().to_string());
+            ran.lock().unwrap().entry(tick).or_default().push(run.fence().get());
+            std::future::ready(())
+        })
+    });
+    let running = Scheduler::over(&client).jobs(jobs).start().await.unwrap();
+    (client, running)
+}
+
+/// The ticks of a job, with their fences, in order.
+fn ticks(ran: &Ran, job: &str) -> Vec<(String, Vec<u64>)> {
+    let ran = ran.lock().unwrap();
+    ran.iter().filter(|((name, _), _)| name == job).map(|((_, tick), fences)| (tick.clone(), fences.clone())).collect()
+}
+
+async fn a_store_that_loses_its_data_makes_no_tick_run_twice(url: &str, lose: impl AsyncFnOnce()) {
+    let ran = Ran::default();
+    let nodes = [node(url, &ran).await, node(url, &ran).await];
+    eventually_async(SOON, async || ticks(&ran, "tick").len() >= 5).await;
+    lose().await;
+    let before = ticks(&ran, "tick").len();
+    eventually_async(SOON, async || ticks(&ran, "tick").len() >= before + 10).await;
+
+    let jobs = Jobs::over(&nodes[0].0);
+    for (_, running) in nodes {
+        running.stop().await.unwrap();
+    }
+    assert_eq!(ticks(&ran, "once").iter().map(|(_, fences)| fences.len()).collect::<Vec<_>>(), [1]);
+    let ticks = ticks(&ran, "tick");
+    assert!(ticks.iter().all(|(_, fences)| fences.len() == 1), "each once: {ticks:?}");
+    assert!(ticks.windows(2).all(|pair| pair[0].1 < pair[1].1), "fences rise: {ticks:?}");
+
+    let row = jobs.show("tick").await.unwrap();
+    let millis = |time: &str| time.parse::<bandog::schedule::Time>().unwrap().millisecond();
+    let due = (millis(&row.watermark) - millis(&ticks[0].0)) / PERIOD + 1;
+    let told = row.ok + row.missed + row.skipped + row.lost + row.failed + row.queued;
+    assert_eq!(i64::try_from(told).unwrap(), due, "each tick ran, or is recorded: {row:?}");
+    assert!(row.ok >= 10 && row.missed > 0, "{row:?}");
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_killed_and_comes_back_without_persistence() {
+    let server = bandog_testkit::RedisServer::start();
+    a_store_that_loses_its_data_makes_no_tick_run_twice(&server.url(), async || {
+        server.kill();
+        let away = bandog::connect(&server.url()).await;
+        assert!(away.is_err());
+        server.restart();
+    })
+    .await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_flushed() {
+    let server = bandog_testkit::RedisServer::start();
+    a_store_that_loses_its_data_makes_no_tick_run_twice(&server.url(), async || {
+        server.cmd(&["FLUSHALL"]);
+    })
+    .await;
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("jobs.db").display());
+    a_store_that_loses_its_data_makes_no_tick_run_twice(&url, async || {
+        for ending in ["", "-wal", "-shm", "-bell"] {
+            // Some of them are made when they are needed.
+            let _ = std::fs::remove_file(folder.path().join(format!("jobs.db{ending}")));
+        }
+    })
+    .await;
+}
