@@ -12,6 +12,16 @@ type Source = Arc<dyn StdError + Send + Sync + 'static>;
 /// What went wrong, in the words of [`ErrorKind`], with the verb, the key and the cause.
 ///
 /// Busy and timed out are no errors: the calls that try give `None`. Cloning is cheap.
+///
+/// Its text ends with the kind in brackets, unless it is `Misused`, whose text says what to do by itself.
+///
+/// ```
+/// use bandog_core::Error;
+///
+/// let misused = Error::misused("the ttl is 0s; it takes 100ms to 365 days").during("lock");
+/// assert_eq!(misused.to_string(), "lock: the ttl is 0s; it takes 100ms to 365 days");
+/// assert_eq!(Error::unavailable("no answer").to_string(), "no answer (Unavailable)");
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -150,7 +160,11 @@ impl fmt::Display for Error {
             (None, Some(key)) => write!(f, "{key:?}: ")?,
             (None, None) => {}
         }
-        write!(f, "{message} ({kind:?})")?;
+        f.write_str(message)?;
+        if *kind != ErrorKind::Misused {
+            // What was misused says so itself; of the others the kind tells what to do.
+            write!(f, " ({kind:?})")?;
+        }
         match source {
             Some(source) => write!(f, ": {source}"),
             None => Ok(()),

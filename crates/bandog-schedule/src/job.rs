@@ -325,7 +325,7 @@ impl Job {
 
     /// The job as the scheduler keeps it.
     pub(crate) fn ready(self) -> Result<Task> {
-        let named = |error: Error| Error::misused(format!("job {:?}: {}", self.name, message(&error)));
+        let named = |error: Error| Error::misused(format!("job {:?}: {error}", self.name));
         if let Some(fault) = &self.fault {
             return Err(named(fault.clone()));
         }
@@ -387,12 +387,6 @@ pub const MAX_NAME: usize = 200;
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let fits = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
     if fits { Ok(()) } else { Err(Error::misused("a job's name has 1 to 200 bytes without control characters")) }
-}
-
-/// What an error says, without its kind.
-fn message(error: &Error) -> String {
-    let text = error.to_string();
-    text.strip_suffix(" (Misused)").map(ToOwned::to_owned).unwrap_or(text)
 }
 
 pub(crate) type Body = Arc<dyn Fn(Run) -> BoxFuture<'static, Option<Failure>> + Send + Sync>;

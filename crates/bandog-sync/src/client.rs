@@ -5,7 +5,7 @@ use std::{
     num::{NonZeroU32, NonZeroUsize},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -130,12 +130,11 @@ impl ClientOptions {
         let here = Member::here(id);
         let member = Member { program: self.program.unwrap_or(here.program), prefix: prefix.clone(), ..here };
         let Profile { store, timeout, .. } = backend.profile();
-        let terms = Terms { ttl, watchdog: true, fences: self.local_turns, max_hold: None };
+        let terms = Terms { ttl, watchdog: true, fences: self.local_turns, max_hold: None, quiet: false };
         let engine = Engine::new(Arc::new(backend), member, terms, self.max_waiting.get(), self.clock, mailbox);
         let home = if self.current_runtime { Home::on_current_runtime(engine)? } else { Home::on_own_thread(engine)? };
-        let handle =
-            Handle { mail, id, clock: self.clock, store, timeout, prefix, terms, tickets: AtomicU64::new(0), home };
-        let handle = Arc::new(handle);
+        let (clock, tickets, tellers) = (self.clock, AtomicU64::new(0), AtomicUsize::new(0));
+        let handle = Arc::new(Handle { mail, id, clock, store, timeout, prefix, terms, tickets, tellers, home });
         handle.send(Msg::Begin(Arc::downgrade(&handle)))?;
         Ok(Client { handle })
     }
@@ -398,6 +397,26 @@ impl Client {
     }
 }
 
+/// Somebody who tells people when the store does not answer, and when it does again, so that the engine need not.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Teller(Arc<Handle>);
+
+impl Client {
+    /// Until this is dropped, whoever has it logs outages of the store: they are told once.
+    #[doc(hidden)]
+    pub fn teller(&self) -> Teller {
+        self.handle.tellers.fetch_add(1, Relaxed);
+        Teller(Arc::clone(&self.handle))
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.0.tellers.fetch_sub(1, Relaxed);
+    }
+}
+
 pub(crate) type Look<T> = futures_util::future::BoxFuture<'static, Result<T>>;
 
 impl fmt::Debug for Client {
@@ -418,6 +437,8 @@ pub(crate) struct Handle {
     pub(crate) timeout: Duration,
     pub(crate) terms: Terms,
     tickets: AtomicU64,
+    /// How many [`Teller`]s there are.
+    tellers: AtomicUsize,
     home: Home,
 }
 
@@ -450,6 +471,11 @@ impl Handle {
 
     pub(crate) fn has_own_thread(&self) -> bool {
         self.home.is_own_thread()
+    }
+
+    /// Whether somebody else than the engine tells of outages.
+    pub(crate) fn has_teller(&self) -> bool {
+        self.tellers.load(Relaxed) > 0
     }
 
     pub(crate) fn ticket(&self) -> Ticket {

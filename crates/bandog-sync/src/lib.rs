@@ -26,6 +26,8 @@ mod prefix;
 mod records;
 mod rings;
 
+#[doc(hidden)]
+pub use client::Teller;
 pub use client::{Client, ClientOptions};
 pub use guard::{Expiring, Guard, Lost};
 pub use mutex::Mutex;

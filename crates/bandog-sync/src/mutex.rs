@@ -65,6 +65,14 @@ impl Mutex {
         self
     }
 
+    /// The same lock, whose user tells people of its loss, so that the engine need not.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn quiet(mut self) -> Self {
+        self.terms = self.terms.map(|terms| Terms { quiet: true, ..terms });
+        self
+    }
+
     /// The same lock taken by this owner: if it holds the lock already, it gets it again at once, counted, and on the
     /// first lease's terms.
     #[must_use]

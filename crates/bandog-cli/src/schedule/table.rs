@@ -82,10 +82,7 @@ impl<'a> Table<'a> {
         let (text, value) = self.text(key)?;
         match text.parse() {
             Ok(policy) => Some(policy),
-            Err(error) => {
-                let error = error.to_string();
-                self.no(value, error.strip_suffix(" (Misused)").unwrap_or(&error))
-            }
+            Err(error) => self.no(value, error.to_string()),
         }
     }
 

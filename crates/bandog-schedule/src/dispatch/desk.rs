@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog_core::{ClientId, Error, Holding, Key, Moment, Reading, Records, Result, Swap, Swapped, Swaps, Version};
-use bandog_sync::{Client, Guard};
+use bandog_sync::{Client, Guard, Teller};
 use futures_util::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt},
@@ -69,6 +69,8 @@ struct Session {
 
 pub(crate) struct Desk {
     client: Client,
+    /// The dispatcher asks the store more often than the engine does, and tells of outages what they mean for jobs.
+    _teller: Teller,
     flying: FuturesUnordered<BoxFuture<'static, Done>>,
     sessions: Vec<Session>,
     pub(crate) board: Option<Version>,
@@ -84,6 +86,7 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn new(client: Client) -> Self {
         Self {
+            _teller: client.teller(),
             client,
             flying: FuturesUnordered::new(),
             sessions: Vec::new(),
@@ -326,7 +329,7 @@ pub(crate) fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
 /// The lock of the lowest number that no other node holds: so there are no more of them than there were nodes at a time.
 async fn lowest_free(client: &Client, lease: Duration) -> Result<Guard> {
     for number in 1..=NODES {
-        let lock = client.mutex(format!("{SESSION}{number}")).watchdog(lease);
+        let lock = client.mutex(format!("{SESSION}{number}")).watchdog(lease).quiet();
         if let Some(guard) = lock.try_lock().await? {
             return Ok(guard);
         }

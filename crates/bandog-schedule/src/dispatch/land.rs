@@ -175,7 +175,7 @@ impl Dispatch {
     pub(super) fn unanswered(&mut self, error: &Error) {
         self.pause = (self.pause * 2).min(LOOK);
         if error.is_retryable() && !std::mem::replace(&mut self.is_away, true) {
-            tracing::warn!(%error, "the store does not answer: no shared job starts until it does");
+            tracing::warn!(%error, "the store does not answer: no shared job starts until it does; runs and locks end with their leases");
         }
     }
 }

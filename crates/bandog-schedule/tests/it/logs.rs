@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_schedule::{Job, Run, TestScheduler};
+use bandog_schedule::{Job, Retry, Run, TestScheduler};
 use tokio::time;
 use tracing::{
     Event, Metadata, Subscriber,
@@ -29,7 +29,7 @@ impl Ear {
 
 impl Subscriber for Ear {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("bandog_schedule")
+        metadata.target().starts_with("bandog")
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -94,4 +94,35 @@ async fn a_clock_that_is_wrong_and_an_outage_are_told_once() {
     test.advance(Duration::from_secs(60)).await;
     assert_eq!(ear.heard("does not answer: no shared job").len(), 1);
     assert_eq!(ear.heard("the store answers again").len(), 1);
+    // The engine, which renews the node's session, has nothing to add.
+    assert_eq!((ear.heard("does not answer").len(), ear.heard("answers again").len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_lost_is_told_once() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    let job = || Job::cron("job", "0/10 * * * * ?").run(async |_: Run| ());
+    let test = TestScheduler::at("2026-01-01T00:00:05Z").start(|| vec![job()]).await.unwrap();
+    test.advance(Duration::from_secs(60)).await;
+    test.cut(0);
+    test.advance(Duration::from_secs(400)).await;
+    test.mend(0);
+    test.advance(Duration::from_secs(60)).await;
+    let told: Vec<String> = ear.heard("lost").into_iter().filter(|line| !line.starts_with("DEBUG")).collect();
+    assert!(told.len() == 1 && told[0].contains("this node lost its session"), "{told:?}");
+    assert_eq!((ear.heard("does not answer").len(), ear.heard("answers again").len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_try_that_fails_is_one_line() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    let job = || Job::cron("job", "0 * * * * ?").retry(Retry::times(2)).run(async |_: Run| Err::<(), _>("no paper"));
+    let test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T00:01:30Z").await;
+    let told = ear.heard("no paper");
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[..2].iter().all(|line| line.starts_with("WARN") && line.contains("it is tried again")), "{told:?}");
+    assert!(told[2].starts_with("WARN") && told[2].contains("the run ended: failed"), "{told:?}");
 }

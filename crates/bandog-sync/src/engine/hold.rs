@@ -422,6 +422,7 @@ impl Engine {
             Some(ends) if self.now >= ends => {
                 tracing::warn!(%key, fence, "a lock was lost: it was held for as long as its max_hold allows");
             }
+            Some(_) | None if held.terms.quiet => tracing::debug!(%key, fence, "a lock was lost"),
             Some(_) | None => tracing::warn!(%key, fence, "a lock was lost"),
         }
         let slot = self.slots.get(key);

@@ -375,7 +375,8 @@ impl Engine {
             Some(error) if self.answered => {
                 let began = !std::mem::replace(&mut self.away, true);
                 let is_news = self.away_told.is_none_or(|told| self.now.since(told) >= TELL_AGAIN);
-                if is_news && (began || !self.away_is_news) {
+                let is_told = || self.handle.upgrade().is_some_and(|handle| handle.has_teller());
+                if is_news && (began || !self.away_is_news) && !is_told() {
                     (self.away_told, self.away_is_news) = (Some(self.now), true);
                     tracing::warn!(%error, "the store does not answer; holds last until their deadlines");
                 }

@@ -79,6 +79,8 @@ pub(crate) struct Terms {
     pub(crate) fences: NonZeroU32,
     /// After what time a turn is lost though it could be renewed.
     pub(crate) max_hold: Option<Duration>,
+    /// Whether its user tells people of its loss.
+    pub(crate) quiet: bool,
 }
 
 /// How long a call waits for a lock.
