@@ -77,6 +77,8 @@ pub(crate) struct Desk {
     /// The store's era, as it was told last.
     pub(crate) era: Option<String>,
     is_asking: bool,
+    /// When everything was read last after an outage.
+    pub(crate) outage: Option<Moment>,
     /// When it was told last that the store fell back.
     fell: Option<Moment>,
     /// Somebody should hear that there is something to do.
@@ -93,6 +95,7 @@ impl Desk {
             board: None,
             era: None,
             is_asking: false,
+            outage: None,
             fell: None,
             news: false,
         }

@@ -167,8 +167,7 @@ impl Dispatch {
         if std::mem::take(&mut self.is_away) {
             // As loud as the outage was told, so that its end is told to the same people.
             tracing::warn!("the store answers again: ticks are claimed again");
-            // It may be another one, or have lost what it was told last.
-            self.read_all();
+            self.read_after_outage();
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bandog_core::{Record, Result, Version};
 
-use super::{Dispatch, JobId, Turn, at};
+use super::{Dispatch, JobId, LOOK, Turn, at};
 use crate::{
     plan::{EARLY, Event, Memory},
     state::JobState,
@@ -42,6 +42,28 @@ impl Dispatch {
         }
     }
 
+    /// A job whose record is there, at a moment when the board told of this era: its board alone was lost, if that is
+    /// another one than before.
+    pub(super) fn is_there(&mut self, job: JobId, era: Option<&str>) {
+        let born = self.entries[at(job)].state.as_mut().and_then(|state| state.born.as_mut());
+        if let Some((born, era)) = born.zip(era).filter(|(born, era)| born.era != *era) {
+            era.clone_into(&mut born.era);
+        }
+    }
+
+    /// The store answers again. It may be another one, or have lost what it was told last: everything is read again, at
+    /// once if that was not done just now, and otherwise after the next look.
+    pub(super) fn read_after_outage(&mut self) {
+        let now = self.time.moment();
+        let Some(desk) = &mut self.desk else { return };
+        if desk.outage.is_none_or(|last| now.since(last) >= LOOK) {
+            desk.outage = Some(now);
+            self.read_all();
+        } else {
+            desk.board = None;
+        }
+    }
+
     /// A job whose record is not there, at a moment when the board told of this era.
     pub(super) fn is_gone(&mut self, job: JobId, era: Option<&str>) {
         let now = self.time.now();
@@ -68,6 +90,7 @@ impl Dispatch {
             self.ready.push_back((job, Turn::Usual));
         } else {
             // Somebody has forgotten it; this node has it still.
+            tracing::info!(job = %entry.task.name, "the job was forgotten: it begins anew");
             entry.state = Some(Box::new(JobState::born(&entry.task.policy, now, spec, era)));
             self.reconcile(job);
             self.arm_at(job, now);

@@ -112,7 +112,10 @@ impl Dispatch {
             }
             match record {
                 Ok(None) => self.is_gone(job, era.as_deref()),
-                Ok(Some(record)) => _ = self.learn(job, Ok(record)),
+                Ok(Some(record)) => {
+                    self.learn(job, Ok(record));
+                    self.is_there(job, era.as_deref());
+                }
                 Err(error) => _ = self.learn(job, Err(error)),
             }
         }

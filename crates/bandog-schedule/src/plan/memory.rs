@@ -65,8 +65,10 @@ impl JobState {
 
     fn kin(&self, known: &Self) -> Kin {
         match (&self.born, &known.born) {
-            (Some(born), Some(was)) if born.era != was.era => Kin::Lost,
-            (Some(born), Some(was)) if (born.at, born.resets) != (was.at, was.resets) => Kin::Anew,
+            // A board that alone was lost begins another era, and its jobs are still the same.
+            (Some(born), Some(was)) if born.at == was.at && born.resets == was.resets => Kin::Same,
+            (Some(born), Some(was)) if born.at == was.at || born.era == was.era => Kin::Anew,
+            (Some(_), Some(_)) => Kin::Lost,
             // Nodes of a version before do not write it.
             (_, _) => Kin::Same,
         }

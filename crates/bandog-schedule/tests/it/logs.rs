@@ -19,10 +19,10 @@ use tracing::{
 
 /// Keeps what the scheduler says.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
+pub(crate) struct Ear(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 
 impl Ear {
-    fn heard(&self, words: &str) -> Vec<String> {
+    pub(crate) fn heard(&self, words: &str) -> Vec<String> {
         self.0.lock().unwrap().iter().filter(|line| line.contains(words)).cloned().collect()
     }
 }

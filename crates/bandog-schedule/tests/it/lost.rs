@@ -2,6 +2,7 @@
 
 mod older;
 mod store;
+mod told;
 mod wiped;
 
 use std::{

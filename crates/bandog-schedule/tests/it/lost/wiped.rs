@@ -259,3 +259,27 @@ async fn a_board_of_a_version_before_is_named_and_nothing_was_lost() {
     assert_eq!(cluster.era().await, era);
     assert_eq!((cluster.row("job").await.ok, cluster.row("job").await.missed), (2, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_board_that_alone_was_lost_changes_nothing_and_jobs_can_be_forgotten_after_it() {
+    let mut cluster = Cluster::new();
+    for _ in 0..2 {
+        cluster.join([every_ten("job"), Job::once("once")].map(|job| (job, SHORT))).await;
+    }
+    cluster.until(15).await;
+    let board = Key::new("schedule/board").unwrap();
+    let mut from = None;
+    while let Swapped::Differs(Some(record)) = {
+        let swap = Swap { to: None, ..Swap::new(board.clone(), from, "") };
+        cluster.store.swap(&[swap]).await.unwrap().each.remove(0).unwrap()
+    } {
+        from = Some(record.version);
+    }
+    cluster.until(35).await;
+    let row = cluster.row("job").await;
+    assert_eq!((cluster.ticks("job").len(), row.ok, row.missed), (4, 4, 0), "{row:?}");
+    cluster.jobs().forget("once").await.unwrap();
+    cluster.until(45).await;
+    assert_eq!(cluster.ticks("once").len(), 2, "it begins anew");
+    assert_eq!(cluster.row("job").await.ok, 5);
+}

@@ -1,0 +1,58 @@
+//! What is logged of it: once, as an error.
+
+use super::*;
+use crate::logs::Ear;
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_lost_its_data_is_told_once_by_each_node() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    let mut cluster = Cluster::new();
+    for _ in 0..2 {
+        cluster.join((0..5).map(|nth| (every_ten(&format!("job-{nth}")), secs(1)))).await;
+    }
+    cluster.until(25).await;
+    assert!(ear.heard("ERROR").is_empty(), "{:?}", ear.heard("ERROR"));
+    cluster.store.wipe();
+    cluster.until(65).await;
+    let told = ear.heard("the store has lost its data");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|line| line.starts_with("ERROR") && line.contains("jobs=5")), "{told:?}");
+    assert!(ear.heard("fell back").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fell_back_is_told_once_however_many_jobs_there_are() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    let mut cluster = Cluster::new();
+    cluster.join((0..5).map(|nth| (every_ten(&format!("job-{nth}")), secs(1)))).await;
+    cluster.until(15).await;
+    cluster.store.lag();
+    cluster.until(25).await;
+    assert!(ear.heard("ERROR").is_empty(), "{:?}", ear.heard("ERROR"));
+    cluster.store.fail_over();
+    cluster.until(55).await;
+    let told = ear.heard("fell back to an earlier state");
+    assert!(told.len() == 1 && told[0].starts_with("ERROR"), "{told:?}");
+    assert!(ear.heard("lost its data").is_empty());
+}
+
+/// Nothing of this is said while nodes race, answers are lost and runs are cut short.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_loses_nothing_is_not_told_of() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    for seed in 0..20 {
+        let mut cluster = Cluster::new();
+        for node in 0..3 {
+            let jobs = (0..5).map(|nth| Job::fixed_rate(format!("job-{nth}"), Duration::from_millis(300)));
+            cluster.join(jobs.map(|job| (job, Duration::from_millis(20)))).await;
+            cluster.nodes.last().unwrap().wire.at_random(seed * 10 + node, 0.1, Duration::from_millis(700));
+        }
+        cluster.until(15).await;
+    }
+    let told = ear.heard("ERROR");
+    let told: Vec<_> = told.iter().filter(|line| !line.contains("lost its session")).collect();
+    assert!(told.is_empty(), "{told:?}");
+}
