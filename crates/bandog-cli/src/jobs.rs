@@ -17,7 +17,7 @@ use std::{env, fs};
 
 use bandog::{
     ClientId, Error, Member,
-    schedule::{JobRow, Jobs, RunRow},
+    schedule::{JobRow, Jobs, Pauses, RunRow},
 };
 use clap::Subcommand;
 use rustix::process::getuid;
@@ -40,6 +40,7 @@ Examples:
   bandog jobs show report                         one job, its runs and its next fires
   bandog jobs run report --wait                   now, beside its ticks
   bandog jobs pause report --reason 'migration'   and later: bandog jobs resume report
+  bandog jobs nodes                               who runs them, and who is paused
   bandog jobs next                                what fires next, of all
   bandog jobs history report --state failed       what went wrong")]
 pub(crate) struct Args {
@@ -55,6 +56,7 @@ enum Verb {
     Run(run::Args),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Nodes(nodes::Args),
     History(history::Args),
     Cancel(cancel::Args),
     Backfill(backfill::Args),
@@ -80,6 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         Verb::Run(args) => run::run(args),
         Verb::Pause(args) => pause::pause(args),
         Verb::Resume(args) => pause::resume(args),
+        Verb::Nodes(args) => nodes::run(args),
         Verb::History(args) => history::run(args),
         Verb::Cancel(args) => cancel::run(args),
         Verb::Backfill(args) => backfill::run(args),
@@ -108,12 +111,25 @@ impl<'a> Desk<'a> {
         name: &str,
         asking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
+        Self::reached(common, &format!("there is no job {name:?}: "), asking)
+    }
+
+    /// Asks the store about all of its jobs.
+    fn reach<T>(common: &Common, asking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
+        Self::reached(common, "", asking)
+    }
+
+    fn reached<T>(
+        common: &Common,
+        consequence: &str,
+        asking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         let store = Store::of(&common.store)?;
         runtime::block_on(async {
             match Desk::open(&store).await? {
                 Some(desk) => asking(&desk).await,
                 None => Err(Fault::usage(format!(
-                    "there is no job {name:?}: no job was ever registered in {} ({})",
+                    "{consequence}no job was ever registered in {} ({})",
                     store.shown(),
                     store.origin()
                 ))),
@@ -125,19 +141,27 @@ impl<'a> Desk<'a> {
         self.store.fault(error)
     }
 
-    /// What went wrong with a word.
-    fn unsaid(&self, error: &Error, name: &str) -> Fault {
+    /// What went wrong with a word to a job.
+    fn unsaid_of(&self, error: &Error, name: &str) -> Fault {
+        self.unsaid(error, &format!("bandog jobs show {name}"))
+    }
+
+    /// What went wrong with a word, and what shows whether it was done.
+    fn unsaid(&self, error: &Error, look: &str) -> Fault {
         let fault = self.store.fault(error);
         if !error.maybe_applied() {
             return fault;
         }
-        let look =
-            format!("it may have been done all the same: look with `bandog jobs show {name}` before you say it again");
+        let look = format!("it may have been done all the same: look with `{look}` before you say it again");
         Fault::new(error.kind().into(), format!("{fault}\n  {look}"))
     }
 
     async fn show(&self, name: &str) -> Result<JobRow, Fault> {
         self.jobs.show(name).await.map_err(|error| self.fault(&error))
+    }
+
+    async fn pauses(&self) -> Result<Pauses, Fault> {
+        self.jobs.pauses().await.map_err(|error| self.fault(&error))
     }
 
     async fn history(&self, name: &str) -> Result<Vec<RunRow>, Fault> {

@@ -1,6 +1,7 @@
 //! Jobs from outside: for operators, the command and the page. No scheduler need run in this process.
 
 mod look;
+mod pauses;
 mod say;
 
 use std::{collections::HashSet, time::SystemTime};
@@ -17,6 +18,8 @@ use crate::{
 
 /// Records in one call.
 const BATCH: usize = 256;
+/// So often a word is said again when the record changes at the same time. Of those who change it at a time one succeeds.
+const TRIES: u32 = 1000;
 /// So many names are told to somebody who asks for one that is not there.
 const NAMED: usize = 10;
 

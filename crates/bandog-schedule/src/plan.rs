@@ -16,6 +16,7 @@ use bandog_core::{Holding, Line};
 
 use crate::{
     Overlap, Paused, State, misfire,
+    pauses::All,
     policy::Policy,
     state::{JobState, Past},
     trigger::{Ms, Trigger},
@@ -38,6 +39,8 @@ pub(crate) struct View<'a> {
     pub(crate) places: usize,
     /// Whether this node may claim ticks of it: not one whose job is older than the store's.
     pub(crate) is_current: bool,
+    /// The last word to all jobs that this node has heard.
+    pub(crate) all: &'a All,
 }
 
 /// Something that has happened.
@@ -73,6 +76,8 @@ pub(crate) enum Word {
     Run,
     Pause(Paused),
     Resume,
+    /// To all jobs.
+    All(All),
     /// One run, or all of them.
     Cancel(Option<u64>),
     Backfill(Vec<Ms>),
@@ -110,6 +115,7 @@ pub(crate) struct Plan {
 pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> Plan {
     let mut plan = Plan::default();
     let mut is_recalled = false;
+    state.obey(view, &mut plan, view.all);
     for event in events {
         match event {
             Event::Ended(ended) => state.ended(view, &mut plan, ended),
@@ -131,7 +137,8 @@ pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> P
 
 /// Plans a word of somebody who runs nothing.
 pub(crate) fn say(state: &mut JobState, name: &str, trigger: &Trigger, policy: &Policy, now: Ms, word: &Word) -> Plan {
-    let view = View { name, trigger, policy, now, node: &Arc::from(""), session: None, places: 0, is_current: false };
+    let (node, all) = (&Arc::from(""), &All::default());
+    let view = View { name, trigger, policy, now, node, session: None, places: 0, is_current: false, all };
     let mut plan = Plan { is_news: true, ..Plan::default() };
     state.said(&view, &mut plan, word);
     plan
@@ -140,7 +147,7 @@ pub(crate) fn say(state: &mut JobState, name: &str, trigger: &Trigger, policy: &
 impl JobState {
     /// When the next tick is due that this node may claim; `Ms::MIN` if something can start at once.
     pub(crate) fn wakes(&self, name: &str, trigger: &Trigger, policy: &Policy) -> Option<Ms> {
-        if !policy.enabled || self.paused.is_some() {
+        if !policy.enabled || self.is_paused() {
             return None;
         }
         let tick = trigger.next(self.place())?;

@@ -7,6 +7,7 @@ use bandog_sync::Client;
 
 use crate::{
     dispatch::{Entry, Timekeeper, board, era, key, tell_of_rest},
+    pauses::{Known, Standing, standing},
     plan::Event,
     state::{Born, JobState, Live, Spec},
     trigger::{Ms, Trigger},
@@ -17,8 +18,9 @@ const BATCH: usize = 256;
 /// So often a record is read again that somebody else changes at the same time.
 const TRIES: u32 = 20;
 
-/// Reads the jobs' records, makes those that are not there, and writes down what the jobs are now.
-pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &mut [Entry]) -> Result<()> {
+/// Reads the jobs' records, makes those that are not there, and writes down what the jobs are now. Tells what is paused.
+pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &mut [Entry]) -> Result<Known> {
+    let mut pauses = Known::default();
     let mut left: Vec<&mut Entry> = entries.iter_mut().filter(|entry| entry.is_shared).collect();
     for _ in 0..TRIES {
         let mut again = Vec::new();
@@ -28,10 +30,11 @@ pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &m
             if some.is_empty() {
                 break;
             }
-            again.extend(register_some(client, time, some).await?);
+            again.extend(register_some(client, time, some, &mut pauses).await?);
         }
         if again.is_empty() {
-            return bury(client, entries).await;
+            bury(client, entries).await?;
+            return Ok(pauses);
         }
         left = again;
     }
@@ -63,14 +66,17 @@ async fn register_some<'a>(
     client: &Client,
     time: &mut Timekeeper,
     mut entries: Vec<&'a mut Entry>,
+    pauses: &mut Known,
 ) -> Result<Vec<&'a mut Entry>> {
     let keys = entries.iter().map(|entry| key(&entry.task.name)).collect::<Result<Vec<Key>>>()?;
     let sent = time.moment();
-    let reading = client.read(&[&[board()?], &keys[..]].concat(), &[]).await?;
+    let reading = client.read(&[&[board()?, standing()?], &keys[..]].concat(), &[]).await?;
     time.observe(sent, reading.now);
     let now = time.now();
     let mut records = reading.records.into_iter();
     let told = records.next().transpose()?.flatten().map(|board| board.value).filter(|era| !era.is_empty());
+    let paused = records.next().transpose()?.flatten();
+    *pauses = Known { version: paused.as_ref().map(|record| record.version), standing: Standing::of(paused.as_ref())? };
     let era = match told {
         Some(era) => era,
         None => era(client, None).await?,
@@ -80,7 +86,11 @@ async fn register_some<'a>(
     for ((entry, key), record) in entries.iter_mut().zip(keys).zip(records) {
         let spec = Box::new(Spec::new(&entry.task.trigger, &entry.task.policy, lease(client, entry)));
         let (state, from) = match record? {
-            None => (JobState::born(&entry.task.policy, now, Some(spec), &era), None),
+            None => {
+                let mut state = JobState::born(&entry.task.policy, now, Some(spec), &era);
+                state.all = Some(Box::new(pauses.standing.all.clone())).filter(|all| all.number > 0);
+                (state, None)
+            }
             Some(record) => {
                 let mut state = JobState::read(&record.value, &key)?;
                 entry.version = Some(record.version);

@@ -1,5 +1,7 @@
 //! What people see of jobs and runs: on the page, in `--json`, in tests.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Kind;
@@ -19,6 +21,9 @@ pub struct JobRow {
     pub enabled: bool,
     /// By whom and why it is paused, if it is.
     pub paused: Option<Paused>,
+    /// By whom and why all jobs are paused, if they are: its ticks run when neither pause stands.
+    #[serde(default)]
+    pub all_paused: Option<Paused>,
     /// The next tick, RFC 3339 in UTC; none when it will not fire any more, is paused, or waits for a run to end.
     pub next: Option<String>,
     /// The newest tick that was ever claimed, or when the job was first registered.
@@ -53,7 +58,7 @@ pub struct JobRow {
     pub last: Option<RunRow>,
 }
 
-/// A pause of a job.
+/// A pause of a job, of all jobs, or of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
     /// Who paused it.
@@ -62,6 +67,15 @@ pub struct Paused {
     pub reason: String,
     /// Since when, RFC 3339 in UTC.
     pub at: String,
+}
+
+/// What is paused beside single jobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pauses {
+    /// By whom and why all jobs are paused, if they are.
+    pub all: Option<Paused>,
+    /// The nodes that are paused, by their names; a name without a process is a machine's, and means all of its nodes.
+    pub nodes: BTreeMap<String, Paused>,
 }
 
 /// What became of a run.
@@ -175,4 +189,7 @@ pub struct NodeRow {
     pub program: Option<String>,
     /// Since when its client lives, RFC 3339 in UTC, by its own clock.
     pub since: Option<String>,
+    /// By whom and why it, or its machine, is paused, if it is.
+    #[serde(default)]
+    pub paused: Option<Paused>,
 }

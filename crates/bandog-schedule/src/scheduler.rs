@@ -14,6 +14,7 @@ use crate::{
     Job, Jobs, Scope,
     dispatch::{Dispatch, Entry, LOOK, Msg, Timekeeper},
     inject::Shares,
+    pauses::Known as KnownPauses,
     policy::Policy,
     register::register,
     state::JobState,
@@ -128,9 +129,10 @@ impl Scheduler {
         for entry in &mut entries {
             entry.is_shared = client.is_some() && entry.task.policy.scope == Scope::Cluster;
         }
-        if let Some(client) = &client {
-            register(client, &mut time, &mut entries).await.map_err(|error| error.during("start"))?;
-        }
+        let pauses = match &client {
+            Some(client) => register(client, &mut time, &mut entries).await.map_err(|error| error.during("start"))?,
+            None => KnownPauses::default(),
+        };
         let node = node.unwrap_or_else(|| {
             let here = Member::here(ClientId::random());
             format!("{}:{}", here.host, here.pid)
@@ -147,6 +149,7 @@ impl Scheduler {
             looks.unwrap_or(LOOK),
             (mail.clone(), mailbox),
         )
+        .under(pauses)
         .start();
         Ok(Running { mail, jobs: client.as_ref().map(Jobs::over), drain: drain.unwrap_or(DRAIN), task })
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Kind, Paused, RunRow, State,
+    pauses::All,
     policy::Policy,
     trigger::{Ms, Place, Trigger, millis},
 };
@@ -41,6 +42,9 @@ pub(crate) struct JobState {
     pub(crate) running: Vec<Live>,
     pub(crate) queue: VecDeque<Waiting>,
     pub(crate) paused: Option<Box<Paused>>,
+    /// The last word to all jobs that has reached this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) all: Option<Box<All>>,
     /// Where and when the record was made; none for jobs of this process only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) born: Option<Box<Born>>,
@@ -246,6 +250,7 @@ impl JobState {
             queue: VecDeque::new(),
             paused: None,
             born: None,
+            all: None,
         }
     }
 
@@ -264,6 +269,20 @@ impl JobState {
     pub(crate) fn write(&self) -> Result<String> {
         serde_json::to_string(self)
             .map_err(|source| Error::new(ErrorKind::Corrupt, "the job's state cannot be written").caused_by(source))
+    }
+
+    /// Whether its ticks are not claimed: because of a pause of its own, or of all jobs.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.is_some() || self.all_paused().is_some()
+    }
+
+    pub(crate) fn all_paused(&self) -> Option<&Paused> {
+        self.all.as_ref()?.paused.as_ref()
+    }
+
+    /// Whether this word to all jobs is a later one than the job has heard.
+    pub(crate) fn lags(&self, word: &All) -> bool {
+        self.all.as_ref().map_or(0, |all| all.number) < word.number
     }
 
     pub(crate) fn place(&self) -> Place {

@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         if *dry_run {
             return Ok((u64::try_from(ticks.len()).unwrap_or(u64::MAX), ticks));
         }
-        let count = desk.jobs.backfill(name, *from, *to).await.map_err(|error| desk.unsaid(&error, name))?;
+        let count = desk.jobs.backfill(name, *from, *to).await.map_err(|error| desk.unsaid_of(&error, name))?;
         Nodes::of(desk).await.warn("they wait until one starts that has this job");
         Ok((count, ticks))
     })?;

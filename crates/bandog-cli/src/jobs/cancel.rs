@@ -35,7 +35,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, id, common } = args;
     Desk::ask(common, name, async |desk| {
-        let told = desk.jobs.cancel(name, *id).await.map_err(|error| desk.unsaid(&error, name))?;
+        let told = desk.jobs.cancel(name, *id).await.map_err(|error| desk.unsaid_of(&error, name))?;
         if common.json {
             let runs = desk.history(name).await?;
             let latest = |id: &u64| runs.iter().find(|run| run.id == *id);

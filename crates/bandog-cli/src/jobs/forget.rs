@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         if !yes {
             ask(name, desk)?;
         }
-        desk.jobs.forget(name).await.map_err(|error| desk.unsaid(&error, name))?;
+        desk.jobs.forget(name).await.map_err(|error| desk.unsaid_of(&error, name))?;
         if Nodes::of(desk).await.known().is_some_and(|nodes| !nodes.is_empty()) && is_on {
             say(&format!(
                 "schedulers run over this store: one that still has {name:?} brings it back at its next tick"

@@ -15,10 +15,10 @@ use crate::{exit_code::ExitCode, fault::Fault, print, runtime, store::Store, voi
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, an array of objects: name, trigger, description, zone, enabled, paused (null, or by, reason, at), \
-next (null when it does not fire), watermark (the newest tick that was claimed), rests_until (null, or until when it rests \
-because the store's clock was ahead), lease_ms, overlap, catch_up, on_crash, \
-live (the runs that run now, like those of `bandog jobs history`), queued, ok, failed, skipped, missed, lost (how many, \
-ever), last (the run that ended last, or null).
+all_paused (the same of the pause of all jobs), next (null when it does not fire), watermark (the newest tick that was \
+claimed), rests_until (null, or until when it rests because the store's clock was ahead), lease_ms, overlap, catch_up, \
+on_crash, live (the runs that run now, like those of `bandog jobs history`), queued, ok, failed, skipped, missed, lost \
+(how many, ever), last (the run that ended last, or null).
 
 Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or is not there; 77 it refuses, \
 or the file is damaged.

@@ -1,9 +1,97 @@
-//! Who runs jobs over the store, as far as it is known.
+//! `bandog jobs nodes`: who runs jobs over the store, as far as it is known.
 
-use bandog::schedule::NodeRow;
+use std::io::{self, Write};
 
-use super::Desk;
-use crate::voice::{say, shown};
+use bandog::schedule::{NodeRow, Paused, Pauses};
+use serde::Serialize;
+
+use super::{
+    Common, Desk,
+    words::{self, Clock, Line},
+};
+use crate::{
+    exit_code::ExitCode,
+    fault::Fault,
+    print, runtime,
+    store::Store,
+    voice::{say, shown},
+};
+
+/// Lists the schedulers that run over a store, and the nodes that are paused.
+///
+/// Which jobs each of them has, the store does not know. One that was killed counts until its lease has ended.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Fields of --json: nodes (an array: node, program, since, paused: null, or by, reason, at), pauses (all: null or the pause \
+of all jobs; nodes: an object of the pauses of nodes, whether they run or not). Times are RFC 3339 in UTC.
+
+Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or is not there; 77 it refuses, \
+or the file is damaged.
+
+Examples:
+  bandog jobs nodes
+  bandog jobs nodes --json | jq -r '.nodes[].node'")]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Default, Serialize)]
+struct Object {
+    nodes: Vec<NodeRow>,
+    pauses: Pauses,
+}
+
+/// Looks, and changes nothing.
+pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let store = Store::of(&args.common.store)?;
+    let seen = runtime::block_on(async {
+        let Some(desk) = Desk::open(&store).await? else { return Ok(None) };
+        let failed = |error| desk.fault(&error);
+        let nodes = desk.jobs.nodes().await.map_err(failed)?;
+        let now = desk.jobs.now().await.map_err(failed)?;
+        Ok(Some((Object { nodes, pauses: desk.pauses().await? }, now)))
+    })?;
+    if args.common.json {
+        return print::done(print::json(&seen.map(|(object, _)| object).unwrap_or_default()));
+    }
+    let Some((Object { nodes, pauses }, now)) = seen else {
+        return print::done(writeln!(io::stdout(), "in {}\nno scheduler ever ran here", store.shown()));
+    };
+    let clock = Clock::new(now, None);
+    let heads = [Some(format!("in {}; {}", store.shown(), count(&nodes))), pauses.all.as_ref().map(words::all_paused)];
+    let absent = pauses.nodes.iter().filter(|(name, paused)| is_absent(name, paused, &nodes));
+    let absent = absent.map(|(name, paused)| format!("no node {} runs now: {}", shown(name), words::paused(paused)));
+    let lines: Vec<String> = heads.into_iter().flatten().chain(absent).collect();
+    print::done(writeln!(io::stdout(), "{}", lines.join("\n")))?;
+    let rows: Vec<Line<4>> = nodes.iter().map(|node| line(node, &clock)).collect();
+    print::done(if rows.is_empty() { Ok(()) } else { words::table(["NODE", "PROGRAM", "UP", "STATE"], &rows) })
+}
+
+fn count(nodes: &[NodeRow]) -> String {
+    match nodes.len() {
+        0 => "no scheduler runs over it now, so no job does".into(),
+        1 => "1 scheduler runs".into(),
+        many => format!("{many} schedulers run"),
+    }
+}
+
+/// Whether a pause is none that a node which runs shows.
+fn is_absent(name: &str, paused: &Paused, nodes: &[NodeRow]) -> bool {
+    let is_its = |node: &NodeRow| node.node == name || node.node.rsplit_once(':').is_some_and(|(host, _)| host == name);
+    !nodes.iter().any(|node| is_its(node) && node.paused.as_ref() == Some(paused))
+}
+
+fn line(node: &NodeRow, clock: &Clock) -> Line<4> {
+    let dash = || "-".to_owned();
+    let cells = [
+        shown(&node.node),
+        node.program.as_deref().map_or_else(dash, shown),
+        node.since.as_deref().map_or_else(dash, |since| clock.since(since)),
+        node.paused.as_ref().map_or_else(|| "claims".into(), words::paused),
+    ];
+    Line { cells, below: Vec::new() }
+}
 
 /// The schedulers that run. Which jobs each of them has, the store does not know.
 pub(super) enum Nodes {

@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, reason, common } = args;
     Desk::ask(common, name, async |desk| {
         let before = desk.show(name).await?;
-        desk.jobs.reset(name, reason).await.map_err(|error| desk.unsaid(&error, name))?;
+        desk.jobs.reset(name, reason).await.map_err(|error| desk.unsaid_of(&error, name))?;
         Nodes::of(desk).await.warn("its ticks run when one starts");
         let job = desk.show(name).await?;
         if common.json {

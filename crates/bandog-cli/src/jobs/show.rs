@@ -80,7 +80,8 @@ fn lines(job: &JobRow, upcoming: &[Fire], now: Time) -> Vec<String> {
         ),
         format!("claimed   up to {}", clock.at(&job.watermark)),
     ];
-    lines.extend(job.paused.as_ref().map(|paused| format!("paused    since {}", clock.at(&paused.at))));
+    let paused = job.paused.iter().chain(&job.all_paused);
+    lines.extend(paused.map(|paused| format!("paused    since {}", clock.at(&paused.at))));
     let under = |head: &'static str, rows: Vec<String>| {
         let heads = [head].into_iter().chain(std::iter::repeat(""));
         rows.into_iter().zip(heads).map(|(row, head)| format!("{head:<10}{row}")).collect::<Vec<_>>()
@@ -98,6 +99,7 @@ fn never(job: &JobRow) -> &'static str {
     match job {
         JobRow { enabled: false, .. } => "never: it is disabled where it is declared",
         JobRow { paused: Some(_), .. } => "never, as long as it is paused",
+        JobRow { all_paused: Some(_), .. } => "never, as long as all jobs are paused",
         JobRow { live, queued, trigger, .. }
             if trigger.starts_with("fixed_delay") && (!live.is_empty() || *queued > 0) =>
         {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::schedule::{JobRow, RunRow, State};
+use bandog::schedule::{JobRow, Paused, RunRow, State};
 use bandog_cron::{Time, Zone};
 
 use crate::voice::shown;
@@ -89,9 +89,8 @@ pub(super) fn state(job: &JobRow, clock: &Clock) -> String {
     if job.queued > 0 {
         words.push(format!("{} waiting", job.queued));
     }
-    if let Some(paused) = &job.paused {
-        words.push(format!("paused by {}: {}", shown(&paused.by), shown(&paused.reason)));
-    }
+    words.extend(job.paused.as_ref().map(paused));
+    words.extend(job.all_paused.as_ref().map(all_paused));
     if !job.enabled {
         words.push("disabled".into());
     }
@@ -102,6 +101,16 @@ pub(super) fn state(job: &JobRow, clock: &Clock) -> String {
         ));
     }
     if words.is_empty() { "idle".into() } else { words.join(", ") }
+}
+
+/// By whom and why something is paused.
+pub(super) fn paused(Paused { by, reason, .. }: &Paused) -> String {
+    format!("paused by {}: {}", shown(by), shown(reason))
+}
+
+/// The same of all jobs.
+pub(super) fn all_paused(all: &Paused) -> String {
+    format!("all jobs are {}", paused(all))
 }
 
 fn running(run: &RunRow, clock: &Clock) -> String {

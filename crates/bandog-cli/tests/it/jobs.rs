@@ -31,6 +31,11 @@ fn pause_and_resume_stop_the_ticks_for_a_time() {
 }
 
 #[test]
+fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen() {
+    check(jobs::pauses_of_all_jobs_and_of_nodes_hold_and_are_seen);
+}
+
+#[test]
 fn who_speaks_to_nobody_is_told() {
     check(jobs::who_speaks_to_nobody_is_told);
 }

@@ -110,6 +110,7 @@ pub(crate) fn ls_and_show_tell_of_each_job(place: &Place, url: &str) {
     assert_eq!(
         fields(daily),
         [
+            "all_paused",
             "catch_up",
             "description",
             "enabled",
@@ -419,4 +420,49 @@ pub(crate) fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time(place: &Plac
     assert!(line["note"].as_str().unwrap().ends_with(": a bad quartz"), "{line}");
     assert!(site.jobs(&["history", "often", "--state", "reset"]).stdout.contains(" set it back from "));
     assert_eq!(site.show("often")["rests_until"], Value::Null);
+}
+
+pub(crate) fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen(place: &Place, url: &str) {
+    let site = Site::new(place, url);
+    eventually(SOON, || !place.lines("often").is_empty());
+    site.jobs(&["pause"]).told(64, &["--all", "--node"]);
+    site.jobs(&["pause", "often", "--all", "--reason", "x"]).told(64, &["cannot be used with"]);
+    site.jobs(&["resume", "--node", "a", "--all"]).told(64, &["cannot be used with"]);
+    site.jobs(&["pause", "--all"]).told(64, &["--reason"]);
+    let ran = site.jobs(&["pause", "--all", "--reason", "the store moves"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "paused all jobs; what runs goes on\n"), "{ran:?}");
+    let row = site.show("often");
+    assert_eq!((&row["paused"], &row["all_paused"]["reason"]), (&Value::Null, &"the store moves".into()));
+    assert!(site.jobs(&["ls"]).stdout.contains("all jobs are paused by "));
+    assert!(site.jobs(&["show", "often"]).stdout.contains("never, as long as all jobs are paused"));
+    site.jobs(&["run", "often", "--wait"]).told(0, &[]);
+    let before = place.lines("often").len();
+    site.jobs(&["run", "often", "--wait"]).told(0, &[]);
+    assert_eq!(place.lines("often").len(), before + 1, "by hand only");
+    site.jobs(&["pause", "--all", "--reason", "again"]).told(0, &["it was paused before, by ", ": the store moves"]);
+    let pauses = site.json(&["resume", "--all"]);
+    assert_eq!((&pauses["all"], fields(&pauses)), (&Value::Null, vec!["all", "nodes"]));
+    assert!(site.show("often")["skipped"].as_u64().unwrap() > 0);
+    eventually(SOON, || place.lines("often").len() > before + 1);
+    assert_eq!(site.jobs(&["resume", "--all"]).stdout, "all jobs were not paused\n");
+
+    let nodes = site.json(&["nodes"]);
+    let node = nodes["nodes"][0]["node"].as_str().unwrap().to_owned();
+    assert_eq!((fields(&nodes), &nodes["nodes"][0]["paused"]), (vec!["nodes", "pauses"], &Value::Null));
+    let machine = node.rsplit_once(':').unwrap().0;
+    for name in [&node, machine] {
+        let pauses = site.json(&["pause", "--node", name, "--reason", "a new disk"]);
+        assert_eq!(pauses["nodes"][name]["reason"], "a new disk");
+        site.scheduler.stderr_line("this node is paused", SOON);
+        assert_eq!(site.json(&["nodes"])["nodes"][0]["paused"]["reason"], "a new disk");
+        assert!(site.jobs(&["nodes"]).stdout.contains(": a new disk"));
+        let late = site.jobs(&["run", "daily", "--wait", "--timeout", "1500ms"]);
+        late.told(75, &["has not ended within"]);
+        assert_eq!(site.jobs(&["resume", "--node", name]).stdout, format!("resumed node {name}\n"));
+        site.scheduler.stderr_line("this node is resumed", SOON);
+        eventually(SOON, || site.show("daily")["queued"] == 0);
+    }
+    assert_eq!(site.jobs(&["resume", "--node", "other"]).stdout, "no pause names node other\n");
+    site.jobs(&["pause", "--node", "other", "--reason", "gone"]).told(0, &[]);
+    assert!(site.jobs(&["nodes"]).stdout.contains("no node other runs now: paused by "));
 }

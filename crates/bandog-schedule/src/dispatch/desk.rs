@@ -11,6 +11,7 @@ use futures_util::{
 use tokio::time;
 
 use super::JobId;
+use crate::pauses::{Standing, standing as pauses_key};
 
 /// Records in one call.
 pub(crate) const BATCH: usize = 256;
@@ -243,15 +244,24 @@ impl Desk {
         self.sessions.iter().filter_map(|session| Some((session.lease, &session.held.as_ref()?.1)))
     }
 
-    /// Looks at the board and at other nodes' sessions.
+    /// Looks at the board, at pauses and at other nodes' sessions.
     pub(crate) fn look(&self, sent: Moment, holdings: Vec<Holding>) {
         let client = self.client.clone();
         self.flying.push(Box::pin(async move {
-            let result = match board() {
-                Ok(board) => client.read(&[board], &holdings).await,
+            let result = match board().and_then(|board| Ok([board, pauses_key()?])) {
+                Ok(keys) => client.read(&keys, &holdings).await,
                 Err(error) => Err(error),
             };
             Done::Looked { sent, holdings, result }
+        }));
+    }
+
+    /// Writes the record of pauses again, where the store has lost it.
+    pub(crate) fn write_pauses(&self, from: Option<Version>, standing: &Standing) {
+        let (client, value) = (self.client.clone(), standing.write());
+        self.flying.push(Box::pin(async move {
+            let swap = async { client.swap(&[Swap::new(pauses_key()?, from, value?)]).await };
+            Done::Bumped(swap.await.map(|_| ()))
         }));
     }
 

@@ -145,7 +145,8 @@ impl Dispatch {
     pub(super) fn may_claim(&self, job: JobId) -> bool {
         let entry = &self.entries[at(job)];
         let spec = entry.state.as_ref().and_then(|state| state.spec.as_ref());
-        self.stopping.is_none() && spec.is_none_or(|spec| spec.revision <= entry.task.policy.revision)
+        let is_held = entry.is_shared && self.is_held;
+        self.stopping.is_none() && !is_held && spec.is_none_or(|spec| spec.revision <= entry.task.policy.revision)
     }
 
     pub(super) fn arm_at(&mut self, job: JobId, time: Ms) {

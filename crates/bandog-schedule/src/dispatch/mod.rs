@@ -15,6 +15,7 @@ mod land;
 mod line;
 mod lost;
 mod open;
+mod pauses;
 mod stop;
 mod time;
 mod turn;
@@ -41,6 +42,7 @@ use crate::{
     State,
     cancel::Why,
     meters,
+    pauses::Known,
     plan::{Ended, Event},
     trigger::Ms,
 };
@@ -119,6 +121,10 @@ pub(crate) struct Dispatch {
     /// When its mail was last opened.
     heard: Moment,
     stopping: Option<Stopping>,
+    /// What is paused beside single jobs, as the last look has told.
+    pauses: Known,
+    /// This node is paused.
+    is_held: bool,
     idlers: Vec<oneshot::Sender<()>>,
 }
 
@@ -167,6 +173,8 @@ impl Dispatch {
             told_running: 0,
             heard: look_at,
             stopping: None,
+            pauses: Known::default(),
+            is_held: false,
             idlers: Vec::new(),
         }
     }

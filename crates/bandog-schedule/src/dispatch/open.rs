@@ -23,7 +23,7 @@ impl Dispatch {
         }
         let Some(state) = &mut entry.state else { return };
         let is_busy = self.runs.range((job, 0)..=(job, u64::MAX)).next().is_some();
-        if is_busy || state.paused.is_some() {
+        if is_busy || state.is_paused() || self.is_held {
             return;
         }
         let since = misfire::since(&entry.task.name, &entry.task.trigger, &policy, state.place(), None, now);

@@ -11,6 +11,7 @@ use super::{
     entry::Flight,
 };
 use crate::{
+    pauses::All,
     plan::{Event, View, plan},
     state::JobState,
 };
@@ -34,9 +35,10 @@ impl Dispatch {
         if entry.is_shared && self.is_away && !is_stopping {
             self.open(job, turn);
         }
-        let entry = &mut self.entries[at(job)];
+        let entry = &self.entries[at(job)];
         let runs_here = entry.state.as_ref().is_some_and(|state| !state.running.is_empty());
-        if entry.events.is_empty() && (places == 0 || (turn == Turn::Usual && !self.line.is_empty())) && !runs_here {
+        let has_news = !entry.events.is_empty() || self.lags(entry);
+        if !has_news && (places == 0 || (turn == Turn::Usual && !self.line.is_empty())) && !runs_here {
             // Whoever has a place may claim it: other nodes now, this one later.
             if !is_stopping {
                 self.stand_in_line(job);
@@ -63,6 +65,8 @@ impl Dispatch {
             session: None,
             places,
             is_current,
+            // No word reaches a job that is not in the store.
+            all: &All::default(),
         };
         let events = std::mem::take(&mut entry.events);
         let plan = plan(&mut state, &view, &events);
@@ -94,6 +98,7 @@ impl Dispatch {
             session: session.as_ref(),
             places: if is_current { places } else { 0 },
             is_current,
+            all: &self.pauses.standing.all,
         };
         let mut next = (**state).clone();
         let plan = plan(&mut next, &view, &entry.events);

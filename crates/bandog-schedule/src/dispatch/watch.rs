@@ -65,14 +65,20 @@ impl Dispatch {
         let lost: Vec<(Duration, Holding)> =
             own.filter(|(_, held)| dead.contains(held)).map(|(lease, held)| (lease, held.clone())).collect();
         lost.iter().for_each(|(lease, held)| self.lose_session(*lease, held));
-        let board = reading.records.into_iter().next().and_then(Result::ok).flatten();
+        let mut records = reading.records.into_iter();
+        let board = records.next().and_then(Result::ok).flatten();
         let version = board.as_ref().map(|board| board.version);
         self.hear_board(board);
+        self.learn_pauses(records.next());
         let Some(desk) = &mut self.desk else { return };
         self.looks += 1;
-        if desk.board != version || self.looks.is_multiple_of(READ_AGAIN) {
+        let is_time = self.looks.is_multiple_of(READ_AGAIN);
+        if desk.board != version || is_time {
             desk.board = version;
             self.read_all();
+        }
+        if is_time {
+            self.spread_pauses();
         }
     }
 

@@ -14,6 +14,7 @@ use crate::{
     Fire, JobRow, NodeRow, Overlap, RunRow,
     dispatch::{PREFIX, SESSION, key},
     misfire::due,
+    pauses::Standing,
     policy::Policy,
     state::{JobState, Live, Past, time},
     trigger::{Ms, Place, Trigger},
@@ -135,12 +136,16 @@ impl Jobs {
                     node: format!("{}:{}", who.host, who.pid),
                     program: Some(who.program),
                     since: Some(since(who.since)),
+                    paused: None,
                 },
-                None => NodeRow { node: client.clone(), program: None, since: None },
+                None => NodeRow { node: client.clone(), program: None, since: None, paused: None },
             };
             nodes.insert(client, node);
         }
         let mut nodes: Vec<NodeRow> = nodes.into_values().collect();
+        let (standing, _) = self.standing().await?;
+        let standing = Standing::of(standing.as_ref())?;
+        nodes.iter_mut().for_each(|node| node.paused = standing.of_node(&node.node).cloned());
         nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));
         Ok(nodes)
     }
@@ -196,7 +201,7 @@ struct Coming<'a> {
 impl<'a> Coming<'a> {
     /// None if no tick of it runs.
     fn of(name: &'a str, state: &JobState, now: SystemTime) -> Option<Self> {
-        let spec = state.spec.as_deref().filter(|spec| spec.enabled && state.paused.is_none())?;
+        let spec = state.spec.as_deref().filter(|spec| spec.enabled && !state.is_paused())?;
         let trigger = spec.trigger()?;
         let jitter = Duration::from_millis(spec.jitter_ms.unsigned_abs());
         let policy = Policy { jitter, ..Policy::new(Overlap::Skip) };
@@ -251,6 +256,7 @@ fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>) 
         zone: trigger.as_ref().and_then(Trigger::zone),
         enabled: spec.is_some_and(|spec| spec.enabled),
         paused: state.paused.as_deref().cloned(),
+        all_paused: state.all_paused().cloned(),
         next: Coming::of(name, state, now).and_then(|job| job.next()).map(time),
         watermark: time(state.watermark),
         rests_until: state.rests_until(Time::from(now).millisecond()).map(time),

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use bandog_core::{Error, Line, Record, Records, Result, Swap, Swapped};
 use bandog_cron::Time;
 
-use super::{Jobs, look::past_ticks, trigger};
+use super::{Jobs, TRIES, look::past_ticks, trigger};
 use crate::{
-    Overlap, Paused,
+    Overlap,
     dispatch::{bump, key, only},
     plan::{Plan, Word, say},
     policy::Policy,
@@ -15,8 +15,6 @@ use crate::{
     trigger::Ms,
 };
 
-/// So often a word is said again when the job changes at the same time. Of those who change it at a time one succeeds.
-const TRIES: u32 = 1000;
 /// Runs that may wait.
 const WAITING: usize = 10_000;
 
@@ -43,8 +41,7 @@ impl Jobs {
     /// # Cancel safety
     /// Once polled it may be done all the same.
     pub async fn pause(&self, name: &str, reason: &str) -> Result<()> {
-        let paused = |now| Paused { by: self.by.clone(), reason: reason.to_owned(), at: time(now) };
-        self.say(name, |_, now| Ok(Word::Pause(paused(now)))).await.map(|_| ())
+        self.say(name, |_, now| Ok(Word::Pause(self.paused(reason, now)))).await.map(|_| ())
     }
 
     /// Lets its ticks run again from now on; those in between are recorded as skipped. False: it was not paused.
@@ -181,7 +178,7 @@ impl Jobs {
     }
 
     /// Tells the nodes that there is news. The word is said already, so whoever said it must not say it again.
-    async fn tell(&self) {
+    pub(super) async fn tell(&self) {
         if let Err(error) = bump(&self.client).await {
             tracing::warn!(%error, "it is done, but the nodes could not be told: they notice within 30 s");
         }
@@ -189,7 +186,7 @@ impl Jobs {
 }
 
 /// What a word makes of a record: the state to be written, if it is another one; lines; the runs that it reached.
-fn said(
+pub(super) fn said(
     name: &str,
     record: &Record,
     now: Ms,
@@ -222,6 +219,6 @@ fn room(name: &str, state: &JobState, more: usize) -> Result<()> {
     )))
 }
 
-fn busy(name: &str) -> Error {
+pub(super) fn busy(name: &str) -> Error {
     Error::unavailable(format!("job {name:?} changes all the time; ask again"))
 }

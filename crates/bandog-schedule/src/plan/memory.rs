@@ -117,6 +117,9 @@ impl JobState {
         self.fence = self.fence.max(known.fence);
         self.run = self.run.max(known.run);
         self.last_success = self.last_success.max(known.last_success);
+        if known.all.as_ref().is_some_and(|word| self.lags(word)) {
+            self.all.clone_from(&known.all);
+        }
     }
 
     /// What this node knows to have ended does not begin again, and is recorded as it ended.
@@ -191,7 +194,7 @@ impl JobState {
         let trigger = spec.and_then(Spec::trigger);
         let range = Range::until(trigger.as_ref().unwrap_or(view.trigger), known.place(), until);
         let Some(first) = range.first else { return };
-        let state = if known.paused.is_some() {
+        let state = if known.is_paused() {
             self.counts.skipped += range.ticks;
             plan.skipped += range.ticks;
             State::Skipped

@@ -24,13 +24,14 @@ struct Bench {
     me: Holding,
     node: Arc<str>,
     places: usize,
+    all: All,
 }
 
 impl Bench {
     fn new(trigger: Trigger, policy: Policy) -> Self {
         let spec = Box::new(crate::state::Spec::new(&trigger, &policy, std::time::Duration::from_secs(30)));
         let state = JobState::new(&policy, T0, Some(spec));
-        Self { trigger, policy, state, me: holding(1), node: "here".into(), places: 10 }
+        Self { trigger, policy, state, me: holding(1), node: "here".into(), places: 10, all: All::default() }
     }
 
     fn every_second(overlap: Overlap) -> Self {
@@ -47,6 +48,7 @@ impl Bench {
             session: Some(&self.me),
             places: self.places,
             is_current: true,
+            all: &self.all,
         };
         plan(&mut self.state, &view, events)
     }
@@ -278,6 +280,49 @@ fn failures_in_a_row_pause_the_job() {
     job.say(6500, &Word::Resume);
     assert_eq!(job.state.watermark, T0 + 6000, "what came meanwhile is skipped");
     assert_eq!(job.at(7000, &[]).starts, 1);
+}
+
+fn word(number: u64, is_pause: bool) -> All {
+    let paused = Paused { by: "me".into(), reason: "moon".into(), at: time(T0) };
+    All { number, paused: Some(paused).filter(|_| is_pause) }
+}
+
+#[test]
+fn a_word_to_all_jobs_is_taken_in_before_any_tick_and_the_latest_counts() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    job.all = word(5, true);
+    let plan = job.at(0, &[]);
+    assert_eq!((plan.starts, plan.not_before, job.state.watermark), (0, None, T0 - 1));
+    assert!(job.state.all_paused().is_some() && job.state.paused.is_none());
+    // A node that has not looked since then, and an operator who came later.
+    job.all = word(3, false);
+    assert_eq!((job.at(2000, &[]).starts, job.state.is_paused()), (0, true));
+    let plan = job.say(3500, &Word::All(word(6, false)));
+    assert_eq!((job.state.watermark, job.state.counts.skipped, plan.lines.len()), (T0 + 3000, 4, 1));
+    job.all = word(5, true);
+    assert_eq!(job.at(4000, &[]).starts, 1, "what was said before does not come back");
+}
+
+#[test]
+fn ticks_of_two_pauses_are_skipped_when_both_are_over() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    job.say(0, &Word::Pause(Paused { by: "me".into(), reason: "x".into(), at: time(T0) }));
+    job.say(1000, &Word::All(word(1, true)));
+    for (after, lifted) in [(2000, Word::Resume), (4000, Word::All(word(2, false)))] {
+        assert_eq!((job.at(after - 1, &[]).starts, job.state.counts.skipped), (0, 0));
+        job.say(after, &lifted);
+    }
+    assert_eq!((job.state.counts.skipped, job.state.is_paused()), (5, false), "one range");
+    assert_eq!(job.at(5000, &[]).starts, 1);
+}
+
+#[test]
+fn a_record_of_before_there_were_words_to_all_jobs_is_read() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    job.at(0, &[]);
+    let text = job.state.write().unwrap();
+    assert!(!text.contains("\"all\""), "and written as before: {text}");
+    assert_eq!(JobState::read(&text, &Key::new("job/job").unwrap()).unwrap().all, None);
 }
 
 #[test]

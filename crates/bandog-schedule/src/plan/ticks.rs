@@ -15,7 +15,7 @@ pub(crate) const EARLY: Ms = 500;
 
 impl JobState {
     pub(super) fn ticks(&mut self, view: &View<'_>, plan: &mut Plan) {
-        if !view.policy.enabled || !view.is_current || self.paused.is_some() {
+        if !view.policy.enabled || !view.is_current || self.is_paused() {
             return;
         }
         let busy = self.busy.filter(|_| at_a_time(view.policy.overlap) == 1);

@@ -4,6 +4,7 @@ use super::{Plan, View, Word, delay};
 use crate::{
     Kind, State,
     misfire::Range,
+    pauses::All,
     state::{JobState, Past, Waiting},
 };
 
@@ -19,17 +20,36 @@ impl JobState {
             }
             Word::Pause(paused) => self.paused = Some(Box::new(paused.clone())),
             Word::Resume => self.resume(view, plan),
+            Word::All(word) => self.obey(view, plan, word),
             Word::Cancel(run) => self.cancel(view, plan, *run),
             Word::Reset { by, reason } => self.reset(view, plan, by, reason),
         }
     }
 
-    /// Ticks that came meanwhile are skipped.
     fn resume(&mut self, view: &View<'_>, plan: &mut Plan) {
-        if self.paused.take().is_none() {
+        if self.paused.take().is_some() {
+            self.streak = 0;
+            self.go_on(view, plan);
+        }
+    }
+
+    /// Takes in a word to all jobs, if it is a later one than the last.
+    pub(super) fn obey(&mut self, view: &View<'_>, plan: &mut Plan, word: &All) {
+        if !self.lags(word) {
             return;
         }
-        self.streak = 0;
+        let was_paused = self.all_paused().is_some();
+        self.all = Some(Box::new(word.clone()));
+        if was_paused && word.paused.is_none() {
+            self.go_on(view, plan);
+        }
+    }
+
+    /// Ticks that came meanwhile are skipped, unless it is paused still: then they are when that ends.
+    fn go_on(&mut self, view: &View<'_>, plan: &mut Plan) {
+        if self.is_paused() {
+            return;
+        }
         let skipped = Range::until(view.trigger, self.place(), view.now);
         if skipped.ticks > 0 {
             self.watermark = skipped.last;

@@ -1,5 +1,6 @@
 //! Words of operators, over the memory store and a clock that begins at a known instant.
 
+mod pauses;
 mod seen;
 
 use std::{

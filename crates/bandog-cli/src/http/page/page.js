@@ -67,7 +67,7 @@ document.addEventListener("visibilitychange", () => !document.hidden && look());
 const IS = {
   all: () => true,
   running: (job) => job.live.some((run) => run.state === "running"),
-  paused: (job) => Boolean(job.paused),
+  paused: (job) => Boolean(job.paused || job.all_paused),
   failing: (job) => isBad(job.last),
 };
 

@@ -65,14 +65,18 @@ function paintNext(row, job, now) {
   const zone = job.zone || HERE;
   const time = job.rests_until ? `the store's clock was ahead; until ${clock(at(job.rests_until), now, zone)}` : job.next ? clock(at(job.next), now, zone) : "";
   const where = job.next && zone !== HERE ? ` ${place(zone)}` : "";
-  fill(row, { at: job.paused ? `by ${job.paused.by}${job.paused.reason ? `: ${job.paused.reason}` : ""}` : time + where });
+  const paused = job.paused ?? job.all_paused;
+  fill(row, { at: paused ? by(paused) : time + where });
   next.title = job.next ? `${clock(at(job.next), now, zone)} ${zone}\n${clock(at(job.next), now)} ${HERE}\n${job.next}` : "";
 }
+
+const by = (paused) => `by ${paused.by}${paused.reason ? `: ${paused.reason}` : ""}`;
 
 /** What is to be said of a job's next fire. */
 function told(job, now) {
   if (!job.enabled) return { name: "none", tone: "quiet", text: "disabled" };
   if (job.paused) return { name: "hold", tone: "warn", text: "paused" };
+  if (job.all_paused) return { name: "hold", tone: "warn", text: "all jobs paused" };
   if (job.rests_until) return { name: "warn", tone: "warn", text: "rests" };
   if (job.next) {
     const text = until(at(job.next) - now);
@@ -101,8 +105,9 @@ export function paintJob(item, job) {
 /** What is seen of a job that was opened. */
 export function paintInside(inside, job, acts, now) {
   const paused = $('[data-f="paused"]', inside);
-  paused.hidden = !job.paused;
-  if (job.paused) put(paused, `Paused by ${job.paused.by} since ${clock(at(job.paused.at), now)}${job.paused.reason ? `: ${job.paused.reason}` : ""}`);
+  const pauses = [job.paused && ["Paused", job.paused], job.all_paused && ["All jobs are paused", job.all_paused]].filter(Boolean);
+  paused.hidden = pauses.length === 0;
+  put(paused, pauses.map(([what, { by: who, at: since, reason }]) => `${what} by ${who} since ${clock(at(since), now)}${reason ? `: ${reason}` : ""}`).join("; "));
   $('[data-part="acts"]', inside).hidden = !acts;
   $('[data-act="pause"]', inside).hidden = Boolean(job.paused);
   $('[data-act="resume"]', inside).hidden = !job.paused;

@@ -29,7 +29,8 @@ impl Node {
     fn plan(&self, state: &mut JobState, now: Ms, events: &[Event]) -> Plan {
         let (trigger, policy, session) = (&self.trigger, &self.policy, Some(&self.session));
         let (now, here) = (T0 + now, Arc::from("here"));
-        let view = View { name: "job", trigger, policy, now, node: &here, session, places: 1, is_current: true };
+        let all = &crate::pauses::All::default();
+        let view = View { name: "job", trigger, policy, now, node: &here, session, places: 1, is_current: true, all };
         crate::plan::plan(state, &view, events)
     }
 }

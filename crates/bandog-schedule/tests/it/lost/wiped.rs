@@ -283,3 +283,30 @@ async fn a_board_that_alone_was_lost_changes_nothing_and_jobs_can_be_forgotten_a
     assert_eq!(cluster.ticks("once").len(), 2, "it begins anew");
     assert_eq!(cluster.row("job").await.ok, 5);
 }
+
+#[tokio::test(start_paused = true)]
+async fn pauses_of_all_jobs_and_of_nodes_stand_as_before() {
+    let mut cluster = Cluster::new();
+    for _ in 0..2 {
+        cluster.join([(every_ten("job"), SHORT)]).await;
+    }
+    cluster.until(13).await;
+    cluster.jobs().pause_all("the moon").await.unwrap();
+    cluster.jobs().pause_node("node-0", "a new disk").await.unwrap();
+    cluster.until(25).await;
+    let before = cluster.jobs().pauses().await.unwrap();
+    cluster.store.wipe();
+    cluster.until(45).await;
+    assert_eq!(cluster.ticks("job"), [0, 10]);
+    assert_eq!(cluster.jobs().pauses().await.unwrap(), before);
+    assert!(cluster.row("job").await.all_paused.is_some());
+    // Those who come now find them, too.
+    cluster.join([(every_ten("new"), SHORT)]).await;
+    cluster.until(65).await;
+    assert_eq!(cluster.ticks("new"), [0; 0]);
+    assert!(cluster.jobs().resume_all().await.unwrap());
+    cluster.until(105).await;
+    let ran = cluster.ran("job");
+    assert!(ran[2..].iter().all(|run| run.node == 1), "the other node is paused still: {ran:?}");
+    assert_eq!(cluster.ticks("job")[2..], [70, 80, 90, 100]);
+}

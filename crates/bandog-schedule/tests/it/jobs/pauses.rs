@@ -1,0 +1,148 @@
+//! Pauses of all jobs, and of nodes.
+
+use bandog_schedule::TestScheduler;
+
+use super::*;
+
+fn often(site: &Site, names: &[&str]) -> Vec<Job> {
+    names.iter().map(|name| site.quick(Job::cron(name, EACH_SECOND))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_of_all_holds_for_those_that_are_there_and_for_those_that_come() {
+    let site = Site::new();
+    let _node = site.node(often(&site, &["x", "y"])).await;
+    site.ok("x", 3).await;
+    site.jobs.pause("y", "its own").await.unwrap();
+    site.jobs.pause_all("the moon").await.unwrap();
+    // From here on, and not a look later.
+    let claimed = site.show("x").await.watermark;
+    let _other = site.node(often(&site, &["x", "y", "new"])).await;
+    assert!(site.show("new").await.all_paused.is_some(), "from its first record on");
+    time::sleep(secs(10)).await;
+    assert_eq!(site.show("x").await.watermark, claimed);
+    assert_eq!(site.show("new").await.ok, 0, "{:?}", site.show("new").await);
+    let all = site.jobs.pauses().await.unwrap().all.unwrap();
+    assert_eq!((all.by.as_str(), all.reason.as_str()), ("ann@desk", "the moon"));
+    for name in ["x", "y", "new"] {
+        let row = site.show(name).await;
+        assert_eq!((row.all_paused.as_ref(), row.next), (Some(&all), None));
+        assert_eq!(row.paused.is_some(), name == "y");
+    }
+    assert_eq!(site.jobs.next(&Pattern::all(), 10).await.unwrap(), []);
+    // By hand it runs all the same.
+    let before = site.show("x").await.ok;
+    site.jobs.run("x").await.unwrap();
+    site.ok("x", before + 1).await;
+
+    assert!(site.jobs.resume_all().await.unwrap());
+    assert_eq!(site.jobs.pauses().await.unwrap().all, None);
+    let row = site.show("x").await;
+    assert!(row.skipped >= 10 && row.missed == 0, "{row:?}");
+    let skipped = site.jobs.history("x").await.unwrap();
+    let skipped: Vec<u64> = skipped.iter().filter(|run| run.state == State::Skipped).map(|run| run.ticks).collect();
+    assert_eq!(skipped, [row.skipped], "one range");
+    site.ok("x", before + 3).await;
+    assert!(site.show("new").await.ok >= 1);
+    assert!(site.show("y").await.paused.is_some(), "its own pause stands");
+    assert!(!site.jobs.resume_all().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_of_all_refuses_claims_of_whoever_has_not_heard_of_it() {
+    let jobs = || vec![Job::cron("x", "0/10 * * * * ?").run(async |_: Run| ())];
+    // These look every 30 s.
+    let test = TestScheduler::at("2026-01-01T00:00:01Z").replicas(3).start(jobs).await.unwrap();
+    test.advance_to("2026-01-01T00:01:05Z").await;
+    let before = test.runs().len();
+    test.jobs().pause_all("now").await.unwrap();
+    test.advance(secs(300)).await;
+    assert_eq!(test.runs().len(), before);
+    assert!(test.jobs().resume_all().await.unwrap());
+    test.advance(secs(60)).await;
+    assert!(test.runs().len() >= before + 3);
+    let row = test.jobs().show("x").await.unwrap();
+    assert_eq!((row.skipped, row.missed), (30, 0));
+    test.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_that_broke_off_reaches_every_job_all_the_same() {
+    let site = Site::new();
+    let _node = site.node(often(&site, &["x"])).await;
+    site.ok("x", 2).await;
+    let (client, key) = (site.client(None), Key::new("schedule/paused").unwrap());
+    let mut from = None;
+    for (number, paused) in [(7, r#"{"by":"ann","reason":"moon","at":"2026-06-01T00:00:00Z"}"#), (8, "null")] {
+        let word = format!(r#"{{"all":{{"number":{number},"paused":{paused}}}}}"#);
+        let done = client.swap(&[Swap::new(key.clone(), from, word)]).await.unwrap().each.remove(0).unwrap();
+        let bandog_core::Swapped::Done(version) = done else { panic!("{done:?}") };
+        from = version;
+        let is_paused = number == 7;
+        eventually_async(SOON, async || site.show("x").await.all_paused.is_some() == is_paused).await;
+        // Nothing is planned any more.
+        time::sleep(secs(5)).await;
+    }
+    let ok = site.show("x").await.ok;
+    site.ok("x", ok + 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_ticks_of_a_node_that_is_paused_go_to_the_others() {
+    let jobs = || vec![Job::cron("x", "0/10 * * * * ?").run(async |_: Run| ())];
+    let mut test = TestScheduler::at("2026-01-01T00:00:01Z").replicas(2).start(jobs).await.unwrap();
+    let who = |test: &TestScheduler, from: usize| -> Vec<usize> {
+        let mut who: Vec<usize> = test.runs()[from..].iter().map(|run| run.replica).collect();
+        who.sort_unstable();
+        who.dedup();
+        who
+    };
+    for replica in [0, 1] {
+        test.jobs().pause_node(&format!("replica-{replica}"), "a new disk").await.unwrap();
+        test.advance(secs(31)).await;
+        let before = test.runs().len();
+        test.advance(secs(120)).await;
+        assert_eq!((test.runs().len() - before, who(&test, before)), (12, vec![1 - replica]));
+        assert!(test.jobs().resume_node(&format!("replica-{replica}")).await.unwrap());
+        assert!(!test.jobs().resume_node(&format!("replica-{replica}")).await.unwrap());
+        test.advance(secs(31)).await;
+    }
+    // With nobody left nothing is claimed, and what comes meanwhile was missed, not skipped.
+    for replica in ["replica-0", "replica-1", "replica-2"] {
+        test.jobs().pause_node(replica, "all of them").await.unwrap();
+    }
+    test.advance(secs(31)).await;
+    let before = test.runs().len();
+    // The pause is there before the node is.
+    test.join(jobs()).await.unwrap();
+    test.advance(secs(300)).await;
+    assert_eq!(test.runs().len(), before);
+    assert!(test.jobs().resume_node("replica-2").await.unwrap());
+    test.advance(secs(91)).await;
+    assert_eq!(who(&test, before), [2]);
+    let row = test.jobs().show("x").await.unwrap();
+    assert!(row.skipped < 10 && row.missed > 10, "{row:?}");
+    let nodes = test.jobs().pauses().await.unwrap().nodes;
+    assert_eq!(nodes.keys().collect::<Vec<_>>(), ["replica-0", "replica-1"]);
+    test.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_paused_with_all_of_its_nodes_and_what_runs_goes_on() {
+    let site = Site::new();
+    let _node = site.node([site.held(Job::cron("x", NEVER))]).await;
+    site.jobs.run("x").await.unwrap();
+    site.jobs.run("x").await.unwrap();
+    eventually_async(SOON, async || site.log() == ["1 begins"]).await;
+    let name = site.show("x").await.live[0].node.clone().unwrap();
+    let machine = name.rsplit_once(':').unwrap().0;
+    site.jobs.pause_node(machine, "it is to be turned off").await.unwrap();
+    time::sleep(secs(2)).await;
+    site.gate.add_permits(2);
+    site.ok("x", 1).await;
+    time::sleep(secs(5)).await;
+    assert_eq!(site.log(), ["1 begins", "1 ends"], "the second one waits for another node");
+    assert!(site.jobs.resume_node(machine).await.unwrap());
+    site.ok("x", 2).await;
+    refused(site.jobs.pause_node("", "x").await, "empty");
+}
