@@ -5,11 +5,12 @@
 //! - `early`: nothing starts before its tick;
 //! - `overlap`: no more at a time than the policy allows, in the whole cluster;
 //! - `accounts`: every tick is run, or counted as what it is;
-//! - `takeover`: what a dead node ran is taken over in time.
+//! - `takeover`: what a dead node ran is taken over in time;
+//! - `sessions`: nothing is claimed under one that has ended, and none is left of a node that stopped.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::history::{End, History, Job, Kind, Nanos, SECOND, Start, Tally};
+use super::history::{End, Harm, History, Job, Kind, Nanos, SECOND, Start, Tally};
 
 /// How much earlier than its tick a run may begin, by the store's clock, in milliseconds.
 const EARLY: i64 = 500;
@@ -52,8 +53,9 @@ pub(crate) fn check(history: &History) -> Findings {
         early(history, job, starts, &mut findings);
         overlap(history, job, starts, &mut findings);
         accounts(job, tally, starts, &mut findings);
-        takeover(history, job, starts, &mut findings);
+        takeover(history, job, tally, starts, &mut findings);
     }
+    sessions(history, &mut findings);
     findings.takeovers.sort_unstable();
     findings.handovers.sort_unstable();
     findings.lags.sort_unstable();
@@ -127,15 +129,16 @@ fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings
     }
 }
 
-/// The node before was killed, asked to stop, or kept from renewing its lease for a good part of it. If it had not begun
-/// yet, that node is not known, and anybody's will do.
+/// The node before was killed, asked to stop, may have had its session taken away, or was kept from renewing its lease
+/// for a good part of it. If it had not begun yet, that node is not known, and anybody's will do.
 fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool {
     let enough = history.terms.lease / 3;
     if let Some(before) = before {
         let from = before.at.saturating_sub(history.terms.lease);
         let is_hindered = history.hindered(Some(before.node), from, start.at) >= enough;
+        let is_evicted = |harm: &Harm| harm.kind == Kind::Evicted && (from..=start.at).contains(&harm.from);
         // One that was asked to stop may begin what it has claimed before it hears of it.
-        return history.went(before.node, 0, start.at) || is_hindered;
+        return history.went(before.node, 0, start.at) || is_hindered || history.harms.iter().any(is_evicted);
     }
     let late = u64::try_from(start.store - start.tick).unwrap_or(0).saturating_mul(1_000_000);
     let from = start.at.saturating_sub(late + history.terms.lease);
@@ -188,10 +191,14 @@ fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
     let killed = history.lives.get(&start.node).and_then(|life| life.killed);
     let end = start.end.map(|(at, _)| at).or(killed).unwrap_or(Nanos::MAX);
     let mut pieces = vec![(start.at, end)];
-    let stood = |kind: Kind| matches!(kind, Kind::Stall | Kind::Starved);
-    for harm in history.harms.iter().filter(|harm| harm.node == Some(start.node) && stood(harm.kind)) {
-        if harm.to - harm.from < history.terms.lease / 3 || harm.to + history.terms.slack < start.at || harm.from > end
-        {
+    let stood = |harm: &&Harm| match harm.kind {
+        Kind::Stall | Kind::Starved => harm.node == Some(start.node) && harm.to - harm.from >= history.terms.lease / 3,
+        // Nobody knows whose it was.
+        Kind::Evicted => start.at < harm.from,
+        Kind::Kill | Kind::Stop | Kind::Cut | Kind::Store | Kind::Locked => false,
+    };
+    for harm in history.harms.iter().filter(stood) {
+        if harm.to + history.terms.slack < start.at || harm.from > end {
             continue;
         }
         let (from, to) = (harm.from, harm.to + history.terms.slack);
@@ -271,45 +278,73 @@ fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings
     findings.totals.add(tally);
 }
 
-/// After a kill within the lease, a look and the slack; after a stop within a second and the slack. Every other harm on
-/// the way gives as much time again as it takes.
-fn takeover(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
+/// After a kill within the lease, a look and the slack; after a stop within a second and the slack. What hinders whoever
+/// takes over, or everybody, gives as much time again as it takes. A run that may be taken over is never lost, and in the
+/// end nothing runs any more.
+fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings) {
+    if tally.running > 0 {
+        findings.broken("takeover", job, format!("no node is there any more, and the store says {tally:?}"));
+    }
     if !job.retry {
         return;
     }
-    let mut last: HashMap<u64, Vec<&Start>> = HashMap::new();
-    starts.iter().for_each(|start| last.entry(start.id).or_default().push(start));
-    let terms = &history.terms;
+    if tally.lost > 0 {
+        findings.broken("takeover", job, format!("lost instead of tried again: {tally:?}"));
+    }
+    let mut by_run: HashMap<u64, Vec<&Start>> = HashMap::new();
+    starts.iter().for_each(|start| by_run.entry(start.id).or_default().push(start));
     for start in starts {
-        let Some(life) = history.lives.get(&start.node) else { continue };
-        let stopped = start.end.filter(|(at, end)| {
-            matches!(end, End::Dropped | End::Cancelled) && life.asked.is_some_and(|asked| asked <= *at)
-        });
-        let (from, within, is_kill) = match (start.end, life.killed, stopped) {
-            (None, Some(killed), _) => (killed, terms.lease + terms.look, true),
-            (_, _, Some((at, _))) => (at, SECOND, false),
-            _ => continue,
-        };
-        let next = last[&start.id].iter().filter(|next| next.attempt > start.attempt).map(|next| next.at).min();
-        let until = next.unwrap_or(terms.over);
-        let others = history.harms.iter().filter(|harm| harm.node != Some(start.node) && is_near(harm, from, until));
-        let mut extra = 0;
-        for harm in others {
-            extra += (harm.to - harm.from) + terms.lease + terms.look;
-        }
-        let limit = within + extra + terms.slack;
-        if until.saturating_sub(from) > limit {
+        let Some((from, within, is_kill)) = went(history, start) else { continue };
+        let later = by_run[&start.id].iter().filter(|next| next.attempt > start.attempt);
+        let next = later.min_by_key(|next| next.attempt);
+        let until = next.map_or(history.terms.over, |next| next.at);
+        let extra = extra(history, start, next.copied(), (from, until));
+        if until.saturating_sub(from) > within + extra + history.terms.slack {
             let took = until.saturating_sub(from) / 1_000_000;
-            findings.broken("takeover", job, format!("{took} ms after its node went: {start:?}, next at {next:?}"));
+            findings.broken("takeover", job, format!("{took} ms after its node went: {start:?}, next {next:?}"));
         }
         if let (Some(next), 0) = (next, extra) {
             let times = if is_kill { &mut findings.takeovers } else { &mut findings.handovers };
-            times.push(next.saturating_sub(from));
+            times.push(next.at.saturating_sub(from));
         }
     }
 }
 
+/// When a run's node went before the run had ended, within what time another is to take it over, and whether the node was
+/// killed.
+fn went(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
+    let life = history.lives.get(&start.node)?;
+    match start.end {
+        None => Some((life.killed?, history.terms.lease + history.terms.look, true)),
+        Some((at, End::Dropped | End::Cancelled)) if life.asked? <= at => Some((at, SECOND, false)),
+        Some(_) => None,
+    }
+}
+
+/// How much longer others may take, for what was in their way.
+fn extra(history: &History, start: &Start, next: Option<&Start>, (from, until): (Nanos, Nanos)) -> Nanos {
+    let is_in_the_way = |harm: &&Harm| match (harm.node, next) {
+        (Some(node), _) if node == start.node => false,
+        // Attempts in between were claimed by nodes that went before they began: any node may have.
+        (Some(node), Some(next)) if next.attempt == start.attempt + 1 => {
+            harm.kind == Kind::Starved || node == next.node
+        }
+        (Some(_) | None, _) => true,
+    };
+    let harms = history.harms.iter().filter(is_in_the_way).filter(|harm| is_near(harm, from, until));
+    harms.map(|harm| (harm.to - harm.from) + history.terms.lease + history.terms.look).sum()
+}
+
+fn sessions(history: &History, findings: &mut Findings) {
+    for orphan in history.orphans.iter().filter(|orphan| orphan.claimed > orphan.ended) {
+        findings.broken("sessions", &history.jobs[orphan.job], format!("claimed under one that had ended: {orphan:?}"));
+    }
+    if history.left > 0 {
+        findings.violations.push(("sessions", format!("{} are left though all nodes have stopped", history.left)));
+    }
+}
+
 /// Whether it could still be felt between these moments.
-fn is_near(harm: &super::history::Harm, from: Nanos, to: Nanos) -> bool {
+fn is_near(harm: &Harm, from: Nanos, to: Nanos) -> bool {
     harm.from <= to && harm.to + SECOND >= from
 }

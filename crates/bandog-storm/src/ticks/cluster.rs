@@ -19,6 +19,7 @@ use super::{
     StoreKind, TicksArgs,
     history::{End, Harm, History, Kind, Life, Ms, Nanos, SECOND, Start, Tally, Terms},
     jobs,
+    schedule::Jobs,
 };
 use crate::{
     crew::now,
@@ -56,12 +57,21 @@ pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
     // What is to be taken over has time for it.
     thread::sleep(LEASE + SLACK * 3);
     cluster.end();
-    let tallies = cluster.tallies()?;
+    let (tallies, left) = cluster.tallies()?;
     let mut harms = std::mem::take(&mut cluster.harms);
     let starts = read(dir, cluster.next, &mut harms)?;
     let terms = Terms { lease: nanos(LEASE), look: SECOND, slack: nanos(SLACK), over };
     let jobs = (0..cluster.jobs).map(jobs::told).collect();
-    Ok(History { jobs, tallies, starts, lives: std::mem::take(&mut cluster.lives), harms, terms })
+    Ok(History {
+        jobs,
+        tallies,
+        starts,
+        lives: std::mem::take(&mut cluster.lives),
+        harms,
+        orphans: Vec::new(),
+        left,
+        terms,
+    })
 }
 
 enum Store {
@@ -159,7 +169,8 @@ impl Cluster {
         node.process.wait(PATIENCE);
         self.lives.insert(number, Life { killed: Some(from), asked: None });
         self.done(Kind::Kill, Some(number), from);
-        self.replace(at);
+        // Longer than its run may stay where it is: whoever joins looks for the dead too.
+        self.replace(at, 8000);
     }
 
     fn stop(&mut self, at: usize) {
@@ -169,12 +180,12 @@ impl Cluster {
         self.nodes[at].process.term();
         self.nodes[at].process.wait(PATIENCE);
         self.done(Kind::Stop, Some(number), from);
-        self.replace(at);
+        self.replace(at, 3500);
     }
 
     /// A fresh node takes its place, sooner or later.
-    fn replace(&mut self, at: usize) {
-        thread::sleep(Duration::from_millis(fastrand::u64(..3500)));
+    fn replace(&mut self, at: usize, within_ms: u64) {
+        thread::sleep(Duration::from_millis(fastrand::u64(..within_ms)));
         let node = self.start();
         node.process.stdout_line("ready", PATIENCE);
         self.nodes[at] = node;
@@ -259,26 +270,27 @@ impl Cluster {
         }
     }
 
-    /// What the jobs' records say.
-    fn tallies(&self) -> io::Result<Vec<Tally>> {
+    /// What the jobs' records say, and how many sessions there are.
+    fn tallies(&self) -> io::Result<(Vec<Tally>, usize)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let keys: Vec<Key> = (0..self.jobs)
             .map(|job| Key::new(format!("job/{}", jobs::told(job).name)).map_err(io::Error::other))
             .collect::<io::Result<_>>()?;
-        let records: bandog::Result<Vec<bandog::Result<Option<Record>>>> = runtime.block_on(async {
+        let read: bandog::Result<(Vec<bandog::Result<Option<Record>>>, usize)> = runtime.block_on(async {
             let client = ConnectOptions::parse(self.url())?.connect().await?;
             let mut records = Vec::new();
             for some in keys.chunks(16) {
                 records.extend(client.read(some, &[]).await?.records);
             }
-            Ok(records)
+            Ok((records, Jobs::over(&client).nodes().await?.len()))
         });
+        let (records, left) = read.map_err(io::Error::other)?;
         let one = |(record, job): (bandog::Result<Option<Record>>, usize)| {
             let record = record.map_err(io::Error::other)?.ok_or_else(|| io::Error::other("a job has no record"))?;
             let json: serde_json::Value = serde_json::from_str(&record.value)?;
             Ok(tally(&json, jobs::told(job).period))
         };
-        records.map_err(io::Error::other)?.into_iter().zip(0..).map(one).collect()
+        Ok((records.into_iter().zip(0..).map(one).collect::<io::Result<_>>()?, left))
     }
 }
 

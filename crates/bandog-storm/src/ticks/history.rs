@@ -101,6 +101,8 @@ pub(crate) enum Kind {
     Store,
     /// Another program, or a node that stood still in the middle of a write, kept the file locked.
     Locked,
+    /// A node's session was taken away, which it learns at its next renewal.
+    Evicted,
 }
 
 impl Kind {
@@ -113,8 +115,19 @@ impl Kind {
             Self::Cut => "cut off",
             Self::Store => "store killed",
             Self::Locked => "file locked",
+            Self::Evicted => "session taken away",
         }
     }
+}
+
+/// A run that the store had as running though the session of its node had ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Orphan {
+    pub(crate) job: usize,
+    pub(crate) id: u64,
+    /// When it was claimed, and when the session had ended.
+    pub(crate) claimed: Ms,
+    pub(crate) ended: Ms,
 }
 
 /// What was promised.
@@ -138,6 +151,9 @@ pub(crate) struct History {
     pub(crate) starts: Vec<Start>,
     pub(crate) lives: BTreeMap<u32, Life>,
     pub(crate) harms: Vec<Harm>,
+    pub(crate) orphans: Vec<Orphan>,
+    /// The sessions that were there when the last node had stopped.
+    pub(crate) left: usize,
     pub(crate) terms: Terms,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     check::check,
-    history::{End, Harm, History, Job, Kind, Life, Nanos, SECOND, Start, Tally, Terms},
+    history::{End, Harm, History, Job, Kind, Life, Nanos, Orphan, SECOND, Start, Tally, Terms},
 };
 
 const MS: Nanos = 1_000_000;
@@ -24,6 +24,8 @@ fn good() -> History {
         starts: starts.collect(),
         lives: BTreeMap::from([(0, Life::default()), (1, Life::default())]),
         harms: Vec::new(),
+        orphans: Vec::new(),
+        left: 0,
         terms: Terms { lease: 2 * SECOND, look: SECOND, slack: SECOND / 10, over: 60 * SECOND },
     }
 }
@@ -75,6 +77,10 @@ fn a_takeover_without_a_reason_is_seen() {
     let (from, to) = (history.starts[2].at, history.starts[2].at + SECOND);
     history.harms.push(Harm { kind: Kind::Cut, node: Some(0), from, to });
     breaks(&history, &[]);
+    history.harms = vec![Harm { kind: Kind::Evicted, node: None, from: to, to }];
+    breaks(&history, &[]);
+    history.harms[0].kind = Kind::Store;
+    breaks(&history, &["once"]);
 }
 
 #[test]
@@ -129,10 +135,62 @@ fn ticks_that_are_not_accounted_for_are_seen() {
 }
 
 #[test]
-fn a_late_takeover_is_seen() {
-    breaks(&taken_over(4 * SECOND), &["takeover"]);
+fn a_late_takeover_is_seen_also_while_others_are_hurt() {
+    let mut history = taken_over(4 * SECOND);
+    breaks(&history, &["takeover"]);
+    let from = history.starts[2].at;
+    let others = Harm { kind: Kind::Stall, node: Some(2), from, to: from + 3 * SECOND };
+    history.harms = vec![others];
+    breaks(&history, &["takeover"]);
+    for (kind, node) in [(Kind::Stall, Some(1)), (Kind::Store, None)] {
+        history.harms = vec![Harm { kind, node, ..others }];
+        breaks(&history, &[]);
+    }
+    // An attempt in between was claimed by a node that never began it.
+    history.harms = vec![others];
+    history.starts[3].attempt = 3;
+    breaks(&history, &[]);
+}
+
+#[test]
+fn a_run_that_is_never_taken_over_is_seen() {
     let mut history = taken_over(2 * SECOND);
     history.starts.pop();
-    history.tallies[0] = Tally { running: 1, ok: 2, ..history.tallies[0] };
+    history.terms.over = history.starts[2].at;
+    history.tallies[0].ok = 2;
+    let tally = history.tallies[0].clone();
+    history.tallies[0] = Tally { queued: 1, ..tally.clone() };
+    breaks(&history, &[]);
+    history.tallies[0] = Tally { running: 1, ..tally.clone() };
     breaks(&history, &["takeover"]);
+    history.tallies[0] = Tally { lost: 1, ..tally };
+    breaks(&history, &["takeover"]);
+    history.jobs[0].retry = false;
+    breaks(&history, &[]);
+}
+
+#[test]
+fn a_claim_under_a_session_that_has_ended_is_seen() {
+    let mut history = good();
+    history.orphans = vec![Orphan { job: 0, id: 2, claimed: 1000, ended: 1000 }];
+    breaks(&history, &[]);
+    history.orphans[0].ended = 999;
+    breaks(&history, &["sessions"]);
+}
+
+#[test]
+fn a_session_that_is_left_is_seen() {
+    breaks(&History { left: 1, ..good() }, &["sessions"]);
+}
+
+#[test]
+fn a_session_that_was_taken_away_excuses_what_its_node_ran_then_and_nothing_that_it_began_later() {
+    let mut history = good();
+    history.starts[0].end = Some((history.starts[1].at + 50 * MS, End::Ok));
+    let from = history.starts[1].at - MS;
+    let evicted = Harm { kind: Kind::Evicted, node: None, from, to: from + 300 * MS };
+    history.harms = vec![evicted];
+    breaks(&history, &[]);
+    history.harms = vec![Harm { from: 5 * MS, ..evicted }];
+    breaks(&history, &["overlap"]);
 }

@@ -12,7 +12,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    history::{End, Harm, History, Kind, Life, Ms, Nanos, SECOND, Start, Tally, Terms},
+    history::{End, Harm, History, Kind, Life, Ms, Nanos, Orphan, SECOND, Start, Tally, Terms},
     jobs::{self, Witness},
     schedule::{Run, TestScheduler},
 };
@@ -55,10 +55,12 @@ async fn storm(size: Size) -> History {
     let test = setting.start(|| declared(started.fetch_add(1, Relaxed))).await.expect("replicas start");
     let mut cluster = Cluster {
         test,
+        jobs: size.jobs,
         alive: (0..started.load(Relaxed)).collect(),
         next: started.load(Relaxed),
         lives: BTreeMap::new(),
         harms: vec![],
+        orphans: vec![],
     };
     let end = Instant::now() + Duration::from_secs(size.seconds);
     while Instant::now() < end {
@@ -70,7 +72,8 @@ async fn storm(size: Size) -> History {
     for node in std::mem::take(&mut cluster.alive) {
         cluster.stop(node, &notes).await;
     }
-    let Cluster { test, mut lives, harms, next, .. } = cluster;
+    let Cluster { test, mut lives, harms, next, orphans, .. } = cluster;
+    let left = test.jobs().nodes().await.expect("the store answers").len();
     for node in 0..next {
         lives.entry(node).or_default();
     }
@@ -80,7 +83,7 @@ async fn storm(size: Size) -> History {
     }
     let jobs = (0..size.jobs).map(jobs::told).collect();
     let terms = Terms { lease: nanos(LEASE), look: nanos(LOOK), slack: SECOND / 10, over };
-    History { jobs, tallies, starts: notes.take(), lives, harms, terms }
+    History { jobs, tallies, starts: notes.take(), lives, harms, orphans, left, terms }
 }
 
 async fn tally(test: &TestScheduler, job: usize) -> Tally {
@@ -103,10 +106,12 @@ fn like<T: std::str::FromStr>(_: fn(&Run) -> T, text: &str) -> Option<T> {
 
 struct Cluster {
     test: TestScheduler,
+    jobs: usize,
     alive: Vec<u32>,
     next: u32,
     lives: BTreeMap<u32, Life>,
     harms: Vec<Harm>,
+    orphans: Vec<Orphan>,
 }
 
 impl Cluster {
@@ -118,7 +123,7 @@ impl Cluster {
     ) {
         let may_go = self.alive.len() + DOWN > nodes;
         let at = fastrand::usize(..self.alive.len());
-        match fastrand::u8(..10) {
+        match fastrand::u8(..12) {
             0..2 if may_go => {
                 let node = self.alive.swap_remove(at);
                 let now = notes.now();
@@ -132,18 +137,45 @@ impl Cluster {
                 self.stop(node, notes).await;
             }
             4..6 => {
-                let (node, from) = (self.alive[at], notes.now());
-                self.test.cut(node as usize);
-                self.test.advance(Duration::from_millis(fastrand::u64(100..40_000))).await;
-                self.test.mend(node as usize);
-                self.harms.push(Harm { kind: Kind::Cut, node: Some(node), from, to: notes.now() });
+                let node = self.alive[at];
+                self.cut(Kind::Cut, &[node], notes).await;
             }
+            6 => self.cut(Kind::Store, &self.alive.clone(), notes).await,
+            7 => self.evict(fastrand::u32(1..=5), notes).await,
             _ => {}
         }
         while self.alive.len() < nodes && (self.alive.len() + DOWN <= nodes || fastrand::bool()) {
             self.test.join(declared(self.next)).await.expect("a replica joins");
             self.alive.push(self.next);
             self.next += 1;
+        }
+    }
+
+    /// Cuts one off from the store, or all of them, as if the store were away.
+    async fn cut(&mut self, kind: Kind, nodes: &[u32], notes: &Notes) {
+        let from = notes.now();
+        nodes.iter().for_each(|node| self.test.cut(*node as usize));
+        self.test.advance(Duration::from_millis(fastrand::u64(100..40_000))).await;
+        nodes.iter().for_each(|node| self.test.mend(*node as usize));
+        let node = nodes.first().copied().filter(|_| kind == Kind::Cut);
+        self.harms.push(Harm { kind, node, from, to: notes.now() });
+    }
+
+    /// Takes a node's session away, and looks at what the node claims before it learns so.
+    async fn evict(&mut self, session: u32, notes: &Notes) {
+        let from = notes.now();
+        if !self.test.evict_session(session).await.expect("the store answers") {
+            return;
+        }
+        self.harms.push(Harm { kind: Kind::Evicted, node: None, from, to: from + nanos(LEASE) / 3 });
+        let ended = store(from);
+        self.test.advance(LEASE / 20).await;
+        for job in 0..self.jobs {
+            let row = self.test.jobs().show(&jobs::told(job).name).await.expect("the job is known");
+            for run in row.live.iter().filter(|run| run.orphaned) {
+                let claimed = run.started.as_deref().map_or(ended, millis);
+                self.orphans.push(Orphan { job, id: run.id, claimed, ended });
+            }
         }
     }
 
@@ -200,7 +232,7 @@ impl Witness for Note {
         let mut starts = self.notes.starts.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, node, fence) = (self.notes.now(), self.node, run.fence().get());
         self.notes.open.lock().unwrap_or_else(PoisonError::into_inner).insert((job, fence, node), starts.len());
-        let store = BEGIN_MS + Ms::try_from(at / 1_000_000).expect("some years at most");
+        let store = store(at);
         let (tick, attempt, id) = (run.tick().millisecond(), run.attempt(), run.id());
         starts.push(Start { job, tick, attempt, id, fence, node, at, store, end: None });
     }
@@ -212,6 +244,11 @@ impl Witness for Note {
             self.notes.starts.lock().unwrap_or_else(PoisonError::into_inner)[place].end = Some((at, end));
         }
     }
+}
+
+/// The store's time at this moment.
+fn store(at: Nanos) -> Ms {
+    BEGIN_MS + Ms::try_from(at / 1_000_000).expect("some years at most")
 }
 
 fn nanos(duration: Duration) -> Nanos {
