@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog_core::{ClientId, Error, Holding, Key, Moment, Reading, Records, Result, Swap, Swapped, Swaps, Version};
-use bandog_sync::{Client, Guard, Teller};
+use bandog_sync::{Client, Guard, Rings, Teller};
 use futures_util::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt},
@@ -57,6 +57,8 @@ pub(crate) enum Done {
     Bumped(Result<()>),
     /// The store's era.
     Era(Result<String>),
+    /// Somebody has news: on the board, or gone by now.
+    Rung,
 }
 
 /// A job, and the version that this node knew when it asked.
@@ -84,10 +86,15 @@ pub(crate) struct Desk {
     fell: Option<Moment>,
     /// Somebody should hear that there is something to do.
     pub(crate) news: bool,
+    /// The others are being told.
+    is_bumping: bool,
+    /// The board's rings; none if they cannot be had, and the looks must do.
+    rings: Option<Rings>,
 }
 
 impl Desk {
     pub(crate) fn new(client: Client) -> Self {
+        let rings = board().and_then(|board| client.rings(&board)).ok();
         Self {
             _teller: client.teller(),
             client,
@@ -99,6 +106,8 @@ impl Desk {
             outage: None,
             fell: None,
             news: false,
+            is_bumping: false,
+            rings,
         }
     }
 
@@ -265,18 +274,28 @@ impl Desk {
         }));
     }
 
-    /// Tells the other nodes that there is something to do.
-    pub(crate) fn bump(&mut self) {
-        self.news = false;
+    /// Tells the other nodes if there is something to do. What comes while they are being told is told after that.
+    pub(crate) fn tell(&mut self) {
+        if !self.news || self.is_bumping {
+            return;
+        }
+        (self.news, self.is_bumping) = (false, true);
         let client = self.client.clone();
         self.flying.push(Box::pin(async move { Done::Bumped(bump(&client).await) }));
     }
 
-    /// The next answer; never if nothing is in flight.
+    /// The others have been told, or could not be.
+    pub(crate) fn told(&mut self) {
+        self.is_bumping = false;
+    }
+
+    /// The next answer or ring.
     pub(crate) async fn done(&mut self) -> Done {
-        match self.flying.next().await {
-            Some(done) => done,
-            None => std::future::pending().await,
+        let Self { flying, rings, .. } = self;
+        tokio::select! {
+            Some(done) = flying.next() => done,
+            Some(Ok(())) = async { Some(rings.as_mut()?.next().await) } => Done::Rung,
+            else => std::future::pending().await,
         }
     }
 }
@@ -294,13 +313,14 @@ pub(crate) fn key(name: &str) -> Result<Key> {
 /// What the names of jobs' records begin with.
 pub(crate) const PREFIX: &str = "job/";
 
-/// Gives the board a new version. What it says stays.
+/// Gives the board a new version, which rings every node. What it says stays.
 pub(crate) async fn bump(client: &Client) -> Result<()> {
     let board = board()?;
     let (mut from, mut era) = (None, new_era());
     // Somebody who bumps it at the same time has told of ours as well, but no later than our swap.
     loop {
-        let swaps = client.swap(&[Swap::new(board.clone(), from, era.clone())]).await?;
+        let swap = Swap { rings: true, ..Swap::new(board.clone(), from, era.clone()) };
+        let swaps = client.swap(&[swap]).await?;
         match only(swaps.each)? {
             Swapped::Differs(Some(record)) => (from, era) = (Some(record.version), record.value),
             Swapped::Differs(None) => from = None,

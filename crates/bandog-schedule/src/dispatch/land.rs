@@ -5,7 +5,12 @@ use std::time::{Duration, SystemTime};
 use bandog_core::{Error, Holding, Moment, Result, Swapped, Swaps};
 use bandog_sync::Guard;
 
-use super::{Dispatch, JobId, LOOK, RETRY, Turn, at, carry::Hand, desk::Done, entry::Flight};
+use super::{
+    Dispatch, JobId, LOOK, RETRY, Turn, at,
+    carry::Hand,
+    desk::{Desk, Done},
+    entry::Flight,
+};
 use crate::{cancel::Why, meters, trigger::millis};
 
 /// A wall clock that is so many seconds off the store's is told of.
@@ -15,13 +20,16 @@ impl Dispatch {
     pub(super) fn land(&mut self, done: Done) {
         match done {
             Done::Swapped { jobs, sent, result } => self.swapped(jobs, sent, result),
-            Done::Read { jobs, sent, result } => match result {
-                Ok(reading) => {
-                    self.answered(sent, reading.now);
-                    self.take_in(jobs, reading.records);
+            Done::Read { jobs, sent, result } => {
+                self.reading -= 1;
+                match result {
+                    Ok(reading) => {
+                        self.answered(sent, reading.now);
+                        self.take_in(jobs, reading.records);
+                    }
+                    Err(error) => self.unanswered(&error),
                 }
-                Err(error) => self.unanswered(&error),
-            },
+            }
             Done::Looked { sent, holdings, result } => {
                 self.is_looking = false;
                 match result {
@@ -43,11 +51,14 @@ impl Dispatch {
             }
             Done::Lost { lease, holding } => self.lose_session(lease, &holding),
             Done::Era(result) => self.got_era(result),
-            Done::Bumped(Ok(())) => {}
-            Done::Bumped(Err(error)) => {
-                self.unanswered(&error);
-                // The others read everything again before long.
+            Done::Bumped(result) => {
+                self.desk.iter_mut().for_each(Desk::told);
+                if let Err(error) = result {
+                    // The others read everything again before long.
+                    self.unanswered(&error);
+                }
             }
+            Done::Rung => self.rung(),
         }
     }
 

@@ -111,7 +111,12 @@ pub(crate) struct Dispatch {
     every: Duration,
     look_at: Moment,
     looks: u32,
+    looked_at: Option<Moment>,
     is_looking: bool,
+    /// Calls in flight that read records after a look.
+    reading: usize,
+    /// When to look because the board has rung.
+    ring_at: Option<Moment>,
     /// How long it waits before it asks a store again that gave no answer.
     pause: Duration,
     is_away: bool,
@@ -166,7 +171,10 @@ impl Dispatch {
             every,
             look_at,
             looks: 0,
+            looked_at: None,
             is_looking: false,
+            reading: 0,
+            ring_at: None,
             pause: RETRY,
             is_away: false,
             is_clock_told: false,
@@ -205,12 +213,12 @@ impl Dispatch {
             self.look();
             self.serve_line();
             self.plan_ready();
-            self.send();
-            begin(&mut self.starts);
-            self.tell_running();
             if self.has_stopped() {
                 break;
             }
+            self.send();
+            begin(&mut self.starts);
+            self.tell_running();
             if self.ready.is_empty() && (self.line.is_empty() || self.free() == 0) {
                 self.tell_idlers();
                 self.sleep().await;
@@ -317,7 +325,8 @@ impl Dispatch {
         let due = self.agenda.peek().map(|Reverse((due, _))| self.time.until(*due));
         let ends = self.stopping.as_ref().filter(|stopping| !stopping.is_cancelled);
         let ends = ends.map(|stopping| stopping.until.since(self.time.moment()));
-        let rest = [due, ends].into_iter().flatten().fold(longest, Duration::min);
+        let ring = self.ring_due().map(|due| due.since(self.time.moment()));
+        let rest = [due, ends, ring].into_iter().flatten().fold(longest, Duration::min);
         let desk = async {
             match &mut self.desk {
                 Some(desk) => desk.done().await,

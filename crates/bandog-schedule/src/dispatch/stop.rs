@@ -39,7 +39,7 @@ impl Dispatch {
             // To ask every job whether it is quiet takes a while if there are many.
             return false;
         }
-        let settled = self.is_quiet() && self.desk.as_ref().is_none_or(|desk| !desk.news);
+        let settled = self.is_quiet();
         let now = self.time.moment();
         let Some(stopping) = &mut self.stopping else { return false };
         let is_over = self.runs.is_empty();
@@ -59,10 +59,13 @@ impl Dispatch {
     pub(super) async fn end(mut self) {
         let mut told = Ok(());
         if let Some(desk) = &mut self.desk {
-            if !desk.is_idle() {
-                told = bump(desk.client()).await;
+            let is_known = !desk.is_idle();
+            told = desk.leave().await;
+            if is_known {
+                // Last, so that whoever is woken sees in one look all that there is: runs to take over, sessions that
+                // have ended.
+                told = told.and(bump(desk.client()).await);
             }
-            told = told.and(desk.leave().await);
         }
         if self.is_away || self.entries.iter().any(|entry| !entry.events.is_empty()) {
             told = told

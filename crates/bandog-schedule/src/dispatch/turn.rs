@@ -129,8 +129,6 @@ impl Dispatch {
             let (jobs, swaps) = std::mem::replace(&mut self.out, rest).into_iter().unzip();
             desk.swap(sent, jobs, swaps);
         }
-        if desk.news {
-            desk.bump();
-        }
+        desk.tell();
     }
 }

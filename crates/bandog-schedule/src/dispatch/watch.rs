@@ -1,8 +1,8 @@
-//! Looking around: words of others, nodes that died, records as they are.
+//! Looking around: words of others, nodes that died, records as they are. Once a second, and when the board rings.
 
 use std::{collections::HashSet, time::Duration};
 
-use bandog_core::{Holding, Key, Reading, Record, Result};
+use bandog_core::{Holding, Key, Moment, Reading, Record, Result};
 use bandog_cron::Time;
 
 use super::{
@@ -17,21 +17,37 @@ use crate::{
 
 /// Everything is read again after so many looks, should a word have been missed.
 const READ_AGAIN: u32 = 30;
+/// A look that a ring asks for comes no sooner after another one.
+const GATHER: Duration = Duration::from_millis(50);
 /// No claim is made so much before its tick, whatever the store's clock does in small steps: what is more is told of.
 const AHEAD: Ms = 60_000;
 
 impl Dispatch {
-    /// Once a second: has anybody a word, does everybody live, who waits too long.
+    /// The board has rung. Of rings that come together one is followed at once, and all others by one look after it.
+    pub(super) fn rung(&mut self) {
+        let now = self.time.moment();
+        self.ring_at.get_or_insert(self.looked_at.map_or(now, |looked| now.max(looked + GATHER)));
+    }
+
+    /// When the look is due that a ring has asked for. What the last one found is taken in first.
+    pub(super) fn ring_due(&self) -> Option<Moment> {
+        self.ring_at.filter(|_| !self.is_looking && self.reading == 0)
+    }
+
+    /// Has anybody a word, does everybody live? Once a second: who waits too long?
     pub(super) fn look(&mut self) {
         let now = self.time.moment();
-        if now < self.look_at {
+        let is_time = now >= self.look_at;
+        if is_time {
+            self.look_at = now + self.every;
+            self.tell_of_long_waits(now);
+        }
+        if !is_time && self.ring_due().is_none_or(|due| now < due) {
             return;
         }
-        self.look_at = now + self.every;
-        self.tell_of_long_waits(now);
         let Some(desk) = &mut self.desk else { return };
         if !self.is_looking {
-            self.is_looking = true;
+            (self.is_looking, self.looked_at, self.ring_at) = (true, Some(now), None);
             let others = self.entries.iter().filter_map(|entry| entry.state.as_ref());
             let sessions: HashSet<Holding> = others
                 .flat_map(|state| &state.running)
@@ -82,13 +98,13 @@ impl Dispatch {
         }
     }
 
-    pub(super) fn read_all(&self) {
+    pub(super) fn read_all(&mut self) {
         let shared = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_shared);
         let jobs: Vec<JobId> = shared.map(|(job, _)| job).collect();
         self.read_again(&jobs);
     }
 
-    pub(super) fn read_again(&self, jobs: &[JobId]) {
+    pub(super) fn read_again(&mut self, jobs: &[JobId]) {
         let sent = self.time.moment();
         let Some(desk) = &self.desk else { return };
         let named = jobs.iter().filter_map(|job| {
@@ -99,6 +115,7 @@ impl Dispatch {
         for some in named.chunks(BATCH) {
             let (jobs, keys) = some.iter().cloned().unzip();
             desk.read(sent, jobs, keys);
+            self.reading += 1;
         }
     }
 

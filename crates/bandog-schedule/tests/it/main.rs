@@ -9,6 +9,7 @@ mod local;
 mod logs;
 mod lost;
 mod metrics;
+mod news;
 mod refusals;
 mod runs;
 mod shared;

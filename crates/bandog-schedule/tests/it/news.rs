@@ -1,0 +1,129 @@
+//! News reach the other nodes at once, by the board's bell: in a simulation they look around every half minute only.
+
+use std::time::Duration;
+
+use bandog_conformance::wrap::{Counting, Delayed};
+use bandog_core::{Backend, Clock, Key, Memory};
+use bandog_schedule::{Job, Jobs, OnCrash, Overlap, Run, Scheduler, State, TestScheduler};
+use bandog_sync::Client;
+use tokio::{sync::mpsc, time};
+
+/// Less than anybody waits for a look, and more than news take.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+const MS: Duration = Duration::from_millis(1);
+
+fn client(backend: impl Backend) -> Client {
+    Client::options().clock(Clock::tokio()).on_current_runtime().over(backend).unwrap()
+}
+
+fn long() -> Job {
+    Job::cron("long", "0 0 * * * ?").on_crash(OnCrash::Retry).run(async |run: Run| {
+        if run.attempt() == 1 {
+            time::sleep(Duration::from_secs(3600)).await;
+        }
+    })
+}
+
+/// Two replicas, of which one has begun the run of an hour, some seconds after their last look.
+async fn two(job: impl Fn() -> Job + Send + Sync) -> TestScheduler {
+    let test = TestScheduler::at("2026-01-01T00:59:50Z").replicas(2).start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T01:00:03Z").await;
+    assert_eq!(test.runs().len(), 1);
+    test
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_hands_its_runs_over() {
+    let mut test = two(long).await;
+    let first = test.runs()[0].clone();
+    let stopped = test.now();
+    test.stop_one(first.replica, Duration::ZERO).await.unwrap();
+    // Not `advance`, which lets everybody look.
+    time::sleep(AT_ONCE).await;
+    let runs = test.runs();
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    assert_eq!((runs[1].tick, runs[1].attempt, runs[1].replica), (first.tick, 2, 1 - first.replica));
+    // The old one had its grace.
+    assert!(runs[1].began.millisecond() - stopped.millisecond() < 6_000, "{runs:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_of_operators_are_heard() {
+    let test = two(|| long().overlap(Overlap::Allow(2.try_into().unwrap()))).await;
+    let jobs = test.jobs();
+    jobs.run("long").await.unwrap();
+    time::sleep(AT_ONCE).await;
+    assert_eq!(test.runs().len(), 2, "one replica had no place, and the other was told");
+    jobs.cancel("long", None).await.unwrap();
+    time::sleep(Duration::from_secs(5) + AT_ONCE).await; // Their grace.
+    let history = jobs.history("long").await.unwrap();
+    assert_eq!(history.len(), 2);
+    assert!(history.iter().all(|run| run.state == State::Cancelled), "{history:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_replaced_on_another_node_is_cancelled() {
+    let job = || {
+        Job::cron("long", "0 0/5 * * * ?").overlap(Overlap::Replace).run(async |run: Run| {
+            run.cancelled().await;
+            Err::<(), _>("replaced")
+        })
+    };
+    let test = TestScheduler::at("2026-01-01T00:04:50Z").replicas(2).start(|| vec![job()]).await.unwrap();
+    for minute in [5, 10, 15, 20, 25, 30] {
+        time::sleep(Duration::from_secs(300)).await;
+        let last = test.runs().last().cloned().unwrap();
+        assert_eq!(last.tick.to_string(), format!("2026-01-01T00:{minute:02}:00Z"));
+        assert!(last.began.millisecond() - last.tick.millisecond() < 1_000, "{last:?}");
+    }
+}
+
+/// Whoever is woken finds everything in its one look.
+#[tokio::test(start_paused = true)]
+async fn a_stop_rings_when_all_of_it_can_be_seen() {
+    let store = Memory::new(Clock::tokio());
+    // Each of its calls takes some milliseconds.
+    let ours = client(Delayed::new(store.clone(), 1, 5 * MS, 5 * MS));
+    let theirs = client(store);
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let job = Job::once("long").on_crash(OnCrash::Retry).run(move |run: Run| {
+        began.send(()).unwrap();
+        async move {
+            run.cancelled().await;
+            Err::<(), _>("stopped")
+        }
+    });
+    let running = Scheduler::over(&ours).drain(Duration::ZERO).job(job).start().await.unwrap();
+    begins.recv().await.unwrap();
+    let session = "schedule/node/1";
+    assert!(theirs.show(session).await.unwrap().held);
+    let mut rings = theirs.rings(&Key::new("schedule/board").unwrap()).unwrap();
+    let hour = Duration::from_secs(3600);
+    time::timeout(hour, rings.next()).await.unwrap().unwrap();
+    let stopping = tokio::spawn(running.stop());
+    time::timeout(hour, rings.next()).await.unwrap().unwrap();
+    assert!(!theirs.show(session).await.unwrap().held, "its session has ended");
+    let row = Jobs::over(&theirs).show("long").await.unwrap();
+    assert_eq!((row.live.len(), row.queued), (0, 1), "{row:?}");
+    stopping.await.unwrap().unwrap();
+}
+
+/// However many words there are, a node looks now and then, and not for each.
+#[tokio::test(start_paused = true)]
+async fn many_words_are_few_looks() {
+    let store = Memory::new(Clock::tokio());
+    let node = Counting::new(store.clone());
+    let running = Scheduler::over(&client(node.clone())).job(long()).start().await.unwrap();
+    time::sleep(1_500 * MS).await;
+    let before = node.reads();
+    let jobs = Jobs::over(&client(store));
+    for number in 0..200 {
+        jobs.pause("long", &number.to_string()).await.unwrap();
+        time::sleep(MS).await;
+    }
+    time::sleep(100 * MS).await;
+    let reads = node.reads() - before;
+    assert!((2..=2 * 8).contains(&reads), "a look and what it found, each 50 ms: {reads}");
+    running.stop().await.unwrap();
+}
