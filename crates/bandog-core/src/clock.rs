@@ -4,7 +4,7 @@ use std::{
     ops::{Add, Sub},
     sync::{
         LazyLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -52,6 +52,8 @@ pub struct Clock {
     source: Source,
     /// How much later than the machine's the wall clock is, in nanoseconds.
     ahead: i64,
+    /// And by how much more it is so now.
+    jumps: Option<&'static AtomicI64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +83,7 @@ impl Clock {
     }
 
     const fn of(source: Source) -> Self {
-        Self { source, ahead: 0 }
+        Self { source, ahead: 0, jumps: None }
     }
 
     /// The same clock with a wall clock that is set ahead by so much, for tests of clocks that differ.
@@ -95,6 +97,14 @@ impl Clock {
     #[must_use]
     pub fn set_back(mut self, by: Duration) -> Self {
         self.ahead = self.ahead.saturating_sub_unsigned(nanos(by));
+        self
+    }
+
+    /// The same clock with a wall clock that is so many nanoseconds ahead, which may change while it is read: for tests of
+    /// wall clocks that jump.
+    #[must_use]
+    pub const fn jumping_by(mut self, jumps: &'static AtomicI64) -> Self {
+        self.jumps = Some(jumps);
         self
     }
 
@@ -122,8 +132,9 @@ impl Clock {
             Source::SystemAnd(slept) => SystemTime::now() + Duration::from_nanos(slept.load(Relaxed)),
             Source::Tokio => tokio_wall(),
         };
-        let by = Duration::from_nanos(self.ahead.unsigned_abs());
-        let moved = if self.ahead < 0 { shown.checked_sub(by) } else { shown.checked_add(by) };
+        let ahead = self.ahead.saturating_add(self.jumps.map_or(0, |jumps| jumps.load(Relaxed)));
+        let by = Duration::from_nanos(ahead.unsigned_abs());
+        let moved = if ahead < 0 { shown.checked_sub(by) } else { shown.checked_add(by) };
         moved.unwrap_or(shown)
     }
 

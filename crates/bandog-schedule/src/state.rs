@@ -285,6 +285,15 @@ impl JobState {
         self.all.as_ref().map_or(0, |all| all.number) < word.number
     }
 
+    /// The same state by a clock that was set by so much.
+    pub(crate) fn move_by(&mut self, by: Ms) {
+        let times = [&mut self.watermark, &mut self.anchor].into_iter().chain(&mut self.next_due);
+        let busy = self.busy.iter_mut().flat_map(|(began, ended)| [began, ended]);
+        let runs = self.running.iter_mut().map(|live| &mut live.started);
+        let waiting = self.queue.iter_mut().map(|waiting| &mut waiting.2);
+        times.chain(busy).chain(runs).chain(waiting).for_each(|time| *time = time.saturating_add(by));
+    }
+
     pub(crate) fn place(&self) -> Place {
         Place { watermark: self.watermark, anchor: self.anchor, next_due: self.next_due }
     }

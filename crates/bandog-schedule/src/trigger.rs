@@ -63,6 +63,14 @@ impl Trigger {
         })
     }
 
+    /// Whether it counts a time from something, and does not wait for an instant that a clock shows.
+    pub(crate) fn is_counted(&self) -> bool {
+        match self {
+            Self::FixedRate(_) | Self::FixedDelay(_) | Self::Once => true,
+            Self::Cron(_) | Self::At(_) | Self::Never => false,
+        }
+    }
+
     /// What it is, in one line that a machine can tell apart.
     pub(crate) fn text(&self) -> String {
         match self {

@@ -1,4 +1,7 @@
-use std::{sync::atomic::AtomicU64, time::SystemTime};
+use std::{
+    sync::atomic::{AtomicI64, AtomicU64},
+    time::SystemTime,
+};
 
 use tokio::time::advance;
 
@@ -38,6 +41,20 @@ async fn a_wall_clock_is_set_by_so_much_and_leases_do_not_mind() {
         assert_eq!(set.now(), clock.now());
     }
     assert_eq!(clock.wall(), wall, "the clock that was copied is as it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_jumps_while_it_is_read_and_leases_do_not_mind() {
+    static JUMPS: AtomicI64 = AtomicI64::new(0);
+    let clock = Clock::tokio().set_to(leap_day()).jumping_by(&JUMPS);
+    let now = clock.now();
+    assert_eq!(clock.wall(), leap_day());
+    for (by, shown) in
+        [(3_600_000_000_000, leap_day() + HOUR), (-3_600_000_000_000, leap_day() - HOUR), (0, leap_day())]
+    {
+        JUMPS.store(by, Relaxed);
+        assert_eq!((clock.wall(), clock.now()), (shown, now));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -133,7 +133,7 @@ impl Dispatch {
         if entry.is_in_line {
             return;
         }
-        let Some(wakes) = entry.wakes(self.started) else { return };
+        let Some(wakes) = entry.wakes(self.since(entry)) else { return };
         if !self.may_claim(job) {
             // Somebody with a newer job claims its ticks, or this node stops, or has no session yet.
             return;

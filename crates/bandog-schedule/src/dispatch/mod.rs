@@ -89,6 +89,8 @@ pub(crate) struct Dispatch {
     pub(crate) entries: Vec<Entry>,
     pub(crate) time: Timekeeper,
     pub(crate) started: Ms,
+    /// The same by the time as it has been set since: from here on periods count.
+    counted: Ms,
     pub(crate) node: Arc<str>,
     pub(crate) pool: usize,
     pub(crate) desk: Option<Desk>,
@@ -144,18 +146,21 @@ enum Turn {
 impl Dispatch {
     pub(crate) fn new(
         entries: Vec<Entry>,
-        time: Timekeeper,
+        mut time: Timekeeper,
         node: Arc<str>,
         pool: usize,
         client: Option<bandog_sync::Client>,
         every: Duration,
         (mail, mailbox): (mpsc::UnboundedSender<Msg>, mpsc::UnboundedReceiver<Msg>),
     ) -> Self {
+        // Nothing has been counted yet.
+        time.jumped();
         let (started, look_at) = (time.now(), time.moment());
         Self {
             entries,
             time,
             started,
+            counted: started,
             node,
             pool,
             desk: client.map(Desk::new),
@@ -208,6 +213,7 @@ impl Dispatch {
         }
         self.agenda = agenda.into();
         loop {
+            self.keep_periods();
             self.open_mail();
             self.wake();
             self.look();
@@ -228,6 +234,32 @@ impl Dispatch {
             }
         }
         self.end().await;
+    }
+
+    /// Periods are counted on the monotonic clock: when the time is set, the jobs of this process that have a period are
+    /// moved with it. Those of a cron expression, and those of the store, follow what it shows.
+    fn keep_periods(&mut self) {
+        self.time.follow_wall();
+        let Some(by) = self.time.jumped() else { return };
+        self.counted = self.counted.saturating_add(by);
+        for entry in self.entries.iter_mut().filter(|entry| !entry.is_shared && entry.task.trigger.is_counted()) {
+            entry.state.iter_mut().for_each(|state| state.move_by(by));
+            for event in &mut entry.events {
+                if let Event::Ended(ended) = event {
+                    ended.at = ended.at.saturating_add(by);
+                }
+            }
+            if entry.armed < Ms::MAX {
+                entry.armed = entry.armed.saturating_add(by);
+            }
+        }
+        let armed = (0..).zip(&self.entries).filter(|(_, entry)| entry.armed < Ms::MAX);
+        self.agenda = armed.map(|(job, entry)| Reverse((entry.armed, job))).collect();
+    }
+
+    /// Since when a job's ticks count that nobody has written anything of.
+    fn since(&self, entry: &Entry) -> Ms {
+        if entry.task.trigger.is_counted() { self.counted } else { self.started }
     }
 
     /// While very many jobs are due, they begin first: what has ended is heard a little later.

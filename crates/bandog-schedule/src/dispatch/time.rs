@@ -9,25 +9,32 @@ use crate::trigger::Ms;
 /// After so long a look at the store's clock is worth less than any new one.
 const STALE: Duration = Duration::from_secs(30);
 
-/// Counts from the store's answers on the monotonic clock, so that no jump of this machine's wall clock matters. Without
-/// a store, and before its first answer, it is the wall clock.
+/// A step of the time that is smaller than this belongs to how clocks are kept right.
+const JUMP: Ms = 100;
+
+/// Counts on the monotonic clock from the store's answers, so that no jump of this machine's wall clock matters. Without
+/// a store, and before its first answer, it counts from the wall clock, which it follows when it is told to.
 #[derive(Debug)]
 pub(crate) struct Timekeeper {
     clock: Clock,
+    /// Microseconds since 1970 less the monotonic clock's.
+    ahead: i64,
+    /// What that was when somebody last asked for jumps.
+    known: i64,
     look: Option<Look>,
 }
 
+/// The answer of the store that it counts from.
 #[derive(Debug, Clone, Copy)]
 struct Look {
-    /// The store's microseconds since 1970 less the clock's.
-    ahead: i64,
     trip: Duration,
     at: Moment,
 }
 
 impl Timekeeper {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, look: None }
+        let ahead = wall_ahead(clock);
+        Self { clock, ahead, known: ahead, look: None }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -41,10 +48,24 @@ impl Timekeeper {
 
     /// Microseconds since 1970.
     pub(crate) fn micros(&self) -> i64 {
-        match &self.look {
-            Some(look) => micros_of(self.clock.now()).saturating_add(look.ahead),
-            None => since_1970(self.clock.wall()),
+        micros_of(self.clock.now()).saturating_add(self.ahead)
+    }
+
+    /// Looks at the wall clock, unless a store has told the time.
+    pub(crate) fn follow_wall(&mut self) {
+        if self.look.is_none() {
+            self.ahead = wall_ahead(self.clock);
         }
+    }
+
+    /// By how much the time was set since this was last asked, if that is more than clocks are kept right by.
+    pub(crate) fn jumped(&mut self) -> Option<Ms> {
+        let by = self.ahead.saturating_sub(self.known) / 1000;
+        let has_jumped = by.abs() >= JUMP;
+        if has_jumped {
+            self.known = self.known.saturating_add(by * 1000);
+        }
+        has_jumped.then_some(by)
     }
 
     pub(crate) fn now(&self) -> Ms {
@@ -64,8 +85,8 @@ impl Timekeeper {
         let trip = got.since(sent);
         let is_better = |last: &Look| trip <= last.trip || got.since(last.at) > STALE;
         if self.look.as_ref().is_none_or(is_better) {
-            let ahead = since_1970(store).saturating_sub(micros_of(sent + trip / 2));
-            self.look = Some(Look { ahead, trip, at: got });
+            self.ahead = since_1970(store).saturating_sub(micros_of(sent + trip / 2));
+            self.look = Some(Look { trip, at: got });
         }
     }
 
@@ -74,6 +95,11 @@ impl Timekeeper {
         let ahead = self.micros().saturating_sub(since_1970(self.clock.wall()));
         Duration::from_micros(ahead.unsigned_abs()).as_secs_f64() * if ahead < 0 { -1.0 } else { 1.0 }
     }
+}
+
+/// How much the wall clock is ahead of the monotonic one.
+fn wall_ahead(clock: Clock) -> i64 {
+    since_1970(clock.wall()).saturating_sub(micros_of(clock.now()))
 }
 
 fn micros_of(moment: Moment) -> i64 {

@@ -1,11 +1,15 @@
 use std::{
+    collections::HashMap,
     num::NonZeroUsize,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 use bandog_core::Clock;
-use bandog_schedule::{Job, Run, Scheduler};
+use bandog_schedule::{Job, Run, Scheduler, Scope, TestScheduler, Time};
 use tokio::time::{self, Instant};
 
 fn ms(ms: u64) -> Duration {
@@ -102,4 +106,65 @@ async fn a_panic_and_an_error_do_not_stop_the_schedule() {
     time::sleep(ms(100)).await;
     running.stop().await.unwrap();
     assert!(*runs.lock().unwrap() >= 9);
+}
+
+/// When runs of each of these jobs began, in seconds, while the wall clock was set by so many seconds after 40 s.
+async fn while_the_clock_jumps(by: i64) -> HashMap<String, Vec<u64>> {
+    let jumps: &'static AtomicI64 = Box::leak(Box::default());
+    let wall = "2026-01-01T00:00:30Z".parse::<Time>().unwrap().into();
+    let clock = Clock::tokio().set_to(wall).jumping_by(jumps);
+    let seen: Arc<Mutex<HashMap<String, Vec<u64>>>> = Arc::default();
+    let began = Instant::now();
+    let watched = |job: Job| {
+        let (seen, name) = (Arc::clone(&seen), job.name().to_owned());
+        job.run(move |_: Run| {
+            seen.lock().unwrap().entry(name.clone()).or_default().push(began.elapsed().as_secs());
+            time::sleep(ms(5_000))
+        })
+    };
+    let jobs = [
+        Job::fixed_rate("rate", ms(20_000)),
+        Job::fixed_rate("later", ms(20_000)).initial_delay(ms(50_000)),
+        Job::fixed_delay("delay", ms(20_000)),
+        Job::once("once").initial_delay(ms(70_000)),
+        Job::cron("cron", "0 * * * * ?"),
+        Job::at("at", "2026-01-01T00:02:10Z".parse().unwrap()),
+    ];
+    let pool = NonZeroUsize::new(16).unwrap();
+    let running = Scheduler::new().pool(pool).clock(clock).jobs(jobs.map(watched)).start().await.unwrap();
+    time::sleep(ms(39_500)).await;
+    jumps.store(by * 1_000_000_000, Relaxed);
+    time::sleep(ms(80_000)).await;
+    running.stop().await.unwrap();
+    seen.lock().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn periods_are_kept_though_the_wall_clock_jumps_and_cron_follows_it() {
+    for by in [0, -3600, 3600] {
+        let seen = while_the_clock_jumps(by).await;
+        let of = |name: &str| seen.get(name).cloned().unwrap_or_default();
+        assert_eq!(of("rate"), [0, 20, 40, 60, 80, 100], "{by}");
+        assert_eq!(of("later"), [50, 70, 90, 110], "{by}");
+        assert_eq!(of("delay"), [0, 25, 50, 75, 100], "{by}");
+        assert_eq!(of("once"), [70], "{by}");
+        let (cron, at) = match by {
+            0 => (vec![30, 90], vec![100]),
+            // It was a minute past midnight already: nothing fires again.
+            -3600 => (vec![30], vec![]),
+            // The hour was missed; of it the latest tick runs, and then the one that is in time.
+            _ => (vec![30, 40, 45, 90], vec![40]),
+        };
+        assert_eq!((of("cron"), of("at")), (cron, at), "{by}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_clock_is_wrong_keeps_the_periods_of_its_own_jobs() {
+    let setting = TestScheduler::at("2026-01-01T00:00:00Z").replicas(2).skew([3600, -3600]);
+    let job = || Job::fixed_rate("cache", ms(10_000)).scope(Scope::EachNode).run(async |_: Run| ());
+    let test = setting.start(|| vec![job()]).await.unwrap();
+    test.advance_to("2026-01-01T00:01:05Z").await;
+    assert_eq!(test.ticks("cache").len(), 14, "{:?}", test.ticks("cache"));
+    test.stop().await.unwrap();
 }
