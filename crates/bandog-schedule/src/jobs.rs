@@ -25,7 +25,7 @@ const NAMED: usize = 10;
 
 /// The jobs of a store: what they are, what they did, and words to them. Cheap to clone.
 ///
-/// Nodes notice a word within a second. Words are kept in the store, so they hold for nodes that start later too; a run
+/// Nodes notice a word at once, and within a second where the store cannot ring or a ring is lost. Words are kept in the store, so they hold for nodes that start later too; a run
 /// that is asked for while no node has the job waits until one does ([`Jobs::nodes`]).
 #[derive(Debug, Clone)]
 pub struct Jobs {

@@ -113,12 +113,13 @@ pub(crate) struct Dispatch {
     every: Duration,
     look_at: Moment,
     looks: u32,
-    looked_at: Option<Moment>,
     is_looking: bool,
     /// Calls in flight that read records after a look.
     reading: usize,
     /// When to look because the board has rung.
     ring_at: Option<Moment>,
+    /// When it last did so.
+    answered_ring: Option<Moment>,
     /// How long it waits before it asks a store again that gave no answer.
     pause: Duration,
     is_away: bool,
@@ -176,10 +177,10 @@ impl Dispatch {
             every,
             look_at,
             looks: 0,
-            looked_at: None,
             is_looking: false,
             reading: 0,
             ring_at: None,
+            answered_ring: None,
             pause: RETRY,
             is_away: false,
             is_clock_told: false,

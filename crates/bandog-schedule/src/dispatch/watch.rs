@@ -17,7 +17,7 @@ use crate::{
 
 /// Everything is read again after so many looks, should a word have been missed.
 const READ_AGAIN: u32 = 30;
-/// A look that a ring asks for comes no sooner after another one.
+/// A look that a ring asks for comes no sooner after another such look.
 const GATHER: Duration = Duration::from_millis(50);
 /// No claim is made so much before its tick, whatever the store's clock does in small steps: what is more is told of.
 const AHEAD: Ms = 60_000;
@@ -26,7 +26,7 @@ impl Dispatch {
     /// The board has rung. Of rings that come together one is followed at once, and all others by one look after it.
     pub(super) fn rung(&mut self) {
         let now = self.time.moment();
-        self.ring_at.get_or_insert(self.looked_at.map_or(now, |looked| now.max(looked + GATHER)));
+        self.ring_at.get_or_insert(self.answered_ring.map_or(now, |last| now.max(last + GATHER)));
     }
 
     /// When the look is due that a ring has asked for. What the last one found is taken in first.
@@ -47,7 +47,10 @@ impl Dispatch {
         }
         let Some(desk) = &mut self.desk else { return };
         if !self.is_looking {
-            (self.is_looking, self.looked_at, self.ring_at) = (true, Some(now), None);
+            self.is_looking = true;
+            if self.ring_at.take().is_some() {
+                self.answered_ring = Some(now);
+            }
             let others = self.entries.iter().filter_map(|entry| entry.state.as_ref());
             let sessions: HashSet<Holding> = others
                 .flat_map(|state| &state.running)

@@ -61,7 +61,7 @@ impl Jobs {
         Ok(self.spread(&all).await? || was_paused)
     }
 
-    /// Keeps a node from claiming anything, within a second and until [`Jobs::resume_node`]; its ticks go to the others.
+    /// Keeps a node from claiming anything, at once, or within a second if it is not heard, until [`Jobs::resume_node`]; its ticks go to the others.
     /// What it runs goes on. The node is named as [`Jobs::nodes`] and the histories tell it (`host:pid`); a machine's name
     /// alone means all of its nodes, also those that start later. The node need not run now.
     ///
@@ -82,8 +82,9 @@ impl Jobs {
             standing.nodes.insert(node.to_owned(), self.paused(reason, now));
             Ok(())
         })
-        .await
-        .map(|_| ())
+        .await?;
+        self.tell().await;
+        Ok(())
     }
 
     /// Lets a node, or the nodes of a machine, claim again. False: no pause had this name.
@@ -100,6 +101,7 @@ impl Jobs {
             Ok(())
         })
         .await?;
+        self.tell().await;
         Ok(was_paused)
     }
 

@@ -63,20 +63,19 @@ async fn words_of_operators_are_heard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_replaced_on_another_node_is_cancelled() {
-    let job = || {
-        Job::cron("long", "0 0/5 * * * ?").overlap(Overlap::Replace).run(async |run: Run| {
-            run.cancelled().await;
-            Err::<(), _>("replaced")
-        })
-    };
-    let test = TestScheduler::at("2026-01-01T00:04:50Z").replicas(2).start(|| vec![job()]).await.unwrap();
-    for minute in [5, 10, 15, 20, 25, 30] {
-        time::sleep(Duration::from_secs(300)).await;
-        let last = test.runs().last().cloned().unwrap();
-        assert_eq!(last.tick.to_string(), format!("2026-01-01T00:{minute:02}:00Z"));
-        assert!(last.began.millisecond() - last.tick.millisecond() < 1_000, "{last:?}");
-    }
+async fn a_node_that_is_paused_claims_nothing_from_then_on() {
+    let job = || Job::fixed_rate("often", Duration::from_secs(1)).run(async |_: Run| ());
+    let test = TestScheduler::at("2026-01-01T00:00:00Z").start(|| vec![job()]).await.unwrap();
+    test.advance(Duration::from_secs(5)).await;
+    let jobs = test.jobs();
+    jobs.pause_node("replica-0", "it is to be looked at").await.unwrap();
+    time::sleep(100 * MS).await;
+    let before = test.runs().len();
+    time::sleep(10 * AT_ONCE).await;
+    assert_eq!(test.runs().len(), before);
+    jobs.resume_node("replica-0").await.unwrap();
+    time::sleep(3 * AT_ONCE).await;
+    assert!(test.runs().len() > before);
 }
 
 /// Whoever is woken finds everything in its one look.
