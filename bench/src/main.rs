@@ -24,7 +24,8 @@ use self::report::Report;
 #[derive(Parser)]
 struct Args {
     /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron, records,
-    /// schedule. Without a name: everything.
+    /// schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift. Without a name:
+    /// everything.
     what: Vec<String>,
     /// How long each figure is measured, in seconds.
     #[arg(long, default_value_t = 1.0)]
@@ -64,48 +65,42 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut report = Report::new(args.rounds, Duration::from_secs_f64(args.seconds));
-    let all = [
-        "cycles", "one-name", "shares", "handoff", "sqlite", "reentry", "held", "scale", "cron", "records", "schedule",
+    let hold = Duration::from_secs(args.hold);
+    let parts: &[(&str, &dyn Fn(&mut Report))] = &[
+        ("cycles", &cycles::measure),
+        ("one-name", &contend::one_name),
+        ("shares", &contend::shares),
+        ("handoff", &handoff::measure),
+        ("sqlite", &local::sqlite),
+        ("reentry", &local::reentry),
+        ("held", &|report| held::measure(report, hold, 10_000, "0 lost, ≤ 1 %, ≤ 1500 bytes")),
+        ("scale", &|report| {
+            let target = "0 lost, ≤ 4 %, ≤ 1200 bytes, p99 ≤ 2000 µs";
+            held::measure(report, hold, 100_000, target);
+            scale::measure(report);
+        }),
+        ("cron", &cron::measure),
+        ("records", &records::measure),
+        ("schedule-jobs", &schedule::million),
+        ("schedule-at-once", &schedule::at_once),
+        ("schedule-lag", &schedule::lag),
+        ("schedule-claims", &schedule::claims),
+        ("schedule-takeover", &schedule::takeover),
+        ("schedule-idle", &schedule::idle),
+        // Last: it pauses the runtime's clock, which makes the clock slower for good.
+        ("schedule-drift", &schedule::drift),
     ];
-    if let Some(unknown) = args.what.iter().find(|what| !all.contains(&what.as_str())) {
-        eprintln!("bench: {unknown:?} cannot be measured; known are {}", all.join(", "));
+    let means =
+        |asked: &str, part: &str| part == asked || part.strip_prefix(asked).is_some_and(|rest| rest.starts_with('-'));
+    if let Some(unknown) = args.what.iter().find(|asked| !parts.iter().any(|(part, _)| means(asked, part))) {
+        let known: Vec<_> = parts.iter().map(|(part, _)| *part).collect();
+        eprintln!("bench: {unknown:?} cannot be measured; known are {}", known.join(", "));
         return ExitCode::from(64);
     }
-    let wanted = |what: &str| args.what.is_empty() || args.what.iter().any(|wanted| wanted == what);
-    if wanted("cycles") {
-        cycles::measure(&mut report);
-    }
-    if wanted("one-name") {
-        contend::one_name(&mut report);
-    }
-    if wanted("shares") {
-        contend::shares(&mut report);
-    }
-    if wanted("handoff") {
-        handoff::measure(&mut report);
-    }
-    if wanted("sqlite") {
-        local::sqlite(&mut report);
-    }
-    if wanted("reentry") {
-        local::reentry(&mut report);
-    }
-    if wanted("held") {
-        held::measure(&mut report, Duration::from_secs(args.hold), 10_000, "0 lost, ≤ 1 %, ≤ 1500 bytes");
-    }
-    if wanted("scale") {
-        let target = "0 lost, ≤ 4 %, ≤ 1200 bytes, p99 ≤ 2000 µs";
-        held::measure(&mut report, Duration::from_secs(args.hold), 100_000, target);
-        scale::measure(&mut report);
-    }
-    if wanted("cron") {
-        cron::measure(&mut report);
-    }
-    if wanted("records") {
-        records::measure(&mut report);
-    }
-    if wanted("schedule") {
-        schedule::measure(&mut report);
+    for (part, measure) in parts {
+        if args.what.is_empty() || args.what.iter().any(|asked| means(asked, part)) {
+            measure(&mut report);
+        }
     }
     report.finish(args.keep.as_deref())
 }

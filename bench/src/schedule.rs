@@ -1,5 +1,6 @@
 //! The scheduler: what jobs cost that wait, how late runs begin, how many ticks a node claims, how soon others take over.
 
+mod at_once;
 mod claims;
 mod crowd;
 mod drift;
@@ -14,20 +15,14 @@ use std::{
 
 use bandog::schedule::Run;
 
-use crate::report::Report;
-
-pub(crate) use self::{crowd::load, takeover::stand_in};
-
-pub(crate) fn measure(report: &mut Report) {
-    crowd::million(report);
-    crowd::at_once(report);
-    lag::measure(report);
-    claims::measure(report);
-    takeover::measure(report);
-    idle::measure(report);
-    // Last: it pauses the runtime's clock, which makes the clock slower for good.
-    drift::measure(report);
-}
+pub(crate) use self::{
+    claims::measure as claims,
+    crowd::{at_once, load, million},
+    drift::measure as drift,
+    idle::measure as idle,
+    lag::measure as lag,
+    takeover::{measure as takeover, stand_in},
+};
 
 /// How late runs began, in seconds.
 #[derive(Debug, Clone, Default)]

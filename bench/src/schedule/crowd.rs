@@ -1,28 +1,23 @@
 //! Very many jobs of one process: a million that wait, and 100,000 that are due at the same instant.
 
 use std::{
-    num::NonZeroUsize,
     process::Command,
     time::{Duration, Instant, SystemTime},
 };
 
 use bandog::schedule::{Job, Run, Scheduler};
-use bandog_cron::Time;
 use serde_json::{Value, json};
 
-use super::{Lags, late};
+use super::at_once as due;
 use crate::{
     held::{cpu_seconds, resident},
     measure::Workers,
-    report::{Report, median, quantile},
+    report::{Report, median},
 };
 
 const MILLION: usize = 1_000_000;
 /// How long they are watched while nothing is due.
 const IDLE: Duration = Duration::from_secs(20);
-const AT_ONCE: usize = 100_000;
-/// How long after the making of the jobs they are due.
-const AHEAD: Duration = Duration::from_secs(3);
 
 /// In a process of its own, which has held no other memory.
 pub(crate) fn million(report: &mut Report) {
@@ -87,41 +82,38 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
+/// Here, with the C library's allocator, and in a program of its own that has another one.
 pub(crate) fn at_once(report: &mut Report) {
-    let (mut p50s, mut worst) = (Vec::new(), Vec::new());
+    let program = std::env::current_exe().expect("this program has a path").with_file_name("at_once");
+    let others = || {
+        let output = Command::new(&program).output().expect("`cargo build --release -p bandog-bench` has made it");
+        let told: Value = serde_json::from_slice(&output.stdout).expect("what it measured");
+        ["jobs", "tasks"].map(|what| [0, 1].map(|at| told[what][at].as_f64().expect("a figure")))
+    };
+    let mut kinds = [const { Vec::new() }; 4];
     for round in 0..report.rounds {
-        let mut lags = Workers::Two.runtime().block_on(all_at_once());
-        let (p50, most) = (quantile(&mut lags, 0.5) * 1e3, quantile(&mut lags, 1.0) * 1e3);
-        report.raw(json!({"what": "jobs at once", "round": round, "jobs": AT_ONCE, "p50_ms": p50, "last_ms": most}));
-        p50s.push(p50);
-        worst.push(most);
+        let [jobs, tasks] = others();
+        for (kind, (what, [p50, last])) in kinds.iter_mut().zip([
+            ("jobs", due::jobs()),
+            ("tasks", due::tasks()),
+            ("jobs, mimalloc", jobs),
+            ("tasks, mimalloc", tasks),
+        ]) {
+            report.raw(json!({"what": "at once", "of": what, "round": round, "number": due::AT_ONCE,
+                "p50_ms": p50, "last_ms": last}));
+            kind.push([p50, last]);
+        }
     }
-    report.row(
-        "100,000 jobs of one process, due at the same instant",
-        format!("the last begins after {:.0} ms", median(worst)),
-        format!("half of them after {:.0} ms", median(p50s)),
-        "≤ 150 ms",
-    );
-}
-
-async fn all_at_once() -> Vec<f64> {
-    let due = Time::from(SystemTime::now() + AHEAD);
-    let lags = Lags::default();
-    let jobs = (0..AT_ONCE).map(|number| {
-        let lags = lags.clone();
-        Job::at(format!("job-{number}"), due).run(move |run: Run| {
-            lags.add(late(&run));
-            std::future::ready(())
-        })
-    });
-    let pool = NonZeroUsize::new(AT_ONCE).expect("not zero");
-    let running = Scheduler::new().pool(pool).jobs(jobs).start().await.expect("started");
-    tokio::time::sleep(AHEAD).await;
-    let mut all = Vec::with_capacity(AT_ONCE);
-    while all.len() < AT_ONCE {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        all.append(&mut lags.take());
+    let [jobs, tasks, mi_jobs, mi_tasks] =
+        kinds.map(|kind| [0, 1].map(|at| median(kind.iter().map(|one| one[at]).collect())));
+    for (allocator, [p50, last], [_, floor]) in
+        [("the C library's allocator", jobs, tasks), ("mimalloc", mi_jobs, mi_tasks)]
+    {
+        report.row(
+            format!("100,000 jobs of one process, due at the same instant, {allocator}"),
+            format!("the last begins after {last:.0} ms, half of them after {p50:.0} ms"),
+            format!("bare tasks: the last after {floor:.0} ms"),
+            "≤ 150 ms",
+        );
     }
-    running.stop().await.expect("stopped");
-    all
 }

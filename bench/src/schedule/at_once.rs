@@ -1,0 +1,97 @@
+//! 100,000 things that are due at the same instant: jobs of one process, and beside them, as the floor, as many tasks of
+//! tokio that do nothing else. A program of its own uses it too, since the allocator makes half of the difference.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use bandog::schedule::{Job, Scheduler};
+use bandog_cron::Time;
+use tokio::{
+    runtime::Builder,
+    time::{Instant as Then, sleep, sleep_until},
+};
+
+pub(crate) const AT_ONCE: usize = 100_000;
+/// How long after the making of the jobs they are due.
+const AHEAD: Duration = Duration::from_secs(3);
+/// So many tasks are made by one task.
+const CHUNK: usize = 128;
+
+/// When each of them began, in microseconds after the instant; 0 until then.
+type Begun = Arc<[AtomicU64]>;
+
+/// How late half of them had begun, and the last, in milliseconds.
+pub(crate) fn jobs() -> [f64; 2] {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
+    runtime.block_on(async {
+        let (begun, due) = (none(), SystemTime::now() + AHEAD);
+        // Of a wall clock in milliseconds, as jobs have it.
+        let due = SystemTime::from(Time::from(due));
+        let since = move || due.elapsed().unwrap_or_default();
+        let jobs = (0..AT_ONCE).map(|number| {
+            let begun = Arc::clone(&begun);
+            Job::at(format!("job-{number}"), Time::from(due)).run(move |_| {
+                begins(&begun, number, since());
+                std::future::ready(())
+            })
+        });
+        let pool = NonZeroUsize::new(AT_ONCE).expect("not zero");
+        let running = Scheduler::new().pool(pool).jobs(jobs).start().await.expect("started");
+        let late = all(&begun).await;
+        running.stop().await.expect("stopped");
+        late
+    })
+}
+
+/// The same of bare tasks, made by tasks that make 128 of them each.
+pub(crate) fn tasks() -> [f64; 2] {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
+    runtime.block_on(async {
+        let (begun, due) = (none(), Then::now() + AHEAD / 10);
+        let make = {
+            let begun = Arc::clone(&begun);
+            async move {
+                sleep_until(due).await;
+                let due = Instant::now();
+                for chunk in 0..AT_ONCE.div_ceil(CHUNK) {
+                    let begun = Arc::clone(&begun);
+                    tokio::spawn(async move {
+                        for number in (chunk * CHUNK..AT_ONCE).take(CHUNK) {
+                            let begun = Arc::clone(&begun);
+                            tokio::spawn(async move { begins(&begun, number, due.elapsed()) });
+                        }
+                    });
+                }
+            }
+        };
+        tokio::spawn(make);
+        all(&begun).await
+    })
+}
+
+fn none() -> Begun {
+    (0..AT_ONCE).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn begins(begun: &[AtomicU64], number: usize, after: Duration) {
+    begun[number].store(u64::try_from(after.as_micros()).expect("not so late").max(1), Relaxed);
+}
+
+/// Waits until all have begun, and looks rarely, since that takes time from them.
+async fn all(begun: &[AtomicU64]) -> [f64; 2] {
+    loop {
+        sleep(Duration::from_millis(500)).await;
+        let mut late: Vec<u64> = begun.iter().map(|one| one.load(Relaxed)).collect();
+        if late.contains(&0) {
+            continue;
+        }
+        late.sort_unstable();
+        return [late[AT_ONCE / 2], late[AT_ONCE - 1]].map(|micros| micros as f64 / 1e3);
+    }
+}
