@@ -50,6 +50,9 @@ struct Args {
     keep: Option<std::path::PathBuf>,
 }
 
+/// What can be asked for, and what measures it.
+type Part<'a> = (&'static str, &'a dyn Fn(&mut Report));
+
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(url) = &args.bystander {
@@ -66,7 +69,7 @@ fn main() -> ExitCode {
     }
     let mut report = Report::new(args.rounds, Duration::from_secs_f64(args.seconds));
     let hold = Duration::from_secs(args.hold);
-    let parts: &[(&str, &dyn Fn(&mut Report))] = &[
+    let parts: &[Part<'_>] = &[
         ("cycles", &cycles::measure),
         ("one-name", &contend::one_name),
         ("shares", &contend::shares),

@@ -24,8 +24,10 @@ mod watch;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap, VecDeque},
+    future::poll_fn,
     panic::AssertUnwindSafe,
     sync::Arc,
+    task::Poll,
     time::Duration,
 };
 
@@ -54,6 +56,19 @@ pub(crate) use self::{
     watch::tell_of_rest,
 };
 
+/// Lets the other tasks of this worker run once. Tokio's own `yield_now` would wait until there are none left.
+async fn take_turns() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// A job by its place.
 pub(crate) type JobId = u32;
 
@@ -76,7 +91,7 @@ pub(crate) enum Msg {
 
 /// How often a node looks at the board and at the others' sessions.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
-/// Jobs started in one round, so that answers and ends are heard between two.
+/// Jobs planned, and ends heard, in one round.
 const ROUND: usize = 1024;
 /// Ends of runs are heard at least this often.
 const DEAF: Duration = Duration::from_millis(250);
@@ -126,6 +141,8 @@ pub(crate) struct Dispatch {
     is_clock_told: bool,
     /// How many runs the gauge shows.
     told_running: usize,
+    /// Whether there may be more of it than was heard.
+    has_mail: bool,
     /// When its mail was last opened.
     heard: Moment,
     stopping: Option<Stopping>,
@@ -185,6 +202,7 @@ impl Dispatch {
             is_away: false,
             is_clock_told: false,
             told_running: 0,
+            has_mail: false,
             heard: look_at,
             stopping: None,
             pauses: Known::default(),
@@ -226,12 +244,15 @@ impl Dispatch {
             self.send();
             begin(&mut self.starts);
             self.tell_running();
-            if self.ready.is_empty() && (self.line.is_empty() || self.free() == 0) {
+            if !self.ready.is_empty() {
+                // More is due than one round may start.
+                take_turns().await;
+            } else if self.has_mail || !(self.line.is_empty() || self.free() == 0) {
+                // Whatever can begin does so first.
+                tokio::task::yield_now().await;
+            } else {
                 self.tell_idlers();
                 self.sleep().await;
-            } else {
-                // More is due than one round may start.
-                tokio::task::yield_now().await;
             }
         }
         self.end().await;
@@ -267,7 +288,7 @@ impl Dispatch {
     fn open_mail(&mut self) {
         let now = self.time.moment();
         if self.ready.len() <= ROUND || now.since(self.heard) > DEAF {
-            self.take_mail();
+            self.has_mail = self.take_mail();
             self.heard = now;
         }
     }
@@ -279,10 +300,13 @@ impl Dispatch {
         }
     }
 
-    fn take_mail(&mut self) {
-        while let Ok(msg) = self.mailbox.try_recv() {
+    /// Hears what has come; whether there may be more.
+    fn take_mail(&mut self) -> bool {
+        for _ in 0..ROUND {
+            let Ok(msg) = self.mailbox.try_recv() else { return false };
             self.hear(msg);
         }
+        true
     }
 
     fn hear(&mut self, msg: Msg) {
