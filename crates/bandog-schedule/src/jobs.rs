@@ -1,5 +1,6 @@
 //! Jobs from outside: for operators, the command and the page. No scheduler need run in this process.
 
+mod forget;
 mod look;
 mod pauses;
 mod say;
@@ -53,7 +54,7 @@ impl Jobs {
         let reading = self.client.read(&[key(name)?], &[]).await?;
         match only(reading.records)? {
             Some(record) => Ok((record, reading.now)),
-            None => Err(self.unknown(name).await),
+            None => Err(self.no_such(name).await),
         }
     }
 
@@ -70,7 +71,7 @@ impl Jobs {
     }
 
     /// Tells of names that are near, or else of some that there are.
-    async fn unknown(&self, name: &str) -> Error {
+    async fn no_such(&self, name: &str) -> Error {
         let known: Vec<String> = match self.client.names(&Pattern::all().after(PREFIX)).await {
             Ok(keys) => keys.iter().map(|key| name_of(key).to_owned()).collect(),
             Err(error) => return error,

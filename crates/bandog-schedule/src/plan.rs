@@ -116,6 +116,9 @@ pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> P
     let mut plan = Plan::default();
     let mut is_recalled = false;
     state.obey(view, &mut plan, view.all);
+    if view.session.is_some() && state.is_to_be_seen(view.now) {
+        state.seen = view.now;
+    }
     for event in events {
         match event {
             Event::Ended(ended) => state.ended(view, &mut plan, ended),

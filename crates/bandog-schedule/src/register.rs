@@ -97,6 +97,9 @@ async fn register_some<'a>(
                 state.born.get_or_insert_with(|| Box::new(Born { era: era.clone(), at: now, fresh: false, resets: 0 }));
                 renew(&mut state, spec, now, &entry.task.name);
                 tell_of_rest(&entry.task.name, &state, now);
+                if state.is_to_be_seen(now) {
+                    state.seen = now;
+                }
                 (state, Some((record.version, record.value)))
             }
         };

@@ -24,6 +24,10 @@ pub struct JobRow {
     /// By whom and why all jobs are paused, if they are: its ticks run when neither pause stands.
     #[serde(default)]
     pub all_paused: Option<Paused>,
+    /// Since when no node has said that it has this job, RFC 3339 in UTC; none if one did within two days. Nodes say so
+    /// once a day.
+    #[serde(default)]
+    pub unknown_since: Option<String>,
     /// The next tick, RFC 3339 in UTC; none when it will not fire any more, is paused, or waits for a run to end.
     pub next: Option<String>,
     /// The newest tick that was ever claimed, or when the job was first registered.

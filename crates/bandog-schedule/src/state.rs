@@ -13,6 +13,9 @@ use crate::{
     trigger::{Ms, Place, Trigger, millis},
 };
 
+/// So often a node says of an idle job that it has it.
+const DAY: Ms = 86_400_000;
+
 /// A job's record. Times are in milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct JobState {
@@ -45,6 +48,9 @@ pub(crate) struct JobState {
     /// The last word to all jobs that has reached this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) all: Option<Box<All>>,
+    /// When a node that has the job last said so: while one lives, within a day. 0 for jobs of this process only.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub(crate) seen: Ms,
     /// Where and when the record was made; none for jobs of this process only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) born: Option<Box<Born>>,
@@ -63,6 +69,11 @@ pub(crate) struct Born {
     /// How often its watermark was set back by hand: who remembers a greater one from before is not asked.
     #[serde(default, skip_serializing_if = "is_none")]
     pub(crate) resets: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+fn is_never(time: &Ms) -> bool {
+    *time == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
@@ -251,13 +262,14 @@ impl JobState {
             paused: None,
             born: None,
             all: None,
+            seen: 0,
         }
     }
 
     /// The record of a job that the store does not know, whose ticks count from this time.
     pub(crate) fn born(policy: &Policy, at: Ms, spec: Option<Box<Spec>>, era: &str) -> Self {
         let born = Some(Box::new(Born { era: era.to_owned(), at, fresh: true, resets: 0 }));
-        Self { born, ..Self::new(policy, at, spec) }
+        Self { born, seen: at, ..Self::new(policy, at, spec) }
     }
 
     pub(crate) fn read(text: &str, key: &Key) -> Result<Self> {
@@ -269,6 +281,11 @@ impl JobState {
     pub(crate) fn write(&self) -> Result<String> {
         serde_json::to_string(self)
             .map_err(|source| Error::new(ErrorKind::Corrupt, "the job's state cannot be written").caused_by(source))
+    }
+
+    /// Whether it is time to say again that a node has the job.
+    pub(crate) fn is_to_be_seen(&self, now: Ms) -> bool {
+        now.saturating_sub(self.seen) >= DAY
     }
 
     /// Whether its ticks are not claimed: because of a pause of its own, or of all jobs.

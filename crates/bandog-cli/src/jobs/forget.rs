@@ -1,30 +1,50 @@
-//! `bandog jobs forget`: a job that is no more.
+//! `bandog jobs forget`: jobs that are no more.
 
-use std::io::{self, IsTerminal, Write, stderr, stdin};
+use std::{
+    io::{self, IsTerminal, Write, stderr, stdin},
+    time::Duration,
+};
 
-use bandog::ErrorKind;
+use bandog::{ErrorKind, schedule::JobRow};
 use serde::Serialize;
 
 use super::{Common, Desk, nodes::Nodes};
-use crate::{exit_code::ExitCode, fault::Fault, print, voice::say};
+use crate::{
+    exit_code::ExitCode,
+    fault::Fault,
+    print,
+    voice::{say, shown},
+};
 
-/// Removes a job from the store, with its history and the runs that wait.
+/// Removes a job from the store, with its history and the runs that wait; or all jobs that no scheduler has any more.
 ///
-/// For jobs that no program has any more. A scheduler that still has the job brings it back at its next tick, as a new
-/// one without a history: take it out of the program or the file first.
+/// For jobs that no program has any more. A scheduler that still has the job brings it back at its next tick, or after a
+/// day, as a new one without a history: take it out of the program or the file first.
+///
+/// `--unknown` forgets the jobs that no scheduler has had for `--older`: schedulers say once a day which jobs they have,
+/// and `bandog jobs ls` marks those of which nobody has said so for two days. Left out are jobs that are paused by name,
+/// and jobs of which runs wait. Nothing is ever forgotten by itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: job, forgotten (true).
+Fields of --json: job, forgotten (true); with --unknown an array of such objects.
 
-Exit codes: 0 it is forgotten; 64 no such job, it runs now, nobody said yes, wrong URL; 69 the store does not answer or \
-is not there; 77 it refuses.
+Exit codes: 0 it is forgotten, or no job is unknown for so long; 64 no such job, it runs now, nobody said yes, wrong URL; \
+69 the store does not answer or is not there; 77 it refuses.
 
 Examples:
   bandog jobs forget old-report
-  bandog jobs forget old-report --yes       without being asked, as in a script")]
+  bandog jobs forget old-report --yes       without being asked, as in a script
+  bandog jobs forget --unknown              what no scheduler has had for 14 days, after a look at the names")]
 pub(super) struct Args {
     /// The job's name.
-    name: String,
+    #[arg(required_unless_present = "unknown", conflicts_with = "unknown")]
+    name: Option<String>,
+    /// All jobs that no scheduler has any more.
+    #[arg(long)]
+    unknown: bool,
+    /// For how long no scheduler has had them: at least 2d.
+    #[arg(long, value_name = "DUR", default_value = "14d", value_parser = humantime::parse_duration, requires = "unknown")]
+    older: Duration,
     /// Do not ask.
     #[arg(long)]
     yes: bool,
@@ -39,7 +59,14 @@ struct Object<'a> {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
-    let Args { name, yes, common } = args;
+    match &args.name {
+        Some(name) => one(args, name),
+        None => unknown(args),
+    }
+}
+
+fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
+    let Args { yes, common, .. } = args;
     Desk::ask(common, name, async |desk| {
         let is_on = match desk.jobs.show(name).await {
             Ok(job) => job.enabled,
@@ -48,7 +75,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
             Err(error) => return Err(desk.fault(&error)),
         };
         if !yes {
-            ask(name, desk)?;
+            ask(&format!("{name:?} and its history"), &format!("{name:?} is kept"), desk)?;
         }
         desk.jobs.forget(name).await.map_err(|error| desk.unsaid_of(&error, name))?;
         if Nodes::of(desk).await.known().is_some_and(|nodes| !nodes.is_empty()) && is_on {
@@ -63,19 +90,44 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
+fn unknown(args: &Args) -> Result<ExitCode, Fault> {
+    let Args { older, yes, common, .. } = args;
+    Desk::reach(common, async |desk| {
+        let unknown = desk.jobs.unknown(*older).await.map_err(|error| desk.fault(&error))?;
+        if !unknown.is_empty() && !yes {
+            let since = |since: &Option<String>| shown(since.as_deref().unwrap_or_default());
+            let told = |job: &JobRow| format!("{} (unknown since {})", shown(&job.name), since(&job.unknown_since));
+            let names: Vec<String> = unknown.iter().map(told).collect();
+            ask(&format!("{} with their histories", names.join(", ")), "they are kept", desk)?;
+        }
+        let forgotten = desk.jobs.forget_unknown(*older).await;
+        let forgotten = forgotten.map_err(|error| desk.unsaid(&error, "bandog jobs ls"))?;
+        let names: Vec<String> = forgotten.iter().map(|name| format!("{name:?}")).collect();
+        print::done(match (common.json, &names[..]) {
+            (true, _) => {
+                let objects = forgotten.iter().map(|job| Object { job, forgotten: true });
+                print::json(&objects.collect::<Vec<_>>())
+            }
+            (false, []) => {
+                let older = humantime::format_duration(*older);
+                writeln!(io::stdout(), "no job is one that no scheduler has had for {older}")
+            }
+            (false, names) => writeln!(io::stdout(), "forgot {}", names.join(", ")),
+        })
+    })
+}
+
 /// Lets the person at the terminal decide.
-fn ask(name: &str, desk: &Desk<'_>) -> Result<(), Fault> {
+fn ask(what: &str, kept: &str, desk: &Desk<'_>) -> Result<(), Fault> {
     if !stdin().is_terminal() || !stderr().is_terminal() {
-        return Err(Fault::usage(format!(
-            "--yes forgets {name:?} and its history; without a terminal nobody can be asked"
-        )));
+        return Err(Fault::usage(format!("--yes forgets {what}; without a terminal nobody can be asked")));
     }
-    let question = format!("forget {name:?} and its history in {}? [y/N] ", desk.store.shown());
+    let question = format!("forget {what} in {}? [y/N] ", desk.store.shown());
     let mut answer = String::new();
     let asked = write!(stderr(), "bandog: {question}").and_then(|()| stdin().read_line(&mut answer));
     asked.map_err(|error| Fault::system("cannot ask", error))?;
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Fault::usage(format!("{name:?} is kept"))),
+        _ => Err(Fault::usage(kept)),
     }
 }

@@ -15,8 +15,8 @@ use crate::{exit_code::ExitCode, fault::Fault, print, runtime, store::Store, voi
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, an array of objects: name, trigger, description, zone, enabled, paused (null, or by, reason, at), \
-all_paused (the same of the pause of all jobs), next (null when it does not fire), watermark (the newest tick that was \
-claimed), rests_until (null, or until when it rests because the store's clock was ahead), lease_ms, overlap, catch_up, \
+all_paused (the same of the pause of all jobs), unknown_since (null, or since when no scheduler has had it), next (null \
+when it does not fire), watermark (the newest tick that was claimed), rests_until (null, or until when it rests because the store's clock was ahead), lease_ms, overlap, catch_up, \
 on_crash, live (the runs that run now, like those of `bandog jobs history`), queued, ok, failed, skipped, missed, lost \
 (how many, ever), last (the run that ended last, or null).
 

@@ -94,6 +94,9 @@ pub(super) fn state(job: &JobRow, clock: &Clock) -> String {
     if !job.enabled {
         words.push("disabled".into());
     }
+    if let Some(since) = &job.unknown_since {
+        words.push(format!("unknown since {}: no scheduler has it", clock.at(since)));
+    }
     if let Some(until) = &job.rests_until {
         words.push(format!(
             "rests until {}, since the store's clock was ahead: see `bandog jobs reset`",

@@ -70,6 +70,11 @@ fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time() {
 }
 
 #[test]
+fn jobs_that_no_scheduler_has_are_marked_and_forgotten_by_a_word() {
+    check(jobs::jobs_that_no_scheduler_has_are_marked_and_forgotten_by_a_word);
+}
+
+#[test]
 fn forget_removes_a_job() {
     check(jobs::forget_removes_a_job);
 }

@@ -130,6 +130,7 @@ pub(crate) fn ls_and_show_tell_of_each_job(place: &Place, url: &str) {
             "rests_until",
             "skipped",
             "trigger",
+            "unknown_since",
             "watermark",
             "zone"
         ]
@@ -360,6 +361,13 @@ pub(crate) fn forget_removes_a_job(place: &Place, url: &str) {
     assert_eq!(place.written("long"), "begun");
     site.jobs(&["forget", "long"]).told(64, &["--yes"]);
     site.jobs(&["forget", "long", "--yes"]).told(64, &["runs now; cancel it first"]);
+    site.jobs(&["forget"]).told(64, &["NAME"]);
+    site.jobs(&["forget", "long", "--unknown"]).told(64, &["cannot be used with"]);
+    site.jobs(&["forget", "--unknown", "--older", "1d", "--yes"]).told(64, &["after 2 days at the earliest"]);
+    assert!(
+        site.jobs(&["forget", "--unknown"]).stdout.starts_with("no job is one that no scheduler has had for 14days")
+    );
+    assert_eq!(site.json(&["forget", "--unknown", "--yes"]), Value::Array(Vec::new()));
     let off = site.json(&["forget", "off", "--yes"]);
     assert_eq!((&off["job"], &off["forgotten"]), (&"off".into(), &true.into()));
     site.jobs(&["show", "off"]).told(64, &["knows no job"]);
@@ -386,8 +394,8 @@ pub(crate) fn a_run_whose_node_was_killed_is_told_of(place: &Place, url: &str) {
     site.jobs(&["show", "long"]).told(64, &["knows no job"]);
 }
 
-/// The record as if the store's clock had been ahead by a year when its last tick was claimed.
-fn claimed_by_a_clock_that_was_ahead(url: &str, name: &str) {
+/// Changes a time in a job's record by so many days.
+fn shift(url: &str, name: &str, field: &str, days: i64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = bandog::connect(url).await.unwrap();
@@ -395,7 +403,7 @@ fn claimed_by_a_clock_that_was_ahead(url: &str, name: &str) {
         let reading = client.read(std::slice::from_ref(&key), &[]).await.unwrap();
         let record = reading.records.into_iter().next().unwrap().unwrap().unwrap();
         let mut state: Value = serde_json::from_str(&record.value).unwrap();
-        state["watermark"] = (state["watermark"].as_i64().unwrap() + 365 * 86_400_000).into();
+        state[field] = (state[field].as_i64().unwrap() + days * 86_400_000).into();
         let swap = Swap::new(key, Some(record.version), state.to_string());
         client.swap(&[swap]).await.unwrap();
     });
@@ -406,7 +414,8 @@ pub(crate) fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time(place: &Plac
     eventually(SOON, || !place.lines("often").is_empty());
     site.scheduler.term();
     ends(&mut site.scheduler, 0);
-    claimed_by_a_clock_that_was_ahead(url, "often");
+    // As if the store's clock had been ahead by a year when its last tick was claimed.
+    shift(url, "often", "watermark", 365);
     site.scheduler = place.start(&["schedule", "jobs.toml", "--url", url]);
     site.scheduler.stderr_line("`bandog jobs reset` lets it go on", SOON);
     let row = site.show("often");
@@ -465,4 +474,21 @@ pub(crate) fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen(place: &Place, u
     assert_eq!(site.jobs(&["resume", "--node", "other"]).stdout, "no pause names node other\n");
     site.jobs(&["pause", "--node", "other", "--reason", "gone"]).told(0, &[]);
     assert!(site.jobs(&["nodes"]).stdout.contains("no node other runs now: paused by "));
+}
+
+pub(crate) fn jobs_that_no_scheduler_has_are_marked_and_forgotten_by_a_word(place: &Place, url: &str) {
+    let mut site = Site::new(place, url);
+    site.scheduler.term();
+    ends(&mut site.scheduler, 0);
+    for (name, days) in [("daily", -15), ("bad", -3)] {
+        shift(url, name, "seen", days);
+    }
+    let list = site.jobs(&["ls"]).stdout;
+    assert_eq!(list.matches(": no scheduler has it").count(), 2, "{list}");
+    assert!(site.show("daily")["unknown_since"].is_string() && site.show("often")["unknown_since"].is_null());
+    site.jobs(&["forget", "--unknown"]).told(64, &["--yes forgets daily (unknown since 20", "with their histories"]);
+    assert_eq!(site.jobs(&["forget", "--unknown", "--yes"]).stdout, "forgot \"daily\"\n");
+    let bad = site.json(&["forget", "--unknown", "--older", "2d", "--yes"]);
+    assert_eq!((&bad[0]["job"], &bad[0]["forgotten"]), (&"bad".into(), &true.into()));
+    site.jobs(&["show", "daily"]).told(64, &["knows no job"]);
 }

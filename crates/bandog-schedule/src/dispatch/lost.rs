@@ -89,7 +89,7 @@ impl Dispatch {
             entry.events.insert(0, Event::Lost(Memory { state: Arc::new(*known), version, is_later: true }));
             self.ready.push_back((job, Turn::Usual));
         } else {
-            // Somebody has forgotten it; this node has it still.
+            // Somebody has forgotten it; this node has it still, and says so at its next tick or in a day.
             tracing::info!(job = %entry.task.name, "the job was forgotten: it begins anew");
             entry.state = Some(Box::new(JobState::born(&entry.task.policy, now, spec, era)));
             self.reconcile(job);

@@ -6,6 +6,7 @@ use super::{Dispatch, JobId, Turn, entry::Entry};
 use crate::{
     Paused,
     pauses::{Known, Standing},
+    state::JobState,
 };
 
 impl Dispatch {
@@ -43,27 +44,26 @@ impl Dispatch {
             }
             None if was_held => {
                 tracing::warn!(node = %self.node, "this node is resumed");
-                self.plan_shared_if(|_| true);
+                let shared = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_shared);
+                self.ready.extend(shared.map(|(job, _)| -> (JobId, Turn) { (job, Turn::Usual) }));
             }
             Some(_) | None => {}
         }
         self.pauses = pauses;
     }
 
-    /// Whether a word to all jobs is still to be taken in by this one.
-    pub(super) fn lags(&self, entry: &Entry) -> bool {
-        let lags = |state: &crate::state::JobState| state.lags(&self.pauses.standing.all);
-        entry.is_shared && entry.state.as_deref().is_some_and(lags)
+    /// Whether the job's record should say something that no tick brings about: a word to all jobs by somebody who broke
+    /// off before each of them had it, or that a node has this job.
+    pub(super) fn is_behind(&self, entry: &Entry) -> bool {
+        let now = self.time.now();
+        let is_behind = |state: &JobState| state.lags(&self.pauses.standing.all) || state.is_to_be_seen(now);
+        entry.is_shared && entry.state.as_deref().is_some_and(is_behind)
     }
 
-    /// Whoever said a word to all jobs may have broken off before each of them had it in its record.
-    pub(super) fn spread_pauses(&mut self) {
-        let all = self.pauses.standing.all.clone();
-        self.plan_shared_if(|entry| entry.state.as_ref().is_some_and(|state| state.lags(&all)));
-    }
-
-    fn plan_shared_if(&mut self, is_meant: impl Fn(&Entry) -> bool) {
-        let shared = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_shared && is_meant(entry));
-        self.ready.extend(shared.map(|(job, _)| -> (JobId, Turn) { (job, Turn::Usual) }));
+    /// Plans the jobs whose records are behind.
+    pub(super) fn plan_rare(&mut self) {
+        let behind = (0..).zip(&self.entries).filter(|(_, entry)| self.is_behind(entry));
+        let behind: Vec<JobId> = behind.map(|(job, _)| job).collect();
+        self.ready.extend(behind.into_iter().map(|job| (job, Turn::Usual)));
     }
 }

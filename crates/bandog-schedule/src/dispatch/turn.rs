@@ -37,7 +37,7 @@ impl Dispatch {
         }
         let entry = &self.entries[at(job)];
         let runs_here = entry.state.as_ref().is_some_and(|state| !state.running.is_empty());
-        let has_news = !entry.events.is_empty() || self.lags(entry);
+        let has_news = !entry.events.is_empty() || self.is_behind(entry);
         if !has_news && (places == 0 || (turn == Turn::Usual && !self.line.is_empty())) && !runs_here {
             // Whoever has a place may claim it: other nodes now, this one later.
             if !is_stopping {

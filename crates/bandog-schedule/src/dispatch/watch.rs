@@ -97,7 +97,7 @@ impl Dispatch {
             self.read_all();
         }
         if is_time {
-            self.spread_pauses();
+            self.plan_rare();
         }
     }
 

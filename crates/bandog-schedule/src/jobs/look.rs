@@ -167,7 +167,7 @@ impl Jobs {
     }
 
     /// The jobs whose names match, and the store's time.
-    async fn states(&self, pattern: &Pattern) -> Result<(BTreeMap<String, JobState>, SystemTime)> {
+    pub(super) async fn states(&self, pattern: &Pattern) -> Result<(BTreeMap<String, JobState>, SystemTime)> {
         let keys = self.client.names(&pattern.after(PREFIX)).await?;
         let mut now = None;
         let mut states = BTreeMap::new();
@@ -257,6 +257,7 @@ fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>) 
         enabled: spec.is_some_and(|spec| spec.enabled),
         paused: state.paused.as_deref().cloned(),
         all_paused: state.all_paused().cloned(),
+        unknown_since: state.unknown_since(Time::from(now).millisecond()).map(time),
         next: Coming::of(name, state, now).and_then(|job| job.next()).map(time),
         watermark: time(state.watermark),
         rests_until: state.rests_until(Time::from(now).millisecond()).map(time),

@@ -124,38 +124,6 @@ impl Jobs {
         self.say(name, word).await.map(|_| ())
     }
 
-    /// Forgets a job and its history, and the runs that wait. A node that still has the job brings it back, as a new one,
-    /// when its next tick comes.
-    ///
-    /// # Errors
-    /// As [`Jobs::show`]; `Misused` while a node runs it.
-    ///
-    /// # Cancel safety
-    /// Once polled it may be done all the same.
-    pub async fn forget(&self, name: &str) -> Result<()> {
-        let (mut record, _) = self.record(name).await?;
-        for _ in 0..TRIES {
-            // What cannot be read can still be forgotten.
-            if let Ok(state) = JobState::read(&record.value, &key(name)?) {
-                let ended = self.ended(state.running.iter()).await?;
-                if state.running.iter().any(|live| live.holding().is_none_or(|session| !ended.contains(&session))) {
-                    return Err(Error::misused(format!("job {name:?} runs now; cancel it first, or wait")));
-                }
-            }
-            let swap = Swap { to: None, ..Swap::new(key(name)?, Some(record.version), "") };
-            match only(self.client.swap(&[swap]).await?.each)? {
-                Swapped::Differs(Some(other)) => record = other,
-                // Done, by us or by somebody else.
-                Swapped::Done(_) | Swapped::Differs(None) => {
-                    self.tell().await;
-                    return Ok(());
-                }
-                Swapped::Early(_) | Swapped::NotHeld => break,
-            }
-        }
-        Err(busy(name))
-    }
-
     /// Says a word to the record as it is, and tells the nodes.
     async fn say(&self, name: &str, mut word: impl FnMut(&JobState, Ms) -> Result<Word>) -> Result<Vec<u64>> {
         let (mut record, mut now) = self.record(name).await?;
@@ -170,7 +138,7 @@ impl Jobs {
                     return Ok(reached);
                 }
                 Swapped::Differs(Some(other)) => (record, now) = (other, swaps.now),
-                Swapped::Differs(None) => return Err(self.unknown(name).await),
+                Swapped::Differs(None) => return Err(self.no_such(name).await),
                 Swapped::Early(_) | Swapped::NotHeld => break,
             }
         }

@@ -32,6 +32,7 @@ impl JobState {
         let now = view.now;
         let Some(until) = self.rests_until(now) else { return };
         self.watermark = self.watermark.min(now);
+        self.seen = self.seen.min(now);
         self.born.iter_mut().for_each(|born| born.resets += 1);
         self.next_due = self.next_due.map(|due| due.min(now.saturating_add(delay(view.trigger))));
         // Ticks would be taken for ones that came while the job ran.

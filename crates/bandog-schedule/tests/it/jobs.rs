@@ -2,6 +2,7 @@
 
 mod pauses;
 mod seen;
+mod unknown;
 
 use std::{
     num::NonZeroUsize,

@@ -121,6 +121,7 @@ export function paintInside(inside, job, acts, now) {
     Lease: span(job.lease_ms),
     "Decided up to": job.watermark ? clock(at(job.watermark), now) : "",
     Runs: `${job.ok} ok, ${job.failed} failed, ${job.lost} lost`,
+    "Unknown since": job.unknown_since ? `${clock(at(job.unknown_since), now)}: no scheduler has it` : "",
     Ticks: `${job.skipped} skipped, ${job.missed} missed`,
   };
   const known = Object.entries(facts).filter(([, text]) => text);

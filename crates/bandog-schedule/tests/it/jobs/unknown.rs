@@ -1,0 +1,47 @@
+//! Jobs that no node has any more.
+
+use bandog_schedule::TestScheduler;
+
+use super::*;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn names(rows: &[JobRow]) -> Vec<&str> {
+    rows.iter().map(|row| row.name.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_unknown_when_no_node_has_had_it_for_two_days_and_is_forgotten_by_a_word_only() {
+    let job = |name: &str| Job::cron(name, NEVER).run(async |_: Run| ());
+    let four = || ["idle", "paused", "asked", "stays"].into_iter().map(job).collect::<Vec<Job>>();
+    let mut test = TestScheduler::at("2026-06-01T00:00:00Z").start(four).await.unwrap();
+    let jobs = test.jobs();
+    test.advance(10 * DAY).await;
+    for row in jobs.list(&Pattern::all()).await.unwrap() {
+        assert_eq!(row.unknown_since, None, "a node that lives has it, though it never fires");
+    }
+    refused(jobs.unknown(DAY).await, "after 2 days at the earliest");
+    jobs.pause("paused", "until autumn").await.unwrap();
+    test.stop_one(0, Duration::ZERO).await.unwrap();
+    jobs.run("asked").await.unwrap();
+    test.advance(DAY).await;
+    assert_eq!(jobs.unknown(2 * DAY).await.unwrap(), []);
+    test.join(vec![job("stays")]).await.unwrap();
+    test.advance(2 * DAY).await;
+    let idle = jobs.show("idle").await.unwrap();
+    let since = at(&idle.unknown_since.unwrap());
+    assert!(since > at("2026-06-09T12:00:00Z") && since <= at("2026-06-11T00:00:00Z"), "{since}");
+    assert_eq!(names(&jobs.unknown(2 * DAY).await.unwrap()), ["idle"]);
+    assert_eq!(names(&jobs.unknown(14 * DAY).await.unwrap()), [""; 0]);
+    test.advance(30 * DAY).await;
+    let all = jobs.list(&Pattern::all()).await.unwrap();
+    assert_eq!(names(&all), ["asked", "idle", "paused", "stays"], "time alone forgets nothing");
+    assert!(all.iter().all(|row| row.unknown_since.is_none() == (row.name == "stays")));
+    assert_eq!(jobs.forget_unknown(14 * DAY).await.unwrap(), ["idle"]);
+    assert_eq!(names(&jobs.list(&Pattern::all()).await.unwrap()), ["asked", "paused", "stays"]);
+    // Whoever comes back is known at once.
+    test.join(four()).await.unwrap();
+    assert_eq!(jobs.show("paused").await.unwrap().unknown_since, None);
+    assert_eq!(jobs.forget_unknown(2 * DAY).await.unwrap(), [""; 0]);
+    test.stop().await.unwrap();
+}
