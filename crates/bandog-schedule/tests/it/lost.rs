@@ -2,6 +2,7 @@
 
 mod older;
 mod store;
+mod storm;
 mod told;
 mod wiped;
 
@@ -14,7 +15,7 @@ use std::{
 use bandog_conformance::wrap::{Fate, Lossy};
 use bandog_core::{Clock, Key, Records};
 use bandog_cron::Time;
-use bandog_schedule::{Job, JobRow, Jobs, Run, RunRow, Running, Scheduler, State};
+use bandog_schedule::{Job, JobRow, Jobs, Kind, Run, RunRow, Running, Scheduler, State};
 use bandog_sync::Client;
 use tokio::time;
 
@@ -29,6 +30,7 @@ struct Began {
     fence: u64,
     node: usize,
     at: i64,
+    is_by_hand: bool,
 }
 
 type Ran = Arc<Mutex<Vec<Began>>>;
@@ -77,7 +79,8 @@ impl Cluster {
                 let (job, fence) = (run.name().to_owned(), run.fence().get());
                 let (tick, at) = (run.tick().millisecond(), Time::from(clock.wall()).millisecond());
                 let (tick, at) = (tick.div_euclid(1000) - start, at.div_euclid(1000) - start);
-                ran.lock().unwrap().push(Began { job, tick, attempt: run.attempt(), fence, node, at });
+                let is_by_hand = run.kind() == Kind::Manual;
+                ran.lock().unwrap().push(Began { job, tick, attempt: run.attempt(), fence, node, at, is_by_hand });
                 time::sleep(takes)
             })
         });
