@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -12,16 +12,30 @@ use std::{
 use bandog_schedule::{Job, Retry, Run, TestScheduler};
 use tokio::time;
 use tracing::{
-    Event, Metadata, Subscriber,
+    Dispatch, Event, Metadata, Subscriber,
     field::{Field, Visit},
     span::{Attributes, Id, Record},
 };
 
 /// Keeps what the scheduler says.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Ear(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 
+impl Default for Ear {
+    fn default() -> Self {
+        // While there is one subscriber only, `tracing` asks the thread that comes first to an event whether anybody hears
+        // it, and that may be one of another test, which hears nothing. So there are always more of them.
+        static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Ear::deaf())));
+        LazyLock::force(&OTHERS);
+        Self::deaf()
+    }
+}
+
 impl Ear {
+    fn deaf() -> Self {
+        Self(Arc::default(), Arc::default())
+    }
+
     pub(crate) fn heard(&self, words: &str) -> Vec<String> {
         self.0.lock().unwrap().iter().filter(|line| line.contains(words)).cloned().collect()
     }

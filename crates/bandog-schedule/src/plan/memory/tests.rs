@@ -124,3 +124,19 @@ fn a_watermark_that_was_set_back_by_hand_is_not_raised_again() {
     assert_eq!(state.watermark, T0 + 5000);
     assert!(!state.lacks(&known, false));
 }
+
+#[test]
+fn a_run_of_this_node_goes_on_unless_others_have_claimed_its_tick() {
+    let node = Node::new();
+    let old = node.born(0, "era");
+    let mut known = old.clone();
+    node.plan(&mut known, 3000, &[]);
+    assert_eq!(known.running.iter().map(|live| live.tick - T0).collect::<Vec<_>>(), [3000]);
+    for (watermark, goes_on) in [(2000, true), (3000, false), (4000, false)] {
+        let mut state = old.clone();
+        // Somebody else went on: so it is not the older record any more.
+        (state.watermark, state.run) = (T0 + watermark, 9);
+        node.plan(&mut state, 3500, &[memory(&JobState { fence: u64::MAX / 2, ..known.clone() }, true)]);
+        assert_eq!(!state.running.is_empty(), goes_on, "{watermark}");
+    }
+}

@@ -1,5 +1,7 @@
 //! What is logged of it: once, as an error.
 
+use bandog_conformance::wrap::Delayed;
+
 use super::*;
 use crate::logs::Ear;
 
@@ -55,4 +57,29 @@ async fn a_store_that_loses_nothing_is_not_told_of() {
     let told = ear.heard("ERROR");
     let told: Vec<_> = told.iter().filter(|line| !line.contains("lost its session")).collect();
     assert!(told.is_empty(), "{told:?}");
+}
+
+/// Answers that overtake each other are no sign of it either: a record is read while it is swapped.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_late_is_not_taken_for_an_older_state() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    let store = Store::new(Clock::tokio());
+    let clients = [1, 2].map(|seed| {
+        let wire = Delayed::new(store.clone(), seed, Duration::from_millis(1), Duration::from_millis(80));
+        client(wire)
+    });
+    let mut nodes = Vec::new();
+    for client in &clients {
+        let job = Job::fixed_rate("job", Duration::from_millis(70)).run(async |_: Run| ());
+        nodes.push(Scheduler::over(client).job(job).start().await.unwrap());
+    }
+    let jobs = Jobs::over(&client(store));
+    for _ in 0..200 {
+        // A word makes all nodes read.
+        jobs.run("job").await.unwrap();
+        time::sleep(Duration::from_millis(370)).await;
+    }
+    assert!(ear.heard("ERROR").is_empty(), "{:?}", ear.heard("ERROR"));
+    assert!(ear.heard("began anew").is_empty() && ear.heard("begins anew").is_empty());
 }
