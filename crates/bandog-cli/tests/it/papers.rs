@@ -8,7 +8,7 @@ const COMMANDS: [&str; 11] =
     ["lock", "show", "ls", "release", "doctor", "cron", "schedule", "jobs", "demo", "completions", "man"];
 /// So many subcommands have these.
 const CRON: usize = 2;
-const JOBS: usize = 10;
+const JOBS: usize = 12;
 
 fn is_below(page: &fs::DirEntry) -> bool {
     page.file_name().to_string_lossy().matches('-').count() > 1
