@@ -3,6 +3,7 @@
 
 mod connecting;
 mod emptied;
+mod handed_over;
 mod locked;
 mod locked_shapes;
 mod scheduled;
