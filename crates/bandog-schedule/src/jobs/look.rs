@@ -14,6 +14,7 @@ use crate::{
     Fire, JobRow, NodeRow, Overlap, RunRow,
     dispatch::{PREFIX, SESSION, key},
     misfire::due,
+    nodes::told,
     pauses::Standing,
     policy::Policy,
     state::{JobState, Live, Past, time},
@@ -125,23 +126,27 @@ impl Jobs {
     /// Dropping the future changes nothing.
     pub async fn nodes(&self) -> Result<Vec<NodeRow>> {
         let sessions = self.client.list(Pattern::all().after(SESSION)).await?;
+        let (told, _) = told(&self.client).await?;
         let mut nodes = BTreeMap::new();
         for session in sessions {
-            // One node has a session for each length of its leases.
+            // One node has a session for each length of its leases, and one client perhaps several nodes.
             let owner = session.owner.unwrap_or_default();
             let client = owner.split_once(':').map_or(owner.as_str(), |(client, _)| client).to_owned();
-            let since = |since: SystemTime| Time::from(since).to_string();
-            let node = match session.holder {
-                Some(who) => NodeRow {
-                    node: format!("{}:{}", who.host, who.pid),
-                    program: Some(who.program),
-                    since: Some(since(who.since)),
-                    paused: None,
-                },
-                None => NodeRow { node: client.clone(), program: None, since: None, paused: None },
+            let about = told.get(&owner);
+            let name = about.map(|about| about.node.clone());
+            let here = session.holder.as_ref().map(|who| format!("{}:{}", who.host, who.pid));
+            let node = NodeRow {
+                node: name.clone().or(here).unwrap_or_else(|| client.clone()),
+                since: session.holder.as_ref().map(|who| Time::from(who.since).to_string()),
+                program: session.holder.map(|who| who.program),
+                zones: about.map(|about| about.zones.clone()),
+                paused: None,
             };
-            nodes.insert(client, node);
+            nodes.insert((client, name), node);
         }
+        let named: HashSet<String> =
+            nodes.keys().filter(|(_, name)| name.is_some()).map(|(client, _)| client.clone()).collect();
+        nodes.retain(|(client, name), _| name.is_some() || !named.contains(client));
         let mut nodes: Vec<NodeRow> = nodes.into_values().collect();
         let (standing, _) = self.standing().await?;
         let standing = Standing::of(standing.as_ref())?;

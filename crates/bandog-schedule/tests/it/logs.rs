@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use bandog_schedule::{Job, Retry, Run, TestScheduler};
+use bandog_core::{Clock, Key, Memory, Records, Swap};
+use bandog_schedule::{Job, Retry, Run, Scheduler, TestScheduler};
+use bandog_sync::Client;
+use bandog_testkit::eventually_async;
 use tokio::time;
 use tracing::{
     Dispatch, Event, Metadata, Subscriber,
@@ -139,4 +142,29 @@ async fn each_try_that_fails_is_one_line() {
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(told[..2].iter().all(|line| line.starts_with("WARN") && line.contains("it is tried again")), "{told:?}");
     assert!(told[2].starts_with("WARN") && told[2].contains("the run ended: failed"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_with_other_time_zones_is_told_of() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    let clock = Clock::tokio();
+    let client = Client::options().clock(clock).on_current_runtime().over(Memory::new(clock)).unwrap();
+    let session = client.mutex("schedule/node/1").lock().await.unwrap();
+    let id = session.holding().id;
+    let told = format!(r#"{{"{id}":{{"session":"schedule/node/1","node":"old:1","zones":"2001a"}}}}"#);
+    client.swap(&[Swap::new(Key::new("schedule/nodes").unwrap(), None, told)]).await.unwrap();
+    let start = || Scheduler::over(&client).job(Job::cron("x", "@yearly").run(async |_: Run| ())).start();
+    let node = start().await.unwrap();
+    let heard = eventually_async(Duration::from_secs(10), async || {
+        Some(ear.heard("has the time zones of")).filter(|heard| !heard.is_empty())
+    });
+    let heard = heard.await;
+    assert!(heard[0].starts_with("WARN") && heard[0].contains("old:1 those of 2001a"), "{heard:?}");
+    node.stop().await.unwrap();
+    session.release().await.unwrap();
+    let node = start().await.unwrap();
+    time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(ear.heard("has the time zones of").len(), 1, "who has ended is no reason");
+    node.stop().await.unwrap();
 }

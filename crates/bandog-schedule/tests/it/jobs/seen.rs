@@ -193,3 +193,32 @@ async fn the_stores_time_is_told() {
     time::sleep(secs(100)).await;
     assert_eq!(site.jobs.now().await.unwrap().to_string(), "2026-06-01T00:01:40Z");
 }
+
+#[tokio::test(start_paused = true)]
+async fn nodes_tell_their_names_and_their_time_zones() {
+    let site = Site::new();
+    let (client, key) = (site.client(None), Key::new("schedule/nodes").unwrap());
+    // Of a node that has ended, and of one that never had a session.
+    let gone =
+        r#"{"00000000-0000-4000-8000-000000000000:1":{"session":"schedule/node/7","node":"gone","zones":"2001a"}}"#;
+    client.swap(&[Swap::new(key.clone(), None, gone)]).await.unwrap();
+    let named = |name: &str| {
+        let short = site.quick(Job::cron("short", NEVER).lease(secs(5)));
+        Scheduler::over(&client).node(name).job(site.quick(Job::cron("x", NEVER))).job(short).start()
+    };
+    // Two schedulers of one client are two nodes.
+    let nodes = [named("left").await.unwrap(), named("right").await.unwrap()];
+    eventually_async(SOON, async || site.jobs.nodes().await.unwrap().len() == 2).await;
+    let seen = site.jobs.nodes().await.unwrap();
+    assert_eq!(seen.iter().map(|node| node.node.as_str()).collect::<Vec<_>>(), ["left", "right"]);
+    assert!(seen.iter().all(|node| node.zones.as_deref() == Some(bandog_cron::Zone::table())), "{seen:?}");
+    site.jobs.pause_node("left", "a new disk").await.unwrap();
+    let seen = site.jobs.nodes().await.unwrap();
+    assert_eq!(seen.iter().map(|node| node.paused.is_some()).collect::<Vec<_>>(), [true, false]);
+    let reading = client.read(&[key], &[]).await.unwrap();
+    let told = reading.records.into_iter().next().unwrap().unwrap().unwrap().value;
+    assert!(!told.contains("gone"), "who has ended is left out: {told}");
+    for node in nodes {
+        node.stop().await.unwrap();
+    }
+}

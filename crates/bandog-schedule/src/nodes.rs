@@ -1,0 +1,90 @@
+//! What nodes tell of themselves: one record, in which each session stands with the node's name and its time zones.
+//!
+//! Nothing is decided by it.
+
+use std::collections::BTreeMap;
+
+use bandog_core::{ClaimId, Holding, Key, Records, Result, Swap, Swapped};
+use bandog_cron::Zone;
+use bandog_sync::Client;
+use serde::{Deserialize, Serialize};
+
+use crate::dispatch::only;
+
+/// Sessions in one call.
+const BATCH: usize = 256;
+/// So often the record is read again that others change at the same time, as when a whole cluster starts.
+const TRIES: u32 = 200;
+
+/// A node, as it tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct About {
+    /// Its session's lock.
+    session: String,
+    pub(crate) node: String,
+    /// The version of the time-zone table in its program.
+    pub(crate) zones: String,
+}
+
+/// Nodes by their sessions' claims.
+pub(crate) type Told = BTreeMap<String, About>;
+
+/// What nodes have told. What cannot be read is nothing.
+pub(crate) async fn told(client: &Client) -> Result<(Told, Option<bandog_core::Version>)> {
+    let record = only(client.read(&[key()?], &[]).await?.records)?;
+    let told = record.as_ref().and_then(|record| serde_json::from_str(&record.value).ok());
+    Ok((told.unwrap_or_default(), record.map(|record| record.version)))
+}
+
+/// Adds a node, leaves out those whose sessions have ended, and gives those that are left.
+pub(crate) async fn announce(client: Client, node: String, session: Holding) -> Result<Told> {
+    let about = About { session: session.key.to_string(), node, zones: Zone::table().to_owned() };
+    for _ in 0..TRIES {
+        let (mut told, from) = told(&client).await?;
+        leave_out(&client, &mut told).await?;
+        let others = told.clone();
+        told.insert(session.id.to_string(), about.clone());
+        let Ok(value) = serde_json::to_string(&told) else { return Ok(others) };
+        if let Swapped::Done(_) = only(client.swap(&[Swap::new(key()?, from, value)]).await?.each)? {
+            return Ok(others);
+        }
+    }
+    Ok(Told::new())
+}
+
+/// Without those whose sessions have ended.
+async fn leave_out(client: &Client, told: &mut Told) -> Result<()> {
+    let of = |(id, about): (&String, &About)| {
+        let holding = Holding { key: Key::new(&about.session).ok()?, id: id.parse::<ClaimId>().ok()? };
+        Some((id.clone(), holding))
+    };
+    let sessions: Vec<(String, Holding)> = told.iter().filter_map(of).collect();
+    told.retain(|id, _| sessions.iter().any(|(known, _)| known == id));
+    for some in sessions.chunks(BATCH) {
+        let holdings: Vec<Holding> = some.iter().map(|(_, holding)| holding.clone()).collect();
+        let held = client.read(&[], &holdings).await?.held;
+        let ended = some.iter().zip(held).filter(|(_, held)| matches!(held, Ok(false)));
+        ended.for_each(|((id, _), _)| _ = told.remove(id));
+    }
+    Ok(())
+}
+
+/// Says that others compute ticks by other time zones.
+pub(crate) fn compare(node: &str, others: &Told) {
+    let ours = Zone::table();
+    let differ = others.values().filter(|other| other.zones != ours && other.node != node);
+    let differ: BTreeMap<&str, &str> = differ.map(|other| (other.node.as_str(), other.zones.as_str())).collect();
+    if let Some((other, theirs)) = differ.first_key_value() {
+        let nodes = differ.len();
+        tracing::warn!(
+            node,
+            nodes,
+            "this program has the time zones of {ours}, and {other} those of {theirs}: in zones that have changed since \
+             they may find different ticks, and each of them runs; let all nodes be of one build"
+        );
+    }
+}
+
+fn key() -> Result<Key> {
+    Key::new("schedule/nodes")
+}
