@@ -6,6 +6,7 @@ use bandog_conformance::wrap::{Counting, Delayed};
 use bandog_core::{Backend, Clock, Key, Memory};
 use bandog_schedule::{Job, Jobs, OnCrash, Overlap, Run, Scheduler, State, TestScheduler};
 use bandog_sync::Client;
+use futures_util::FutureExt;
 use tokio::{sync::mpsc, time};
 
 /// Less than anybody waits for a look, and more than news take.
@@ -106,6 +107,28 @@ async fn a_stop_rings_when_all_of_it_can_be_seen() {
     let row = Jobs::over(&theirs).show("long").await.unwrap();
     assert_eq!((row.live.len(), row.queued), (0, 1), "{row:?}");
     stopping.await.unwrap().unwrap();
+}
+
+/// What nodes do all the time is no news.
+#[tokio::test(start_paused = true)]
+async fn claims_ring_nobody() {
+    let store = Memory::new(Clock::tokio());
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        let job = Job::fixed_rate("often", 100 * MS).run(async |_: Run| time::sleep(20 * MS).await);
+        nodes.push(Scheduler::over(&client(store.clone())).job(job).start().await.unwrap());
+    }
+    let reader = client(store);
+    let mut rings = reader.rings(&Key::new("schedule/board").unwrap()).unwrap();
+    time::sleep(AT_ONCE).await;
+    rings.next().await.unwrap();
+    time::sleep(60 * AT_ONCE).await;
+    assert!(Jobs::over(&reader).show("often").await.unwrap().ok > 500);
+    assert!(rings.next().now_or_never().is_none());
+    for node in nodes {
+        node.stop().await.unwrap();
+        rings.next().await.unwrap();
+    }
 }
 
 /// However many words there are, a node looks now and then, and not for each.
