@@ -43,6 +43,7 @@ pub(super) struct Desk<S> {
     source: Arc<S>,
     jobs: Fresh,
     locks: Fresh,
+    nodes: Fresh,
     token: Option<Token>,
     figures: Figures,
     is_local: bool,
@@ -65,6 +66,7 @@ enum Named<'a> {
     Job(&'a RawValue),
     Runs(&'a RawValue),
     Locks(&'a RawValue),
+    Nodes(&'a RawValue),
     Done(&'a RawValue),
 }
 
@@ -80,7 +82,8 @@ struct About<'a> {
 impl<S: Source> Desk<S> {
     pub(super) fn new(source: S, token: Option<Token>, figures: Figures, address: SocketAddr) -> Self {
         let is_local = address.ip().is_loopback();
-        Self { source: Arc::new(source), jobs: Fresh::default(), locks: Fresh::default(), token, figures, is_local }
+        let (jobs, locks, nodes) = (Fresh::default(), Fresh::default(), Fresh::default());
+        Self { source: Arc::new(source), jobs, locks, nodes, token, figures, is_local }
     }
 
     pub(super) fn tidy(&self) {
@@ -110,6 +113,7 @@ impl<S: Source> Desk<S> {
             Route::About => Ok(self.about()),
             Route::Jobs => self.rows(self.jobs.get(in_time(source.jobs())).await, |rows| Named::Jobs(rows)),
             Route::Locks => self.rows(self.locks.get(in_time(source.locks())).await, |rows| Named::Locks(rows)),
+            Route::Nodes => self.rows(self.nodes.get(in_time(source.nodes())).await, |rows| Named::Nodes(rows)),
             Route::Job(name) => self.rows(now(in_time(source.job(&name)).await), |rows| Named::Job(rows)),
             Route::History(name) => self.rows(now(in_time(source.history(&name)).await), |rows| Named::Runs(rows)),
             Route::Act(name, verb) => {

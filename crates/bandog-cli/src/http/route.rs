@@ -19,6 +19,7 @@ pub(super) enum Route {
     Job(String),
     History(String),
     Locks,
+    Nodes,
     Act(String, Verb),
 }
 
@@ -53,6 +54,7 @@ impl Route {
             ["metrics"] => Self::Figures,
             ["api", "about"] => Self::About,
             ["api", "locks"] => Self::Locks,
+            ["api", "nodes"] => Self::Nodes,
             ["api", "jobs"] => Self::Jobs,
             ["api", "jobs", name] => Self::Job(job(name)?),
             ["api", "jobs", name, "history"] => Self::History(job(name)?),

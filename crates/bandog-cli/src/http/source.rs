@@ -20,6 +20,8 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn history(&self, name: &str) -> impl Future<Output = Answer> + Send;
     /// The locks that somebody holds.
     fn locks(&self) -> impl Future<Output = Answer> + Send;
+    /// The nodes that run jobs, and what is paused.
+    fn nodes(&self) -> impl Future<Output = Answer> + Send;
     /// Does something to a job, and tells what came of it.
     fn act(&self, name: &str, act: Act) -> impl Future<Output = Answer> + Send;
 }

@@ -45,6 +45,12 @@ impl Source for OverStore {
         json(&row::objects(&rows, &self.store))
     }
 
+    async fn nodes(&self) -> Answer {
+        let failed = |error| Trouble::of(&error);
+        let nodes = self.jobs.nodes().await.map_err(failed)?;
+        json(&value!({ "running": nodes, "pauses": self.jobs.pauses().await.map_err(failed)? }))
+    }
+
     async fn act(&self, name: &str, act: Act) -> Answer {
         json(&match act {
             Act::Run => value!({ "id": self.jobs.run(name).await.map_err(of_job)? }),

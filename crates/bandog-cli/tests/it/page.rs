@@ -101,6 +101,8 @@ fn locks_and_figures_are_told() {
     let holder = place.start(&Place::lock("stock", &[], "echo in; read word"));
     holder.stdout_line("in", SOON);
     let locks = eventually(SOON, || {
+        let nodes = get(&at, "/api/nodes")["nodes"].clone();
+        assert!(nodes["running"][0]["zones"].is_string() && nodes["pauses"]["all"].is_null(), "{nodes}");
         let locks = get(&at, "/api/locks")["locks"].as_array().unwrap().clone();
         locks.iter().find(|lock| lock["name"] == "stock" && !lock["holder"].is_null()).cloned().ok_or(locks)
     });

@@ -1,7 +1,7 @@
 // What the page knows, when it asks for more, and what is done from it.
 
 import { ago, clock, isBad, seconds } from "./words.js";
-import { $, fill, paintInside, paintJob, paintLocks, paintRuns, put, shape, sync, tickJob } from "./view.js";
+import { $, fill, paintInside, paintJob, paintLocks, paintNodes, paintRuns, put, shape, sync, tickJob } from "./view.js";
 
 const PAUSE = 2000; // Between two looks, in ms; more where a look takes long.
 const PATIENCE = 15000; // For one answer.
@@ -35,12 +35,13 @@ async function look() {
   clearTimeout(timer);
   const begun = performance.now();
   const names = [...open.keys()];
-  const questions = [ask("/api/jobs"), ask("/api/locks"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
+  const questions = [ask("/api/jobs"), ask("/api/locks"), ask("/api/nodes"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
   if (!known.version) questions.push(ask("/api/about").then(introduce));
   const answers = await Promise.allSettled(questions);
-  const [jobs, locks, ...runs] = answers;
+  const [jobs, locks, nodes, ...runs] = answers;
   if (jobs.value) Object.assign(known, { jobs: jobs.value.jobs, read: Date.parse(jobs.value.at), isKnown: true });
   if (locks.value) Object.assign(known, { locks: locks.value.locks, locksRead: Date.parse(locks.value.at) });
+  if (nodes.value) known.nodes = nodes.value.nodes;
   names.forEach((name, place) => runs[place].value && open.has(name) && open.set(name, runs[place].value.runs));
   // The runs of a job that was forgotten meanwhile are no trouble.
   known.trouble = answers.find(({ reason }) => reason && reason.status !== 404)?.reason;
@@ -75,6 +76,7 @@ function paint() {
   paintLink();
   paintChips();
   paintJobs();
+  if (known.nodes) paintNodes(known.nodes);
   paintLocks(known.locks, now() - known.locksRead);
   $("#locks").hidden = known.locks.length === 0;
   $("#no-locks").hidden = known.locks.length > 0;

@@ -196,6 +196,18 @@ function say(cell, text) {
   cell.replaceChildren(details);
 }
 
+/** Who runs jobs, and who is paused. */
+export function paintNodes({ running, pauses }) {
+  const all = running.map(({ node, zones, paused }) => node + (zones ? ` (time zones ${zones})` : "") + (paused ? `, paused ${by(paused)}` : ""));
+  const tables = new Set(running.map(({ zones }) => zones).filter(Boolean));
+  const lines = [all.length > 0 ? `Schedulers: ${all.join(" · ")}` : "No scheduler runs now, so no job does."];
+  if (tables.size > 1) lines.push("Their time zones differ: in zones that have changed they may find different ticks.");
+  if (pauses.all) lines.push(`All jobs are paused ${by(pauses.all)}`);
+  const element = $("#nodes");
+  element.hidden = false;
+  put(element, lines.join("\n"));
+}
+
 /** The locks that are held. */
 export function paintLocks(locks, age) {
   sync($("#locks tbody"), locks, (lock) => lock.name, makeLock, (row, lock) => {

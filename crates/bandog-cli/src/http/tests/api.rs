@@ -17,6 +17,7 @@ fn rows_come_with_their_time_and_their_store() {
         assert!(jobs[time].as_str().unwrap().ends_with('Z'), "{jobs}");
     }
     assert_eq!(page.get("/api/locks").json()["locks"][0]["name"], "deploy");
+    assert_eq!(page.get("/api/nodes").json()["nodes"]["running"][0]["node"], "web-1:17");
     assert_eq!(page.get(&format!("/api/jobs/{SPELT}")).json()["job"]["name"], NAME);
     assert_eq!(page.get(&format!("/api/jobs/{SPELT}/history")).json()["runs"][0]["job"], NAME);
     let about = page.get("/api/about").json();

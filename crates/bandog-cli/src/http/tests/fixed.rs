@@ -77,6 +77,10 @@ impl Source for Fixed {
         self.tell(value!([{ "id": 7, "job": name, "state": "ok" }])).await
     }
 
+    async fn nodes(&self) -> Answer {
+        self.tell(value!({ "running": [{ "node": "web-1:17", "zones": "2026a" }], "pauses": {} })).await
+    }
+
     async fn locks(&self) -> Answer {
         self.tell(value!([{ "name": "deploy", "held": true }])).await
     }
