@@ -1,4 +1,4 @@
-//! What `bandog schedule` promises over any store. Each is told the store's URL without options.
+//! What `bandog schedule` promises over any store.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,10 @@ use std::{
 
 use bandog_testkit::{Process, Signal, eventually, is_alive};
 
-use crate::help::{Place, SOON, dead, ends};
+use crate::{
+    help::{Place, SOON, dead, ends},
+    store::Store,
+};
 
 /// A file of jobs in this place.
 pub(crate) fn file(place: &Place, text: &str) {
@@ -79,7 +82,10 @@ fn is_taken_over(place: &Place, first: &Written) -> u32 {
     second.pid
 }
 
-pub(crate) fn two_nodes_run_each_tick_once(place: &Place, url: &str) {
+#[test]
+fn two_nodes_run_each_tick_once() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let job =
         "[pool]\nsize = 4\n[[job]]\nname = 'tick'\nfixed_rate = '100ms'\ncommand = 'echo $BANDOG_TICK >> ticks'\n";
     file(place, job);
@@ -103,7 +109,10 @@ pub(crate) fn two_nodes_run_each_tick_once(place: &Place, url: &str) {
 const LEASE: u64 = 2;
 const LATER: u64 = 1 + 3;
 
-pub(crate) fn a_killed_nodes_run_goes_on_elsewhere(place: &Place, url: &str) {
+#[test]
+fn a_killed_nodes_run_goes_on_elsewhere() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let (runner, mut other, first, below) = two_nodes(place, url, &format!("{LEASE}s"), &["--drain", "0s"]);
     let killed = Instant::now();
     runner.kill();
@@ -116,7 +125,10 @@ pub(crate) fn a_killed_nodes_run_goes_on_elsewhere(place: &Place, url: &str) {
     dead(&[second]);
 }
 
-pub(crate) fn a_stop_hands_over_at_once(place: &Place, url: &str) {
+#[test]
+fn a_stop_hands_over_at_once() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let (mut runner, mut other, first, below) = two_nodes(place, url, "1h", &["--drain", "0s"]);
     runner.term();
     ends(&mut runner, 0);
@@ -128,7 +140,10 @@ pub(crate) fn a_stop_hands_over_at_once(place: &Place, url: &str) {
     dead(&[second]);
 }
 
-pub(crate) fn a_second_signal_ends_at_once_and_hands_over(place: &Place, url: &str) {
+#[test]
+fn a_second_signal_ends_at_once_and_hands_over() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let (mut runner, mut other, first, below) = two_nodes(place, url, "1h", &["--drain", "1h"]);
     runner.term();
     runner.stderr_line("SIGTERM: stopping; 1 of its commands may go on for 1h", SOON);

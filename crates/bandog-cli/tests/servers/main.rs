@@ -14,7 +14,6 @@ mod doctor;
 mod holders;
 mod holds;
 mod jobs;
-mod over_redis;
 mod refusals;
 mod schedules_away;
-mod schedules_over_redis;
+mod store;

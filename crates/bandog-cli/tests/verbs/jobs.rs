@@ -1,5 +1,4 @@
-//! What `bandog jobs` says and does over any store, while a scheduler runs in another process. Each law is told the
-//! store's URL without options.
+//! What `bandog jobs` says and does over any store, while a scheduler runs in another process.
 
 use std::{
     fs,
@@ -10,7 +9,10 @@ use bandog::backend::{Records, Swap};
 use bandog_testkit::{Process, eventually};
 use serde_json::Value;
 
-use crate::help::{Place, Ran, SOON, ends};
+use crate::{
+    help::{Place, Ran, SOON, ends},
+    store::Store,
+};
 
 /// Nodes look at the board once a second.
 const NOTICE: Duration = Duration::from_secs(2);
@@ -101,7 +103,10 @@ const RUN: [&str; 17] = [
     "started", "state", "tick", "ticks",
 ];
 
-pub(crate) fn ls_and_show_tell_of_each_job(place: &Place, url: &str) {
+#[test]
+fn ls_and_show_tell_of_each_job() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let site = Site::new(place, url);
     let list = site.json(&["ls"]);
     let names: Vec<&str> = list.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap()).collect();
@@ -162,7 +167,10 @@ pub(crate) fn ls_and_show_tell_of_each_job(place: &Place, url: &str) {
     }
 }
 
-pub(crate) fn run_runs_a_job_beside_its_ticks(place: &Place, url: &str) {
+#[test]
+fn run_runs_a_job_beside_its_ticks() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let site = Site::new(place, url);
     let began = Instant::now();
     let ran = site.jobs(&["run", "daily"]);
@@ -198,7 +206,10 @@ fn a_second_begins() {
     eventually(SOON, || second() > now);
 }
 
-pub(crate) fn pause_and_resume_stop_the_ticks_for_a_time(place: &Place, url: &str) {
+#[test]
+fn pause_and_resume_stop_the_ticks_for_a_time() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let mut site = Site::new(place, url);
     eventually(SOON, || !place.lines("often").is_empty());
     let ran = site.jobs(&["pause", "often", "--reason", "the moon"]);
@@ -228,7 +239,10 @@ pub(crate) fn pause_and_resume_stop_the_ticks_for_a_time(place: &Place, url: &st
     ends(&mut site.scheduler, 0);
 }
 
-pub(crate) fn who_speaks_to_nobody_is_told(place: &Place, url: &str) {
+#[test]
+fn who_speaks_to_nobody_is_told() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let mut site = Site::new(place, url);
     site.jobs(&["ls"]).told(0, &[]);
     site.scheduler.term();
@@ -251,7 +265,10 @@ pub(crate) fn who_speaks_to_nobody_is_told(place: &Place, url: &str) {
     eventually(SOON, || place.lines("daily").len() == 3);
 }
 
-pub(crate) fn bad_words_are_refused(place: &Place, url: &str) {
+#[test]
+fn bad_words_are_refused() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let site = Site::new(place, url);
     for verb in [&["show", "dialy"][..], &["run", "dialy"], &["next", "dialy"], &["resume", "dialy"]] {
         site.jobs(verb).told(64, &["knows no job \"dialy\"", "did you mean \"daily\"?"]);
@@ -271,7 +288,10 @@ pub(crate) fn bad_words_are_refused(place: &Place, url: &str) {
         .told(64, &["does not lie after the store's time", "nothing to set back"]);
 }
 
-pub(crate) fn next_tells_the_ticks_in_the_order_of_time(place: &Place, url: &str) {
+#[test]
+fn next_tells_the_ticks_in_the_order_of_time() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let site = Site::new(place, url);
     let fires = site.json(&["next", "--count", "40"]);
     let fires = fires.as_array().unwrap();
@@ -292,7 +312,10 @@ pub(crate) fn next_tells_the_ticks_in_the_order_of_time(place: &Place, url: &str
     assert_eq!(site.json(&["next", "--count", "0"]), Value::Array(Vec::new()));
 }
 
-pub(crate) fn history_tells_what_became_of_runs(place: &Place, url: &str) {
+#[test]
+fn history_tells_what_became_of_runs() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let site = Site::new(place, url);
     site.jobs(&["run", "bad", "--wait"]).told(1, &[]);
     site.jobs(&["run", "bad", "--wait"]).told(1, &[]);
@@ -315,7 +338,10 @@ pub(crate) fn history_tells_what_became_of_runs(place: &Place, url: &str) {
     site.jobs(&["history", "bad", "--state", "gone"]).told(64, &["timed_out"]);
 }
 
-pub(crate) fn cancel_ends_runs_that_wait_or_run(place: &Place, url: &str) {
+#[test]
+fn cancel_ends_runs_that_wait_or_run() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let site = Site::new(place, url);
     site.jobs(&["run", "long"]).told(0, &[]);
     assert_eq!(place.written("long"), "begun");
@@ -337,7 +363,10 @@ pub(crate) fn cancel_ends_runs_that_wait_or_run(place: &Place, url: &str) {
     site.jobs(&["cancel", "long", "0"]).told(64, &[]);
 }
 
-pub(crate) fn backfill_runs_ticks_of_the_past(place: &Place, url: &str) {
+#[test]
+fn backfill_runs_ticks_of_the_past() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let site = Site::new(place, url);
     let range = ["--from", "2026-01-10T01:00:00Z", "--to", "2026-01-12T02:00:00+01:00"];
     let ticks = ["2026-01-10T01:00:00Z", "2026-01-11T01:00:00Z", "2026-01-12T01:00:00Z"];
@@ -363,7 +392,10 @@ pub(crate) fn backfill_runs_ticks_of_the_past(place: &Place, url: &str) {
     refused("yesterday", "2026-01-01T00:00:00Z", "yesterday");
 }
 
-pub(crate) fn forget_removes_a_job(place: &Place, url: &str) {
+#[test]
+fn forget_removes_a_job() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let mut site = Site::new(place, url);
     site.jobs(&["run", "long"]).told(0, &[]);
     assert_eq!(place.written("long"), "begun");
@@ -387,7 +419,10 @@ pub(crate) fn forget_removes_a_job(place: &Place, url: &str) {
     assert_eq!(site.show("off")["ok"], 0, "who starts with it registers it again");
 }
 
-pub(crate) fn a_run_whose_node_was_killed_is_told_of(place: &Place, url: &str) {
+#[test]
+fn a_run_whose_node_was_killed_is_told_of() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let url = &format!("{url}?watchdog=1s");
     let mut site = Site::new(place, url);
     site.jobs(&["run", "long"]).told(0, &[]);
@@ -417,7 +452,10 @@ fn shift(url: &str, name: &str, field: &str, days: i64) {
     });
 }
 
-pub(crate) fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time(place: &Place, url: &str) {
+#[test]
+fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let mut site = Site::new(place, url);
     eventually(SOON, || !place.lines("often").is_empty());
     site.scheduler.term();
@@ -439,7 +477,10 @@ pub(crate) fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time(place: &Plac
     assert_eq!(site.show("often")["rests_until"], Value::Null);
 }
 
-pub(crate) fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen(place: &Place, url: &str) {
+#[test]
+fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let site = Site::new(place, url);
     eventually(SOON, || !place.lines("often").is_empty());
     site.jobs(&["pause"]).told(64, &["--all", "--node"]);
@@ -486,7 +527,10 @@ pub(crate) fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen(place: &Place, u
     assert!(site.jobs(&["nodes"]).stdout.contains("no node other runs now: paused by "));
 }
 
-pub(crate) fn jobs_that_no_scheduler_has_are_marked_and_forgotten_by_a_word(place: &Place, url: &str) {
+#[test]
+fn jobs_that_no_scheduler_has_are_marked_and_forgotten_by_a_word() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let mut site = Site::new(place, url);
     site.scheduler.term();
     ends(&mut site.scheduler, 0);

@@ -1,11 +1,14 @@
-//! What `show`, `ls` and `release` do over any store. Each is told the store's URL without options.
+//! What `show`, `ls` and `release` do over any store.
 
-pub(crate) mod jobs;
+mod jobs;
 
 use bandog_testkit::{Process, eventually};
 use serde_json::Value;
 
-use crate::help::{Place, SOON, ends};
+use crate::{
+    help::{Place, SOON, ends},
+    store::Store,
+};
 
 /// A holder of `x` whose script reads a word, once the store knows who it is.
 fn holder(place: &Place, url: &str, script: &str) -> Process {
@@ -21,7 +24,10 @@ fn is(person: &Value, process: &Process, program: &str) {
     assert!(person["host"].is_string() && person["since"].as_str().unwrap().ends_with('Z'), "{person}");
 }
 
-pub(crate) fn show_and_ls_name_the_holder_and_the_waiters(place: &Place, url: &str) {
+#[test]
+fn show_and_ls_name_the_holder_and_the_waiters() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let mut holder = holder(place, url, "echo in; read word; exit 0");
     let waiter = place.start(&["lock", "x", "--url", url, "--", "env", "SECRET=hunter2", "true"]);
     let row = eventually(SOON, || Some(place.show("x", &["--url", url])).filter(|row| row["waiters"][0].is_object()));
@@ -41,7 +47,10 @@ pub(crate) fn show_and_ls_name_the_holder_and_the_waiters(place: &Place, url: &s
     ends(&mut holder, 0);
 }
 
-pub(crate) fn release_takes_a_lock_from_its_holder(place: &Place, url: &str) {
+#[test]
+fn release_takes_a_lock_from_its_holder() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let url = &format!("{url}?watchdog=2s");
     let mut first = holder(place, url, "echo in; trap 'echo told' TERM; read word; exit 0");
     let fence = place.show("x", &["--url", url])["fence"].as_u64().unwrap();
@@ -64,7 +73,10 @@ pub(crate) fn release_takes_a_lock_from_its_holder(place: &Place, url: &str) {
     );
 }
 
-pub(crate) fn release_of_a_lock_that_nobody_holds_is_busy(place: &Place, url: &str) {
+#[test]
+fn release_of_a_lock_that_nobody_holds_is_busy() {
+    let store = Store::start();
+    let (place, url) = store.both();
     place.run(&["lock", "x", "--url", url, "--", "true"]).told(0, &[]);
     for name in ["x", "never used"] {
         let ran = place.run(&["release", name, "--force", "--json", "--url", url]);
@@ -74,7 +86,10 @@ pub(crate) fn release_of_a_lock_that_nobody_holds_is_busy(place: &Place, url: &s
     }
 }
 
-pub(crate) fn release_without_force_changes_nothing(place: &Place, url: &str) {
+#[test]
+fn release_without_force_changes_nothing() {
+    let store = Store::start();
+    let (place, url) = store.both();
     let mut holder = holder(place, url, "echo in; read word; exit 0");
     let ran = place.run(&["release", "x", "--url", url]);
     ran.told(64, &["only its holder", "--force", "next renewal", "fence"]);

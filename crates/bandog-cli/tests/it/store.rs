@@ -1,0 +1,21 @@
+//! The store of tests that are the same over any: one file.
+
+use crate::help::Place;
+
+pub(crate) struct Store {
+    place: Place,
+    url: String,
+}
+
+impl Store {
+    pub(crate) fn start() -> Self {
+        let place = Place::new();
+        let url = format!("sqlite:{}", place.path("a.db").display());
+        Self { place, url }
+    }
+
+    /// A place, and the store's URL without options.
+    pub(crate) fn both(&self) -> (&Place, &str) {
+        (&self.place, &self.url)
+    }
+}
