@@ -7,10 +7,12 @@
 //! - [`RedisServer`]: a Redis of the test's own, on a free port.
 //! - [`Wire`]: a TCP proxy that delays, swallows, stalls, refuses or resets.
 //! - [`Process`]: a child process whose lines can be waited for and that can be signalled.
+//! - [`Ear`]: what code says to `tracing`.
 //! - [`eventually()`] and [`eventually_async`]: wait for a fact, never for a time.
 //!
 //! It runs on Linux only, since it leans on `/proc` and on the parent-death signal.
 
+mod ear;
 mod eventually;
 mod keeper;
 mod port;
@@ -19,6 +21,7 @@ mod redis;
 mod resp;
 mod wire;
 
+pub use ear::Ear;
 pub use eventually::{Fact, eventually, eventually_async};
 pub use process::{Process, is_alive};
 pub use redis::{RedisServer, TlsFiles};

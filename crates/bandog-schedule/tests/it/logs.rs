@@ -1,89 +1,16 @@
 //! What is logged: who holds up whom, wrong clocks, outages once, a span for each run.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, LazyLock, Mutex,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use bandog_core::{Clock, Key, Memory, Records, Swap};
 use bandog_schedule::{Job, Retry, Run, Scheduler, TestScheduler};
 use bandog_sync::Client;
-use bandog_testkit::eventually_async;
+use bandog_testkit::{Ear, eventually_async};
 use tokio::time;
-use tracing::{
-    Dispatch, Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-};
-
-/// Keeps what the scheduler says.
-#[derive(Clone)]
-pub(crate) struct Ear(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
-
-impl Default for Ear {
-    fn default() -> Self {
-        // While there is one subscriber only, `tracing` asks the thread that comes first to an event whether anybody hears
-        // it, and that may be one of another test, which hears nothing. So there are always more of them.
-        static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Ear::deaf())));
-        LazyLock::force(&OTHERS);
-        Self::deaf()
-    }
-}
-
-impl Ear {
-    fn deaf() -> Self {
-        Self(Arc::default(), Arc::default())
-    }
-
-    pub(crate) fn heard(&self, words: &str) -> Vec<String> {
-        self.0.lock().unwrap().iter().filter(|line| line.contains(words)).cloned().collect()
-    }
-}
-
-impl Subscriber for Ear {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("bandog")
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let mut text = Text(span.metadata().name().to_owned());
-        span.record(&mut text);
-        self.0.lock().unwrap().push(text.0);
-        Id::from_u64(self.1.fetch_add(1, Relaxed) + 1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut text = Text(event.metadata().level().to_string());
-        event.record(&mut text);
-        self.0.lock().unwrap().push(text.0);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-struct Text(String);
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        use fmt::Write;
-        write!(self.0, " {field}={value:?}").unwrap();
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_waits_for_a_place_is_told_with_whom_it_waits_for() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _hears) = Ear::of_thread("bandog");
     let long = || Job::cron("long", "0 0 * * * ?").run(async |_: Run| time::sleep(Duration::from_secs(600)).await);
     let short = || Job::cron("short", "0 * * * * ?").run(async |_: Run| ());
     let test = TestScheduler::at("2026-01-01T00:59:30Z").start(|| vec![long(), short()]).await.unwrap();
@@ -98,8 +25,7 @@ async fn a_job_that_waits_for_a_place_is_told_with_whom_it_waits_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_wrong_and_an_outage_are_told_once() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _hears) = Ear::of_thread("bandog");
     let job = || Job::cron("job", "0/10 * * * * ?").run(async |_: Run| ());
     let test = TestScheduler::at("2026-01-01T00:00:05Z").replicas(2).skew([90]).start(|| vec![job()]).await.unwrap();
     test.advance(Duration::from_secs(300)).await;
@@ -117,8 +43,7 @@ async fn a_clock_that_is_wrong_and_an_outage_are_told_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_lost_is_told_once() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _hears) = Ear::of_thread("bandog");
     let job = || Job::cron("job", "0/10 * * * * ?").run(async |_: Run| ());
     let test = TestScheduler::at("2026-01-01T00:00:05Z").start(|| vec![job()]).await.unwrap();
     test.advance(Duration::from_secs(60)).await;
@@ -133,8 +58,7 @@ async fn a_session_that_is_lost_is_told_once() {
 
 #[tokio::test(start_paused = true)]
 async fn each_try_that_fails_is_one_line() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _hears) = Ear::of_thread("bandog");
     let job = || Job::cron("job", "0 * * * * ?").retry(Retry::times(2)).run(async |_: Run| Err::<(), _>("no paper"));
     let test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job()]).await.unwrap();
     test.advance_to("2026-01-01T00:01:30Z").await;
@@ -146,8 +70,7 @@ async fn each_try_that_fails_is_one_line() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_with_other_time_zones_is_told_of() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _hears) = Ear::of_thread("bandog");
     let clock = Clock::tokio();
     let client = Client::options().clock(clock).on_current_runtime().over(Memory::new(clock)).unwrap();
     let session = client.mutex("schedule/node/1").lock().await.unwrap();

@@ -6,15 +6,11 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
 };
 
 use bandog_core::{Error, ErrorKind, Inspect, Leases, Records, Released, Renewal, Ringer, Step, Swap};
 use bandog_sqlite::{Sqlite, SqliteOptions};
-use tracing::{Event, Level, Metadata, Subscriber, span};
+use bandog_testkit::Ear;
 
 use crate::{
     child::command,
@@ -197,12 +193,12 @@ fn a_container_s_own_layer_is_warned_of_once_and_a_tmpfs_is_not() {
 
 /// The child's part: two handles, and what the log and `check` say.
 pub(crate) async fn warned(path: &Path) {
-    let warnings = Warnings::count();
+    let ear = Ear::of_process("");
     for _ in 0..2 {
         Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap();
     }
     let finding = Sqlite::new(SqliteOptions::at(path)).unwrap().check().await.unwrap().remove(0);
-    println!("warnings {} {} {:?} {}", warnings.load(Ordering::SeqCst), finding.subject, finding.level, finding.says);
+    println!("warnings {} {} {:?} {}", ear.take("WARN").len(), finding.subject, finding.level, finding.says);
 }
 
 #[test]
@@ -258,7 +254,7 @@ fn without_inotify_waiters_poll_and_are_warned_once() {
 
 /// The child's part.
 pub(crate) async fn deaf(path: &Path) {
-    let warnings = Warnings::count();
+    let ear = Ear::of_process("");
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let (ours, theirs) = (claim("k", TTL), claim("k", TTL));
     take(&store, &ours).await.unwrap();
@@ -269,40 +265,5 @@ pub(crate) async fn deaf(path: &Path) {
     take_at_last(&store, &theirs).await;
     let findings = store.check().await.unwrap();
     let finding = findings.iter().find(|finding| finding.subject == "inotify").unwrap();
-    println!("warnings {} {} {:?}", warnings.load(Ordering::SeqCst), finding.subject, finding.level);
-}
-
-/// Counts what is logged as a warning, in the whole process.
-struct Warnings(Arc<AtomicUsize>);
-
-impl Warnings {
-    fn count() -> Arc<AtomicUsize> {
-        let count = Arc::default();
-        tracing::subscriber::set_global_default(Self(Arc::clone(&count))).unwrap();
-        count
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        if *event.metadata().level() == Level::WARN {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
+    println!("warnings {} {} {:?}", ear.take("WARN").len(), finding.subject, finding.level);
 }

@@ -1,14 +1,13 @@
 //! What is logged of it: once, as an error.
 
 use bandog_conformance::wrap::Delayed;
+use bandog_testkit::Ear;
 
 use super::*;
-use crate::logs::Ear;
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_lost_its_data_is_told_once_by_each_node() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _hears) = Ear::of_thread("bandog");
     let mut cluster = Cluster::new();
     for _ in 0..2 {
         cluster.join((0..5).map(|nth| (every_ten(&format!("job-{nth}")), secs(1)))).await;
@@ -25,8 +24,7 @@ async fn a_store_that_lost_its_data_is_told_once_by_each_node() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fell_back_is_told_once_however_many_jobs_there_are() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _hears) = Ear::of_thread("bandog");
     let mut cluster = Cluster::new();
     cluster.join((0..5).map(|nth| (every_ten(&format!("job-{nth}")), secs(1)))).await;
     cluster.until(15).await;
@@ -43,8 +41,7 @@ async fn a_store_that_fell_back_is_told_once_however_many_jobs_there_are() {
 /// Nothing of this is said while nodes race, answers are lost and runs are cut short.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_loses_nothing_is_not_told_of() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _hears) = Ear::of_thread("bandog");
     for seed in 0..20 {
         let mut cluster = Cluster::new();
         for node in 0..3 {
@@ -62,8 +59,7 @@ async fn a_store_that_loses_nothing_is_not_told_of() {
 /// Answers that overtake each other are no sign of it either: a record is read while it is swapped.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_late_is_not_taken_for_an_older_state() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _hears) = Ear::of_thread("bandog");
     let store = Store::new(Clock::tokio());
     let clients = [1, 2].map(|seed| {
         let wire = Delayed::new(store.clone(), seed, Duration::from_millis(1), Duration::from_millis(80));

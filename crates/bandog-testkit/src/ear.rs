@@ -1,0 +1,105 @@
+//! What code says to `tracing`.
+
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
+
+/// Keeps events and new spans of targets that begin with a word, each as one line: the level, or `SPAN` and the span's
+/// name, and then ` field=value` for each field.
+///
+/// ```
+/// let (ear, _hears) = bandog_testkit::Ear::of_thread("");
+/// tracing::warn!(key = "orders", "a lock was lost");
+/// assert_eq!(ear.heard("lost"), ["WARN message=a lock was lost key=\"orders\""]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Ear {
+    target: &'static str,
+    lines: Arc<Mutex<Vec<String>>>,
+    spans: Arc<AtomicU64>,
+}
+
+impl Ear {
+    fn new(target: &'static str) -> Self {
+        Self { target, lines: Arc::default(), spans: Arc::default() }
+    }
+
+    /// Hears what this thread says until the guard is dropped.
+    #[must_use]
+    pub fn of_thread(target: &'static str) -> (Self, DefaultGuard) {
+        // While there is one subscriber only, `tracing` asks the thread that comes first to an event whether anybody hears
+        // it, and that may be one of another test, which hears nothing. So there are always more of them.
+        static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Ear::new(""))));
+        LazyLock::force(&OTHERS);
+        let ear = Self::new(target);
+        (ear.clone(), set_default(ear))
+    }
+
+    /// Hears what the whole process says, for ever.
+    ///
+    /// # Panics
+    /// When somebody hears it already.
+    #[must_use]
+    pub fn of_process(target: &'static str) -> Self {
+        let ear = Self::new(target);
+        set_global_default(ear.clone()).expect("nobody else hears this process");
+        ear
+    }
+
+    /// The lines so far that contain these words.
+    #[must_use]
+    pub fn heard(&self, words: &str) -> Vec<String> {
+        self.lines().iter().filter(|line| line.contains(words)).cloned().collect()
+    }
+
+    /// Takes out the lines that begin with this word, such as `WARN`.
+    #[must_use]
+    pub fn take(&self, word: &str) -> Vec<String> {
+        self.lines().extract_if(.., |line| line.starts_with(word)).collect()
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<String>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscriber for Ear {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with(self.target)
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut text = Text(format!("SPAN {}", span.metadata().name()));
+        span.record(&mut text);
+        self.lines().push(text.0);
+        Id::from_u64(self.spans.fetch_add(1, Relaxed) + 1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(event.metadata().level().to_string());
+        event.record(&mut text);
+        self.lines().push(text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // A text takes everything.
+        let _ = write!(self.0, " {field}={value:?}");
+    }
+}
