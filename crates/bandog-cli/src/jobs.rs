@@ -13,19 +13,24 @@ mod run;
 mod show;
 mod words;
 
-use std::{env, fs};
+use std::{
+    env, fs,
+    io::{self, Write},
+};
 
 use bandog::{
     ClientId, Error, Member,
     schedule::{JobRow, Jobs, Pauses, RunRow},
 };
+use bandog_cron::Time;
 use clap::Subcommand;
 use rustix::process::getuid;
+use serde::Serialize;
 
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
-    runtime,
+    print, runtime,
     store::{self, Store},
 };
 
@@ -105,6 +110,24 @@ impl<'a> Desk<'a> {
         Ok(Some(Self { store, jobs }))
     }
 
+    /// What somebody sees who looks at the store; none if it is the default store and nobody has used it yet.
+    fn seen<T>(store: &'a Store, looking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>) -> Result<Option<T>, Fault> {
+        runtime::block_on(async {
+            match Desk::open(store).await? {
+                Some(desk) => looking(&desk).await.map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    /// Prints what there is to see in a store that nobody has used yet.
+    fn unused(store: &Store, common: &Common, none: &impl Serialize) -> Result<ExitCode, Fault> {
+        print::done(match common.json {
+            true => print::json(none),
+            false => writeln!(io::stdout(), "in {}\nno job was ever registered here", store.shown()),
+        })
+    }
+
     /// Asks the store about one job.
     fn ask<T>(
         common: &Common,
@@ -125,15 +148,9 @@ impl<'a> Desk<'a> {
         asking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let store = Store::of(&common.store)?;
-        runtime::block_on(async {
-            match Desk::open(&store).await? {
-                Some(desk) => asking(&desk).await,
-                None => Err(Fault::usage(format!(
-                    "{consequence}no job was ever registered in {} ({})",
-                    store.shown(),
-                    store.origin()
-                ))),
-            }
+        Desk::seen(&store, asking)?.ok_or_else(|| {
+            let (shown, origin) = (store.shown(), store.origin());
+            Fault::usage(format!("{consequence}no job was ever registered in {shown} ({origin})"))
         })
     }
 
@@ -158,6 +175,11 @@ impl<'a> Desk<'a> {
 
     async fn show(&self, name: &str) -> Result<JobRow, Fault> {
         self.jobs.show(name).await.map_err(|error| self.fault(&error))
+    }
+
+    /// The store's time.
+    async fn now(&self) -> Result<Time, Fault> {
+        self.jobs.now().await.map_err(|error| self.fault(&error))
     }
 
     async fn pauses(&self) -> Result<Pauses, Fault> {

@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, limit, state, common } = args;
     let (runs, clock) = Desk::ask(common, name, async |desk| {
         let runs = desk.history(name).await?;
-        let now = desk.jobs.now().await.map_err(|error| desk.fault(&error))?;
+        let now = desk.now().await?;
         Ok((runs, Clock::new(now, desk.show(name).await?.zone.as_deref())))
     })?;
     let is_meant = |run: &RunRow| state.is_empty() || state.iter().any(|state| state == run.state.as_str());

@@ -9,7 +9,7 @@ use super::{
     nodes::Nodes,
     words::{self, Clock, Line},
 };
-use crate::{exit_code::ExitCode, fault::Fault, print, runtime, store::Store, voice::shown};
+use crate::{exit_code::ExitCode, fault::Fault, print, store::Store, voice::shown};
 
 /// Lists the jobs of a store, sorted by name: what fires them, when they fire next, what they do now and did last.
 #[derive(Debug, clap::Args)]
@@ -38,30 +38,21 @@ pub(super) struct Args {
 /// Looks, and changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
-    let seen = runtime::block_on(async {
-        let Some(desk) = Desk::open(&store).await? else { return Ok(None) };
-        let failed = |error| desk.fault(&error);
-        let rows = desk.jobs.list(&Pattern::new(&args.pattern)).await.map_err(failed)?;
-        let now = desk.jobs.now().await.map_err(failed)?;
-        Ok(Some((rows, Nodes::of(&desk).await, now)))
+    let seen = Desk::seen(&store, async |desk| {
+        let rows = desk.jobs.list(&Pattern::new(&args.pattern)).await.map_err(|error| desk.fault(&error))?;
+        Ok((rows, Nodes::of(desk).await, desk.now().await?))
     })?;
-    let shown = store.shown();
-    match seen {
-        None if args.common.json => print::done(print::json(&[(); 0])),
-        None => print::done(writeln!(io::stdout(), "in {shown}\nno job was ever registered here")),
-        Some((rows, nodes, _)) if args.common.json => {
-            nodes.warn("none of these jobs runs until one starts");
-            print::done(print::json(&rows))
-        }
-        Some((rows, nodes, now)) => {
-            print::done(writeln!(io::stdout(), "in {shown}; {}", nodes.told()))?;
-            let lines: Vec<_> = rows.iter().map(|row| line(row, &Clock::new(now, row.zone.as_deref()))).collect();
-            print::done(match rows.is_empty() {
-                true => writeln!(io::stdout(), "no job {}", which(&args.pattern)),
-                false => words::table(["NAME", "FIRES", "ZONE", "NEXT", "IN", "STATE", "LAST RUN"], &lines),
-            })
-        }
+    let Some((rows, nodes, now)) = seen else { return Desk::unused(&store, &args.common, &[(); 0]) };
+    if args.common.json {
+        nodes.warn("none of these jobs runs until one starts");
+        return print::done(print::json(&rows));
     }
+    print::done(writeln!(io::stdout(), "in {}; {}", store.shown(), nodes.told()))?;
+    let lines: Vec<_> = rows.iter().map(|row| line(row, &Clock::new(now, row.zone.as_deref()))).collect();
+    print::done(match rows.is_empty() {
+        true => writeln!(io::stdout(), "no job {}", which(&args.pattern)),
+        false => words::table(["NAME", "FIRES", "ZONE", "NEXT", "IN", "STATE", "LAST RUN"], &lines),
+    })
 }
 
 fn which(pattern: &str) -> String {

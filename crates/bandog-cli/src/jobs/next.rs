@@ -12,7 +12,7 @@ use super::{
     nodes::Nodes,
     words::{self, Clock, Line},
 };
-use crate::{exit_code::ExitCode, fault::Fault, print, runtime, store::Store, voice::shown};
+use crate::{exit_code::ExitCode, fault::Fault, print, store::Store, voice::shown};
 
 /// Prints the next ticks of the jobs, in the order of time.
 #[derive(Debug, clap::Args)]
@@ -42,8 +42,7 @@ pub(super) struct Args {
 /// Looks, and changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
-    let seen = runtime::block_on(async {
-        let Some(desk) = Desk::open(&store).await? else { return Ok(None) };
+    let seen = Desk::seen(&store, async |desk| {
         let failed = |error| desk.fault(&error);
         let pattern = if args.pattern.contains(['*', '?', '\\']) {
             Pattern::new(&args.pattern)
@@ -54,13 +53,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let fires = desk.jobs.next(&pattern, args.count.into()).await.map_err(failed)?;
         let zones: BTreeMap<String, Option<String>> =
             desk.jobs.list(&pattern).await.map_err(failed)?.into_iter().map(|job| (job.name, job.zone)).collect();
-        let now = desk.jobs.now().await.map_err(failed)?;
-        Ok(Some((fires, zones, Nodes::of(&desk).await, now)))
+        Ok((fires, zones, Nodes::of(desk).await, desk.now().await?))
     })?;
-    let Some((fires, zones, nodes, now)) = seen else {
-        let nothing = || writeln!(io::stdout(), "in {}\nno job was ever registered here", store.shown());
-        return print::done(if args.common.json { print::json(&[(); 0]) } else { nothing() });
-    };
+    let Some((fires, zones, nodes, now)) = seen else { return Desk::unused(&store, &args.common, &[(); 0]) };
     nodes.warn("none of these ticks runs until one starts");
     if args.common.json {
         return print::done(print::json(&fires));

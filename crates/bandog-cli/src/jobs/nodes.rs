@@ -15,7 +15,7 @@ use super::{
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
-    print, runtime,
+    print,
     store::Store,
     voice::{say, shown},
 };
@@ -49,19 +49,15 @@ struct Object {
 /// Looks, and changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
-    let seen = runtime::block_on(async {
-        let Some(desk) = Desk::open(&store).await? else { return Ok(None) };
-        let failed = |error| desk.fault(&error);
-        let nodes = desk.jobs.nodes().await.map_err(failed)?;
-        let now = desk.jobs.now().await.map_err(failed)?;
-        Ok(Some((Object { nodes, pauses: desk.pauses().await? }, now)))
+    let seen = Desk::seen(&store, async |desk| {
+        let nodes = desk.jobs.nodes().await.map_err(|error| desk.fault(&error))?;
+        Ok((Object { nodes, pauses: desk.pauses().await? }, desk.now().await?))
     })?;
+    let Some((object, now)) = seen else { return Desk::unused(&store, &args.common, &Object::default()) };
     if args.common.json {
-        return print::done(print::json(&seen.map(|(object, _)| object).unwrap_or_default()));
+        return print::done(print::json(&object));
     }
-    let Some((Object { nodes, pauses }, now)) = seen else {
-        return print::done(writeln!(io::stdout(), "in {}\nno scheduler ever ran here", store.shown()));
-    };
+    let Object { nodes, pauses } = object;
     let clock = Clock::new(now, None);
     let heads = [Some(format!("in {}; {}", store.shown(), count(&nodes))), pauses.all.as_ref().map(words::all_paused)];
     let absent = pauses.nodes.iter().filter(|(name, paused)| is_absent(name, paused, &nodes));

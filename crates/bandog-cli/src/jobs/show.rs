@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let failed = |error| desk.fault(&error);
         let only = Pattern::exactly(&Key::new(&args.name).map_err(failed)?);
         let upcoming = desk.jobs.next(&only, FIRES).await.map_err(failed)?;
-        let now = desk.jobs.now().await.map_err(failed)?;
+        let now = desk.now().await?;
         Ok((job, upcoming, Nodes::of(desk).await, now, desk.store.shown()))
     })?;
     if args.common.json {
