@@ -321,3 +321,24 @@ async fn a_lease_that_is_saved_at_the_last_moment_starts_no_attempt_twice() {
     assert_eq!(seen.iter().map(|(attempt, _)| *attempt).collect::<Vec<_>>(), [1, 2], "{seen:?}");
     assert!(seen[1].1 > seen[0].1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_whose_pool_was_full_learns_of_the_dead_as_soon_as_it_has_a_place() {
+    let jobs = || {
+        let long = Job::cron("long", "0 0 1 * * ?").run(async |_: Run| time::sleep(secs(120)).await);
+        let job = Job::cron("taken", "5 0 1 * * ?").on_crash(OnCrash::Retry).lease(secs(10));
+        vec![long, job.run(async |run: Run| time::sleep(secs(if run.attempt() == 1 { 1000 } else { 1 })).await)]
+    };
+    let mut test = TestScheduler::at("2026-01-01T00:59:50Z").replicas(2).pool(1).start(jobs).await.unwrap();
+    test.advance_to("2026-01-01T01:00:20Z").await;
+    let runs = test.runs();
+    assert!(runs.len() == 2 && runs[0].replica != runs[1].replica, "{runs:?}");
+    test.crash(runs[1].replica);
+    // It reads everything again every quarter of an hour only.
+    test.advance_to("2026-01-01T01:04:00Z").await;
+    let again = &test.runs()[2];
+    assert_eq!((again.job.as_str(), again.attempt, again.replica), ("taken", 2, runs[0].replica));
+    let after = again.began.millisecond() - runs[0].began.millisecond() - 120_000;
+    assert!((0..=31_000).contains(&after), "a place, and a look: {after} ms");
+    test.stop().await.unwrap();
+}
