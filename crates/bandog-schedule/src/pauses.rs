@@ -42,7 +42,10 @@ impl Standing {
     pub(crate) fn of(record: Option<&Record>) -> Result<Self> {
         let Some(record) = record else { return Ok(Self::default()) };
         serde_json::from_str(&record.value).map_err(|source| {
-            let error = Error::new(ErrorKind::Corrupt, "the record of pauses is none that this version can read");
+            let error = Error::new(
+                ErrorKind::Corrupt,
+                "the record of pauses is none that this version can read; to resume all jobs begins it anew",
+            );
             standing().map_or_else(|other| other, |key| error.at(&key)).caused_by(source)
         })
     }

@@ -34,7 +34,7 @@ impl Jobs {
     /// # Cancel safety
     /// Once polled it may be done, or be done in part: say it again.
     pub async fn pause_all(&self, reason: &str) -> Result<()> {
-        let standing = self.change(|standing, now| {
+        let standing = self.change(Standing::of, |standing, now| {
             standing.all = standing.all.next(Some(self.paused(reason, now)), now);
             Ok(())
         });
@@ -42,7 +42,8 @@ impl Jobs {
     }
 
     /// Lets the ticks of all jobs run again from now on, but for those that are paused by themselves; the ticks in between
-    /// are recorded as skipped. False: they were not paused.
+    /// are recorded as skipped. False: they were not paused. A record of pauses that cannot be read is replaced, and with it
+    /// the pauses of nodes.
     ///
     /// # Errors
     /// As [`Jobs::pause_all`].
@@ -51,7 +52,9 @@ impl Jobs {
     /// Once polled it may be done, or be done in part: say it again.
     pub async fn resume_all(&self) -> Result<bool> {
         let mut was_paused = false;
-        let standing = self.change(|standing, now| {
+        // What cannot be read is begun anew: no scheduler starts while it is there.
+        let read = |record: Option<&Record>| Ok(Standing::of(record).unwrap_or_default());
+        let standing = self.change(read, |standing, now| {
             was_paused = standing.all.paused.is_some();
             standing.all = standing.all.next(None, now);
             Ok(())
@@ -74,7 +77,7 @@ impl Jobs {
         if node.is_empty() {
             return Err(Error::misused("a node's name is empty"));
         }
-        self.change(|standing, now| {
+        self.change(Standing::of, |standing, now| {
             if standing.nodes.len() >= NODES && !standing.nodes.contains_key(node) {
                 let words = format!("{NODES} nodes are paused already; resume those that are no more");
                 return Err(Error::misused(words));
@@ -96,7 +99,7 @@ impl Jobs {
     /// Once polled it may be done all the same.
     pub async fn resume_node(&self, node: &str) -> Result<bool> {
         let mut was_paused = false;
-        self.change(|standing, _| {
+        self.change(Standing::of, |standing, _| {
             was_paused = standing.nodes.remove(node).is_some();
             Ok(())
         })
@@ -127,10 +130,14 @@ impl Jobs {
     }
 
     /// Changes the record that nodes read with each look.
-    async fn change(&self, mut change: impl FnMut(&mut Standing, Ms) -> Result<()>) -> Result<Standing> {
+    async fn change(
+        &self,
+        read: impl Fn(Option<&Record>) -> Result<Standing>,
+        mut change: impl FnMut(&mut Standing, Ms) -> Result<()>,
+    ) -> Result<Standing> {
         let (mut record, mut now) = self.standing().await?;
         for _ in 0..TRIES {
-            let was = Standing::of(record.as_ref())?;
+            let was = read(record.as_ref())?;
             let mut next = was.clone();
             change(&mut next, Time::from(now).millisecond())?;
             if next == was {

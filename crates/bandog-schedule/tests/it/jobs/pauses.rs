@@ -146,3 +146,18 @@ async fn a_machine_is_paused_with_all_of_its_nodes_and_what_runs_goes_on() {
     site.ok("x", 2).await;
     refused(site.jobs.pause_node("", "x").await, "empty");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_record_of_pauses_that_cannot_be_read_starts_nothing_and_is_begun_anew() {
+    let site = Site::new();
+    let swap = Swap::new(Key::new("schedule/paused").unwrap(), None, "no pauses");
+    site.client(None).swap(&[swap]).await.unwrap();
+    let start = async || Scheduler::over(&site.client(None)).jobs(often(&site, &["x"])).start().await;
+    let error = start().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "whether it may claim is not known");
+    assert!(error.to_string().contains("to resume all jobs begins it anew"), "{error}");
+    assert_eq!(site.jobs.pause_all("x").await.unwrap_err().kind(), ErrorKind::Corrupt);
+    site.jobs.resume_all().await.unwrap();
+    let _node = start().await.unwrap();
+    site.ok("x", 2).await;
+}
