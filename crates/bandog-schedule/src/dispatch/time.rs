@@ -9,6 +9,9 @@ use crate::trigger::Ms;
 /// After so long a look at the store's clock is worth less than any new one.
 const STALE: Duration = Duration::from_secs(30);
 
+/// So many microseconds a clock may drift or be moved by while a look is not stale.
+const STEP: i64 = 20_000;
+
 /// A step of the time that is smaller than this belongs to how clocks are kept right.
 const JUMP: Ms = 100;
 
@@ -79,13 +82,18 @@ impl Timekeeper {
     }
 
     /// Takes in an answer of the store: it was asked at `sent`, and showed `store`. An answer on a shorter way is the
-    /// more exact one.
+    /// more exact one; one that cannot be right if the last one still is shows that the store's clock was set.
     pub(crate) fn observe(&mut self, sent: Moment, store: SystemTime) {
-        let got = self.clock.now();
+        let (got, store) = (self.clock.now(), since_1970(store));
         let trip = got.since(sent);
-        let is_better = |last: &Look| trip <= last.trip || got.since(last.at) > STALE;
+        let is_better = |last: &Look| {
+            let error = i64::try_from(last.trip.as_micros() / 2).unwrap_or(i64::MAX).saturating_add(STEP);
+            let earliest = micros_of(sent).saturating_add(self.ahead).saturating_sub(error);
+            let latest = micros_of(got).saturating_add(self.ahead).saturating_add(error);
+            trip <= last.trip || got.since(last.at) > STALE || store < earliest || latest < store
+        };
         if self.look.as_ref().is_none_or(is_better) {
-            self.ahead = since_1970(store).saturating_sub(micros_of(sent + trip / 2));
+            self.ahead = store.saturating_sub(micros_of(sent + trip / 2));
             self.look = Some(Look { trip, at: got });
         }
     }
@@ -111,5 +119,34 @@ fn since_1970(time: SystemTime) -> i64 {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => micros(since),
         Err(before) => -micros(before.duration()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPOCH: SystemTime = SystemTime::UNIX_EPOCH;
+
+    async fn answered(time: &mut Timekeeper, trip: Duration, shown: impl FnOnce(Duration) -> SystemTime) {
+        let sent = time.moment();
+        tokio::time::advance(trip / 2).await;
+        let store = shown(time.moment().since(Moment::from_nanos(0)));
+        tokio::time::advance(trip / 2).await;
+        time.observe(sent, store);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_was_set_is_believed_though_the_answer_came_on_a_longer_way() {
+        let mut time = Timekeeper::new(Clock::tokio());
+        let ms = Duration::from_millis;
+        answered(&mut time, ms(2), |since| EPOCH + ms(5_000_000) + since).await;
+        let first = time.ahead;
+        answered(&mut time, ms(300), |since| EPOCH + ms(5_000_100) + since).await;
+        assert_eq!(time.ahead, first, "it may have been answered early or late on its way");
+        answered(&mut time, ms(300), |since| EPOCH + ms(4_999_000) + since).await;
+        assert_eq!(first - time.ahead, 1_000_000, "the store's clock was set back by a second");
+        answered(&mut time, ms(400), |since| EPOCH + ms(5_003_000) + since).await;
+        assert_eq!(time.ahead - first, 3_000_000, "and ahead");
     }
 }
