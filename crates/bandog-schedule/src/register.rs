@@ -163,7 +163,7 @@ fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) {
     // What came while it was disabled was not missed.
     if old.trigger != spec.trigger || (spec.enabled && !old.enabled) {
         state.watermark = state.watermark.max(now - 1);
-        state.next_due = state.next_due.map(|due| due.max(now)).or(Some(now).filter(|_| is_idle(state)));
+        state.next_due = state.next_due.map(|due| due.max(now)).or(Some(now).filter(|_| state.is_idle()));
         if old.trigger != spec.trigger
             && let Some(Trigger::FixedRate(_)) = spec.trigger()
         {
@@ -171,8 +171,4 @@ fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) {
         }
     }
     state.spec = Some(spec);
-}
-
-fn is_idle(state: &JobState) -> bool {
-    state.running.is_empty() && state.queue.is_empty()
 }

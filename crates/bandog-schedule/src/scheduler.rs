@@ -200,7 +200,8 @@ fn tell(entries: &[Entry], time: &Timekeeper, pool: usize) {
     for entry in entries.iter().take(TOLD) {
         let crate::job::Task { name, trigger, policy, .. } = &entry.task;
         let fresh = JobState::new(policy, time.now(), None);
-        let mut place = entry.state.as_deref().unwrap_or(&fresh).place();
+        let state = entry.state.as_deref().unwrap_or(&fresh);
+        let mut place = state.place();
         let mut next = Vec::new();
         while let Some(tick) = trigger.next(place).filter(|_| next.len() < 3) {
             next.push(Time::from_millisecond(tick).to_string());
@@ -209,7 +210,8 @@ fn tell(entries: &[Entry], time: &Timekeeper, pool: usize) {
         let (trigger, zone, next) = (trigger.text(), trigger.zone(), next.join(", "));
         let (overlap, catch_up, on_crash) = (policy.overlap, policy.catch_up, policy.on_crash);
         tracing::info!(job = %name, trigger, zone, next, %overlap, %catch_up, %on_crash, enabled = policy.enabled, "job");
-        if next.is_empty() && policy.enabled {
+        // A fixed delay is due again when its run has ended.
+        if next.is_empty() && policy.enabled && state.is_idle() {
             tracing::warn!(job = %name, "it will not fire any more");
         }
     }

@@ -311,6 +311,11 @@ impl JobState {
         times.chain(busy).chain(runs).chain(waiting).for_each(|time| *time = time.saturating_add(by));
     }
 
+    /// Whether no run of it is under way or waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.queue.is_empty()
+    }
+
     pub(crate) fn place(&self) -> Place {
         Place { watermark: self.watermark, anchor: self.anchor, next_due: self.next_due }
     }

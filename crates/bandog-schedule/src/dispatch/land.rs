@@ -76,7 +76,11 @@ impl Dispatch {
     pub(super) fn lose_session(&mut self, lease: Duration, holding: &Holding) {
         let Some(desk) = &self.desk else { return };
         if desk.own().any(|own| own == (lease, holding)) {
-            tracing::error!(?lease, "this node lost its session: its runs of that lease are dropped");
+            if self.runs_of(lease).next().is_some() {
+                tracing::error!(?lease, "this node lost its session: its runs of that lease are dropped");
+            } else {
+                tracing::warn!(?lease, "this node lost its session: nothing ran");
+            }
             self.runs_of(lease).for_each(|hand| hand.drop_now(Why::Lost));
             self.desk.iter_mut().for_each(|desk| desk.forget(lease, holding));
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bandog_core::{Clock, Key, Memory, Records, Swap};
+use bandog_cron::Time;
 use bandog_schedule::{Job, Retry, Run, Scheduler, TestScheduler};
 use bandog_sync::Client;
 use bandog_testkit::{Ear, eventually_async};
@@ -52,8 +53,35 @@ async fn a_session_that_is_lost_is_told_once() {
     test.mend(0);
     test.advance(Duration::from_secs(60)).await;
     let told: Vec<String> = ear.heard("lost").into_iter().filter(|line| !line.starts_with("DEBUG")).collect();
-    assert!(told.len() == 1 && told[0].contains("this node lost its session"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("this node lost its session: nothing ran"), "{told:?}");
+    assert!(told[0].starts_with("WARN"), "{told:?}");
     assert_eq!((ear.heard("does not answer").len(), ear.heard("answers again").len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_lost_with_its_runs_is_an_error() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let job = || Job::cron("job", "0 0 0 * * ?").run(async |_: Run| time::sleep(Duration::from_secs(900)).await);
+    let test = TestScheduler::at("2026-01-01T23:59:50Z").start(|| vec![job()]).await.unwrap();
+    test.advance(Duration::from_secs(60)).await;
+    assert!(test.evict_session(1).await.unwrap());
+    test.advance(Duration::from_secs(60)).await;
+    let told = ear.heard("lost its session");
+    assert!(told.len() == 1 && told[0].starts_with("ERROR") && told[0].contains("are dropped"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_runs_is_not_said_to_fire_no_more() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let second = Duration::from_secs(1);
+    let job = |name| Job::fixed_delay(name, second).run(async |_: Run| time::sleep(Duration::from_secs(3)).await);
+    let past = || Job::at("past", Time::from_millisecond(0)).run(async |_: Run| ());
+    let mut test = TestScheduler::at("2026-01-01T00:00:00Z").start(|| vec![job("delay")]).await.unwrap();
+    test.advance(second).await;
+    assert_eq!((test.runs().len(), test.jobs().show("delay").await.unwrap().next), (1, None), "it runs");
+    test.join(vec![job("delay"), past()]).await.unwrap();
+    let told = ear.heard("will not fire any more");
+    assert!(told.len() == 1 && told[0].contains("job=past"), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
