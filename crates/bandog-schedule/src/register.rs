@@ -82,9 +82,10 @@ async fn register_some<'a>(
         None => era(client, None).await?,
     };
     let mut swaps = Vec::new();
-    let mut changed = Vec::new();
+    let mut written = Vec::new();
     for ((entry, key), record) in entries.iter_mut().zip(keys).zip(records) {
         let spec = Box::new(Spec::new(&entry.task.trigger, &entry.task.policy, lease(client, entry)));
+        let mut change = None;
         let (state, from) = match record? {
             None => {
                 let mut state = JobState::born(&entry.task.policy, now, Some(spec), &era);
@@ -95,7 +96,7 @@ async fn register_some<'a>(
                 let mut state = JobState::read(&record.value, &key)?;
                 entry.version = Some(record.version);
                 state.born.get_or_insert_with(|| Box::new(Born { era: era.clone(), at: now, fresh: false, resets: 0 }));
-                renew(&mut state, spec, now, &entry.task.name);
+                change = renew(&mut state, spec, now, &entry.task.name);
                 tell_of_rest(&entry.task.name, &state, now);
                 if state.is_to_be_seen(now) {
                     state.seen = now;
@@ -106,7 +107,7 @@ async fn register_some<'a>(
         let value = state.write()?;
         entry.state = Some(Box::new(state));
         let is_same = from.as_ref().is_some_and(|(_, was)| *was == value);
-        changed.push(!is_same);
+        written.push((!is_same, change));
         if !is_same {
             swaps.push(Swap::new(key, from.map(|(version, _)| version), value));
         }
@@ -116,12 +117,15 @@ async fn register_some<'a>(
     }
     let mut answers = client.swap(&swaps).await?.each.into_iter();
     let mut again = Vec::new();
-    for (entry, is_changed) in entries.into_iter().zip(changed) {
-        if !is_changed {
+    for (entry, (is_written, change)) in entries.into_iter().zip(written) {
+        if !is_written {
             continue;
         }
         match answers.next().ok_or_else(|| Error::new(ErrorKind::Corrupt, "the store gave too few answers"))?? {
-            Swapped::Done(version) => entry.version = version,
+            Swapped::Done(version) => {
+                entry.version = version;
+                change.iter().for_each(|change| tell_of_change(&entry.task.name, change));
+            }
             Swapped::Differs(_) | Swapped::Early(_) | Swapped::NotHeld => again.push(entry),
         }
     }
@@ -132,15 +136,37 @@ fn lease(client: &Client, entry: &Entry) -> Duration {
     entry.task.policy.lease.unwrap_or_else(|| client.ttl())
 }
 
-/// Writes down what the job is now. After a change of its ticks, or when it is enabled again, nothing before now is
-/// missed.
-fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) {
+/// What a job is now that was something else.
+struct Change {
+    /// What differs.
+    what: String,
+    /// Replicas that have it as it was claim its ticks too.
+    is_disputed: bool,
+}
+
+/// Once it is written, so once for each change.
+fn tell_of_change(job: &str, Change { what, is_disputed }: &Change) {
+    if *is_disputed {
+        tracing::warn!(
+            job,
+            changed = what,
+            "the job has changed at the same revision: replicas that still have it as it was claim its ticks too; a \
+             greater revision, `Job::revision`, prevents that"
+        );
+    } else {
+        tracing::info!(job, changed = what, "the job has changed, under a greater revision");
+    }
+}
+
+/// Writes down what the job is now, and answers what that changes. After a change of its ticks, or when it is enabled
+/// again, nothing before now is missed.
+fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) -> Option<Change> {
     let Some(old) = &state.spec else {
         state.spec = Some(spec);
-        return;
+        return None;
     };
     if **old == *spec {
-        return;
+        return None;
     }
     if old.revision > spec.revision {
         let (ours, theirs) = (spec.revision, old.revision);
@@ -150,16 +176,9 @@ fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) {
             theirs,
             "the store knows a newer revision of the job: this node claims no tick of it"
         );
-        return;
+        return None;
     }
-    if old.revision == spec.revision && state.running.is_empty() {
-        tracing::info!(job = name, "the job has changed");
-    } else if old.revision == spec.revision {
-        tracing::warn!(
-            job = name,
-            "the job has changed while nodes run it as it was; a greater revision(…) keeps those from claiming its ticks"
-        );
-    }
+    let change = Change { what: old.change_to(&spec), is_disputed: old.revision == spec.revision };
     // What came while it was disabled was not missed.
     if old.trigger != spec.trigger || (spec.enabled && !old.enabled) {
         state.watermark = state.watermark.max(now - 1);
@@ -171,4 +190,5 @@ fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) {
         }
     }
     state.spec = Some(spec);
+    Some(change)
 }

@@ -410,5 +410,6 @@ fn lag(started: Ms, due: Ms) -> u64 {
     started.saturating_sub(due).max(0).unsigned_abs()
 }
 
+mod change;
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,13 @@ use bandog_core::{Holding, Key, Moment, Reading, Record, Result};
 use bandog_cron::Time;
 
 use super::{
-    Dispatch, JobId, Turn, at,
+    Dispatch, Entry, JobId, Turn, at,
     desk::{Asked, BATCH, key},
 };
 use crate::{
+    job::Task,
     plan::Event,
-    state::{JobState, Live},
+    state::{JobState, Live, Spec},
     trigger::Ms,
 };
 
@@ -168,12 +169,35 @@ impl Dispatch {
             }
         };
         tell_of_rest(name, &state, now);
+        if let Some(desk) = &self.desk {
+            tell_of_dispute(entry, &state, desk.client().ttl());
+        }
         entry.is_told = false;
         let known = entry.state.replace(Box::new(state));
         let known = entry.version.replace(version).zip(known);
         self.remember(job, version, known);
         self.ready.push_back((job, Turn::Usual));
         true
+    }
+}
+
+/// Says, once for each change, that another replica has registered another job than this node's under the same name and
+/// revision.
+fn tell_of_dispute(entry: &Entry, read: &JobState, ttl: Duration) {
+    let Task { name, trigger, policy, .. } = &entry.task;
+    let known = entry.state.as_ref().and_then(|known| known.spec.as_ref());
+    let Some(theirs) = read.spec.as_ref().filter(|spec| spec.revision == policy.revision && Some(*spec) != known)
+    else {
+        return;
+    };
+    let ours = Spec::new(trigger, policy, policy.lease.unwrap_or(ttl));
+    if ours != **theirs {
+        tracing::warn!(
+            job = %name,
+            changed = ours.change_to(theirs),
+            "another replica has changed the job at the same revision: this node claims its ticks too, as it has it; a \
+             greater revision, `Job::revision`, prevents that"
+        );
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use bandog_schedule::{CatchUp, Job, Kind, OnCrash, Overlap, Run, State, StoreDown, TestScheduler};
+use bandog_testkit::Ear;
 use tokio::time;
 
 fn secs(secs: u64) -> Duration {
@@ -137,6 +138,36 @@ async fn a_lower_revision_claims_nothing() {
     let runs = test.runs();
     assert_eq!(runs.len(), 10, "each tick once");
     assert!(runs.iter().skip(2).all(|run| run.replica == 1), "{runs:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_that_have_a_job_differently_are_told_so_on_both_sides() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let job = |seconds: &str, revision| {
+        Job::cron("tick", format!("{seconds} * * * * ?")).revision(revision).run(async |_: Run| ())
+    };
+    let told = || (ear.heard("the job has changed"), ear.heard("another replica has changed the job"));
+    let mut test = TestScheduler::at("2026-01-01T00:00:15Z").start(|| vec![job("0", 1)]).await.unwrap();
+    test.join(vec![job("0", 1)]).await.unwrap();
+    test.advance_to("2026-01-01T00:02:15Z").await;
+    assert_eq!(told(), (vec![], vec![]), "they are of one mind");
+    test.join(vec![job("30", 1)]).await.unwrap();
+    test.advance_to("2026-01-01T00:06:15Z").await;
+    assert_eq!(test.runs().len(), 2 + 8, "each tick of either once");
+    let (new, old) = told();
+    let what = "trigger: cron 0 * * * * ? (quartz, UTC) -> cron 30 * * * * ? (quartz, UTC)";
+    assert!(new.iter().chain(&old).all(|line| line.starts_with("WARN") && line.contains(what)), "{new:?} {old:?}");
+    assert_eq!((new.len(), old.len()), (1, 2), "the one that changed it, and both that have it as it was");
+    test.join(vec![job("30", 1)]).await.unwrap();
+    test.advance_to("2026-01-01T00:07:15Z").await;
+    assert_eq!((told().0.len(), told().1.len()), (1, 2), "nothing has changed");
+    test.join(vec![job("45", 2)]).await.unwrap();
+    test.advance_to("2026-01-01T00:12:15Z").await;
+    let runs = test.runs();
+    assert_eq!(runs.iter().filter(|run| run.replica == 4).count(), 5);
+    assert_eq!(runs.len(), 2 + 8 + 2 + 5, "a greater revision claims alone");
+    let (new, old) = told();
+    assert!(new.len() == 2 && new[1].starts_with("INFO") && old.len() == 2, "{new:?} {old:?}");
 }
 
 #[tokio::test(start_paused = true)]
