@@ -1,22 +1,31 @@
 //! Connections: how many, how long, and their end.
 
-use std::{net::TcpListener, sync::Arc, time::Duration};
+use std::{
+    net::TcpListener,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use hyper::{server::conn::http1, service::service_fn};
+use hyper::{
+    Request,
+    body::{Body, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::TcpStream,
-    sync::{Semaphore, watch},
-    task::JoinSet,
+    sync::watch,
+    task::{AbortHandle, JoinSet},
     time::{interval, sleep, timeout},
 };
 
 use super::{FAREWELL, desk::Desk, source::Source};
 
-/// At the same time; more wait until one of them ends.
-const CONNECTIONS: usize = 32;
+/// At the same time. One more is let in, and the one that has said nothing whole for longest is closed.
+pub(super) const CONNECTIONS: usize = 128;
 /// How long a request's head may take, and how long a connection may be silent. The tests wait for it.
-const HEAD_TIME: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+const HEAD_TIME: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
 /// The most that a request's head may be, in bytes and in headers.
 const HEAD: usize = 16 * 1024;
 const HEADERS: usize = 64;
@@ -52,9 +61,8 @@ async fn accept<S: Source>(
         Ok(listener) => listener,
         Err(error) => return tracing::warn!("the page cannot be served: {error}"),
     };
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    // The semaphore is never closed.
-    while let Ok(place) = places.clone().acquire_owned().await {
+    let mut seats: Vec<Seat> = Vec::new();
+    loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -64,20 +72,60 @@ async fn accept<S: Source>(
             }
         };
         while connections.try_join_next().is_some() {} // Those that have ended.
-        let (desk, stop) = (desk.clone(), stop.clone());
-        connections.spawn(async move {
-            converse(stream, desk, stop).await;
-            drop(place);
-        });
+        make_room(&mut seats);
+        let (turn, seen) = watch::channel(Turn::Silent(Instant::now()));
+        let task = connections.spawn(converse(stream, desk.clone(), turn, stop.clone()));
+        seats.push(Seat { turn: seen, task });
+    }
+}
+
+/// Whose turn it is on a connection, and since when. The lesser one is closed first: nobody may keep others out by
+/// silence, nor by questions about which a store is silent. What was told to be done is done all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// The other side's: no request is here, or one whose body may be on its way.
+    Silent(Instant),
+    /// Ours: a whole request is being answered.
+    Asked(Instant),
+}
+
+/// One connection, as the door knows it.
+struct Seat {
+    turn: watch::Receiver<Turn>,
+    task: AbortHandle,
+}
+
+/// Makes sure that there is a seat for one more.
+fn make_room(seats: &mut Vec<Seat>) {
+    seats.retain(|seat| !seat.task.is_finished());
+    if seats.len() < CONNECTIONS {
+        return;
+    }
+    let first = seats.iter().enumerate().min_by_key(|(_, seat)| *seat.turn.borrow());
+    if let Some((at, _)) = first {
+        seats.swap_remove(at).task.abort();
     }
 }
 
 /// One connection, from its first request to its end.
-async fn converse<S: Source>(stream: TcpStream, desk: Arc<Desk<S>>, mut stop: watch::Receiver<bool>) {
+async fn converse<S: Source>(
+    stream: TcpStream,
+    desk: Arc<Desk<S>>,
+    turn: watch::Sender<Turn>,
+    mut stop: watch::Receiver<bool>,
+) {
     let _ = stream.set_nodelay(true); // It is slower without, not wrong.
-    let service = service_fn(move |request| {
-        let desk = desk.clone();
-        async move { Ok::<_, std::convert::Infallible>(desk.answer(request).await) }
+    let turn = Arc::new(turn);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (desk, turn) = (desk.clone(), turn.clone());
+        async move {
+            if request.body().is_end_stream() {
+                turn.send_replace(Turn::Asked(Instant::now()));
+            }
+            let reply = desk.answer(request).await;
+            turn.send_replace(Turn::Silent(Instant::now()));
+            Ok::<_, std::convert::Infallible>(reply)
+        }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_headers(HEADERS).max_buf_size(HEAD);

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    time::Duration,
 };
 
 use bandog_testkit::{Process, eventually};
@@ -91,6 +92,37 @@ fn a_job_is_seen_run_paused_and_resumed_by_it() {
     process.term();
     ends(&mut process, 0);
     assert!(TcpStream::connect(&at).is_err(), "nobody listens any more");
+}
+
+/// Half of what the page gives a silent connection before it closes it by itself.
+const IN_TIME: Duration = Duration::from_secs(5);
+
+#[test]
+fn nobody_is_kept_out_by_those_who_are_silent() {
+    let place = Place::new();
+    let process = serving(&place, &[]);
+    let at = address(&process);
+    let head = format!("POST /api/jobs/by%20hand/run HTTP/1.1\r\nHost: {at}\r\nAuthorization: Bearer {TOKEN}");
+    let half_a_body = format!("{head}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{{");
+    let whole = format!("GET /healthz HTTP/1.1\r\nHost: {at}\r\n\r\n");
+    for said in ["", "GET /healthz HT", &half_a_body, &whole] {
+        let _here: Vec<_> = (0..200)
+            .map(|_| {
+                let mut stream = TcpStream::connect(&at).unwrap();
+                // Another one may have pushed it out by now.
+                let _ = stream.write_all(said.as_bytes());
+                stream
+            })
+            .collect();
+        for path in ["/healthz", "/metrics"] {
+            let mut stream = TcpStream::connect(&at).unwrap();
+            stream.set_read_timeout(Some(IN_TIME)).unwrap();
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {at}\r\n\r\n").as_bytes()).unwrap();
+            let mut answer = [0; 15];
+            stream.read_exact(&mut answer).unwrap_or_else(|error| panic!("{path} after {said:?}: {error}"));
+            assert_eq!(&answer, b"HTTP/1.1 200 OK");
+        }
+    }
 }
 
 #[test]

@@ -70,6 +70,13 @@ impl Asker {
         }
     }
 
+    /// Whether there is no answer yet, and no end.
+    pub(super) fn waits(&self) -> bool {
+        self.0.get_ref().set_nonblocking(true).unwrap();
+        let seen = self.0.get_ref().peek(&mut [0]);
+        seen.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let length = self.0.read_line(&mut line).ok()?;

@@ -1,8 +1,7 @@
 //! What a client cannot do to the page.
 
-use std::thread;
-
 use super::{Asker, Served, TOKEN};
+use crate::http::serve::CONNECTIONS;
 
 fn post(length: usize) -> String {
     let key = format!("Authorization: Bearer {TOKEN}");
@@ -41,19 +40,35 @@ fn what_is_no_http_ends_the_connection() {
 }
 
 #[test]
-fn more_than_32_connections_wait_for_their_turn() {
+fn when_the_house_is_full_who_was_silent_for_longest_goes() {
     let page = Served::to_look_at();
-    let mut here: Vec<Asker> = (0..32).map(|_| page.asker()).collect();
-    here.iter_mut().for_each(|asker| assert_eq!(asker.get("/healthz").status, 200));
-    let mut late = page.asker();
-    thread::scope(|scope| {
-        let answer = scope.spawn(|| late.get("/healthz").status);
-        // Those that are here are still served, and the late one as soon as one of them has gone.
-        assert!(here.iter_mut().all(|asker| asker.get("/healthz").status == 200));
-        assert!(!answer.is_finished(), "the 33rd was served");
-        here.clear();
-        assert_eq!(answer.join().unwrap(), 200);
-    });
+    let ask = |asker: &mut Asker| assert_eq!(asker.get("/healthz").status, 200);
+    let (mut first, mut second) = (page.asker(), page.asker());
+    ask(&mut first);
+    ask(&mut second);
+    let come = |_| {
+        let mut asker = page.asker();
+        ask(&mut asker);
+        ask(&mut first);
+        asker
+    };
+    let _others: Vec<Asker> = (2..=CONNECTIONS).map(come).collect();
+    assert!(second.ends());
+    ask(&mut first);
+}
+
+#[test]
+fn nobody_waits_for_questions_that_a_store_does_not_answer() {
+    let page = Served::to_look_at();
+    page.source.hangs();
+    let come = |_| {
+        let mut asker = page.asker();
+        asker.send(b"GET /api/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        asker
+    };
+    let here: Vec<Asker> = (0..CONNECTIONS).map(come).collect();
+    assert_eq!(page.get("/healthz").status, 200);
+    assert!(here.last().unwrap().waits(), "it was answered before");
 }
 
 #[test]
