@@ -1,5 +1,6 @@
 //! One job of a file.
 
+mod hint;
 mod read;
 
 use std::{ffi::OsString, num::NonZeroU32, time::Duration};

@@ -69,6 +69,38 @@ fn the_documents_example_is_a_good_file() {
 }
 
 #[test]
+fn hints_about_cron_can_be_followed_in_a_file() {
+    let six = "in a file seconds come first";
+    let rows = [
+        ("*/5 * * * *", format!("there are only 5 fields; {six}: write `0 */5 * * * ?`")),
+        ("0 9 * * 1-5", format!("there are only 5 fields; {six}: write `0 0 9 ? * MON-FRI`")),
+        ("30 4 1,15 * *", format!("there are only 5 fields; {six}: write `0 30 4 1,15 * ?`")),
+        ("0 0 * * 0,6-7/1", format!("there are only 5 fields; {six}: write `0 0 0 ? * SUN,SAT-SUN/1`")),
+        ("15 10 ? * MON#1", format!("there are only 5 fields; {six}: write `0 15 10 ? * MON#1`")),
+        ("0 0 13 * 5", format!("there are only 5 fields; {six}, and one day field is ?, as in `0 */5 * * * ?`")),
+        ("-", "- is no time; it is how Spring disables a job; write enabled = false".into()),
+        (
+            "@every  1h 30m",
+            "@every is a fixed rate, which no cron expression can say; write fixed_rate = \"1h 30m\"".into(),
+        ),
+        ("@reboot", "no cron expression can say; no file can say that either".into()),
+        ("0 0 0 13 * FRI", "day of week: both day fields are restricted; write ? in one of them; if".into()),
+    ];
+    for (expression, told) in rows {
+        let ran = check(&Place::new(), format!("[[job]]\nname = 'x'\ncron = '{expression}'\ncommand = 'true'"), &[]);
+        ran.told(64, &[&told]);
+        for not_here in ["Job::", "DayMatch", "dialect", "attribute"] {
+            assert!(!ran.stderr.contains(not_here), "{}", ran.stderr);
+        }
+        // What stands between backticks is what is to be written.
+        for written in ran.stderr.split('`').skip(1).step_by(2) {
+            check(&Place::new(), format!("[[job]]\nname = 'x'\ncron = '{written}'\ncommand = 'true'"), &[])
+                .told(0, &[]);
+        }
+    }
+}
+
+#[test]
 fn a_command_that_is_not_there_is_a_warning() {
     let place = Place::new();
     fs::write(place.path("text"), "").unwrap();

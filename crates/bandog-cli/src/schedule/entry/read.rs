@@ -12,7 +12,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Entry, MISFIRE_GRACE, Trigger};
+use super::{Entry, MISFIRE_GRACE, Trigger, hint};
 use crate::schedule::{
     mistakes::Mistakes,
     table::{Table, kind},
@@ -183,8 +183,8 @@ fn cron(table: Table<'_>, text: &Text<'_>) -> Option<Cron> {
     let cron = match Cron::parse(expression) {
         Ok(cron) => cron,
         Err(error) => {
-            let (place, what) = place(&error, expression, value, text);
-            table.mistakes().add(place, what);
+            let (place, said) = place(&error, expression, value, text);
+            table.mistakes().add(place, hint::in_a_file(&error, expression, &said));
             return None;
         }
     };

@@ -1,0 +1,71 @@
+//! What a file can say instead of an expression that was refused: it has no dialect, and no calls of the library.
+
+use bandog_cron::{Cron, DayMatch, Dialect, ParseError, Time};
+
+const DAYS: [&str; 8] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
+/// So many fires of two expressions are compared.
+const FIRES: usize = 400;
+const SIX_FIELDS: &str = "in a file seconds come first, and one day field is ?, as in `0 */5 * * * ?`; name the days of \
+                          the week, since Quartz counts them from SUN = 1";
+
+/// What is wrong, in words that a file can follow. `said` is what the parser says of it, with its own hint behind.
+pub(super) fn in_a_file(error: &ParseError, expression: &str, said: &str) -> String {
+    match instead(expression) {
+        Some(hint) => {
+            let what = said.strip_suffix(error.hint()).unwrap_or(said).trim_end_matches("; ");
+            format!("{what}; {hint}")
+        }
+        None => said.into(),
+    }
+}
+
+/// None where the parser's own hint will do.
+fn instead(expression: &str) -> Option<String> {
+    let words: Vec<&str> = expression.split_ascii_whitespace().collect();
+    match &words[..] {
+        ["-"] => Some("write enabled = false, and in cron when it would run".into()),
+        [every, period @ ..] if every.eq_ignore_ascii_case("@every") => {
+            let period = if period.is_empty() { "5m".into() } else { period.join(" ") };
+            Some(format!("write fixed_rate = {period:?} instead of cron"))
+        }
+        [reboot] if reboot.eq_ignore_ascii_case("@reboot") => {
+            Some("no file can say that either: run the command where the program is started".into())
+        }
+        five @ [_, _, _, _, _] => Some(match six_fields(expression, five) {
+            Some(six) => format!("in a file seconds come first: write `{six}`"),
+            None => SIX_FIELDS.into(),
+        }),
+        _ if Cron::parse_with(expression, Dialect::Quartz.days(DayMatch::Or)).is_ok() => {
+            Some("write ? in one of them; if a day is meant that one of them names, write two jobs".into())
+        }
+        _ => None,
+    }
+}
+
+/// The same in Quartz's fields: a crontab's line, or one of Quartz's without its seconds.
+fn six_fields(expression: &str, five: &[&str]) -> Option<String> {
+    let Ok(unix) = Cron::parse_with(expression, Dialect::Unix) else {
+        let six = format!("0 {}", five.join(" "));
+        return Cron::parse(&six).is_ok().then_some(six);
+    };
+    let &[minute, hour, day, month, weekday] = five else { return None };
+    let (day, weekday) = match (day, weekday) {
+        (day, "*") => (day, "?".into()),
+        ("*", weekday) => ("?", named(weekday)),
+        (day, weekday) => (day, named(weekday)),
+    };
+    let six = format!("0 {minute} {hour} {day} {month} {weekday}");
+    let fires = |cron: &Cron| cron.after(Time::from_millisecond(0)).take(FIRES).collect::<Vec<_>>();
+    Cron::parse(&six).ok().filter(|cron| fires(cron) == fires(&unix)).map(|_| six)
+}
+
+/// Days of the week by their names, which are the same in each dialect. Steps stay as they are.
+fn named(weekday: &str) -> String {
+    let name =
+        |day: &str| day.parse().ok().and_then(|day: usize| DAYS.get(day)).map_or(day.to_owned(), |&day| day.into());
+    let item = |item: &str| {
+        let (days, step) = item.find('/').map_or((item, ""), |at| item.split_at(at));
+        days.split('-').map(name).collect::<Vec<_>>().join("-") + step
+    };
+    weekday.split(',').map(item).collect::<Vec<_>>().join(",")
+}
