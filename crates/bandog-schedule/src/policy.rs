@@ -193,6 +193,21 @@ fn count(text: &str) -> Option<NonZeroU32> {
     text.parse().ok()
 }
 
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// What is wrong with a policy that is not read: its number, or all of it.
+fn unread<T>(what: &str, text: &str, words: &[&str], known: &str) -> Result<T> {
+    match word(text) {
+        (word, Some(n)) if words.contains(&word) && is_number(n) => {
+            let allowed = format!("{word} takes a number from 1 to {}", u32::MAX);
+            Err(Error::misused(format!("{what} = {text:?}: {allowed}")))
+        }
+        _ => unknown(what, text, known),
+    }
+}
+
 fn unknown<T>(what: &str, text: &str, known: &str) -> Result<T> {
     Err(Error::misused(format!("{what} = {text:?} is unknown; write {known}")))
 }
@@ -207,7 +222,7 @@ impl FromStr for Overlap {
             ("replace", None) => Ok(Self::Replace),
             ("queue", Some(n)) if count(n).is_some() => Ok(Self::Queue(count(n).unwrap_or(NonZeroU32::MIN))),
             ("allow", Some(n)) if count(n).is_some() => Ok(Self::Allow(count(n).unwrap_or(NonZeroU32::MIN))),
-            _ => unknown("overlap", text, "skip, queue, queue(10), allow(3) or replace"),
+            _ => unread("overlap", text, &["queue", "allow"], "skip, queue, queue(10), allow(3) or replace"),
         }
     }
 }
@@ -231,7 +246,7 @@ impl FromStr for CatchUp {
             ("skip", None) => Ok(Self::Skip),
             ("once", None) => Ok(Self::Once),
             ("all", Some(n)) if count(n).is_some() => Ok(Self::All(count(n).unwrap_or(NonZeroU32::MIN))),
-            _ => unknown("catch_up", text, "skip, once or all(10)"),
+            _ => unread("catch_up", text, &["all"], "skip, once or all(10)"),
         }
     }
 }
@@ -297,6 +312,9 @@ impl FromStr for Retry {
     fn from_str(text: &str) -> Result<Self> {
         match read_retry(text) {
             Some(retry) => Ok(retry),
+            None if text.split_whitespace().next().is_some_and(|n| is_number(n) && n.parse::<u32>().is_err()) => {
+                Err(Error::misused(format!("retry = {text:?}: it takes a number from 0 to {}", u32::MAX)))
+            }
             None => unknown("retry", text, "3, \"3 from 1s to 1m\", \"3 within 10m\" or \"3 until next tick\""),
         }
     }

@@ -82,7 +82,11 @@ fn policies_read_what_they_write() {
     for text in ["", "3 from", "3 to 1m from 1s", "3 within soon", "3 until", "3 until next tick now"] {
         assert!(text.parse::<Retry>().is_err(), "{text:?}");
     }
-    for text in ["", "queue(0)", "queue(-1)", "allow", "never", "queue(1", "queue (a)"] {
+    for text in ["queue(0)", "allow(100000000000)"] {
+        let told = text.parse::<Overlap>().unwrap_err().to_string();
+        assert!(told.contains("takes a number from 1 to 4294967295"), "{told}");
+    }
+    for text in ["", "queue(-1)", "allow", "never", "queue(1", "queue (a)"] {
         assert!(text.parse::<Overlap>().unwrap_err().to_string().contains("write skip, queue"), "{text:?}");
     }
     assert!("often".parse::<Retry>().is_err() && "all(0)".parse::<CatchUp>().is_err());

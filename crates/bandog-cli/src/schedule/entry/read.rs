@@ -249,7 +249,7 @@ fn retry(table: Table<'_>) -> Option<Retry> {
     match value.get_ref() {
         DeValue::Integer(number) => match u32::from_str_radix(number.as_str(), number.radix()) {
             Ok(times) => Some(Retry::times(times)),
-            Err(_) => table.no(value, "retry takes 0 or more"),
+            Err(_) => table.no(value, format!("retry takes a number from 0 to {}", u32::MAX)),
         },
         _ => table.policy("retry"),
     }
