@@ -36,7 +36,7 @@ pub(crate) fn ended(job: &Arc<str>, ended: &Ended, took: Duration) {
 
 /// Ticks that will not run.
 pub(crate) fn left_out(job: &Arc<str>, plan: &Plan) {
-    for (count, reason) in [(plan.skipped, "skipped"), (plan.missed, "missed"), (plan.lost, "lost")] {
+    for (count, reason) in [(plan.skipped, "skipped"), (plan.missed.ticks, "missed"), (plan.lost.ticks, "lost")] {
         if count > 0 {
             counter!("bandog_ticks_missed_total", "job" => Arc::clone(job), "reason" => reason).increment(count);
         }

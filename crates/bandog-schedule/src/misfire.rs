@@ -50,6 +50,14 @@ impl Range {
         self.last = if self.ticks == 0 { tick } else { self.last.max(tick) };
         self.ticks += 1;
     }
+
+    /// Takes in those of another range.
+    pub(crate) fn join(&mut self, other: Self) {
+        let Some(first) = other.first else { return };
+        self.first = Some(self.first.map_or(first, |mine| mine.min(first)));
+        self.last = if self.ticks == 0 { other.last } else { self.last.max(other.last) };
+        self.ticks += other.ticks;
+    }
 }
 
 /// When a tick is to start: the same on every node.

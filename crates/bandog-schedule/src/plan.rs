@@ -15,7 +15,8 @@ use std::{num::NonZeroU32, sync::Arc};
 use bandog_core::{Holding, Line};
 
 use crate::{
-    Overlap, Paused, State, misfire,
+    Overlap, Paused, State,
+    misfire::{self, Range},
     pauses::All,
     policy::Policy,
     state::{JobState, Past},
@@ -107,14 +108,15 @@ pub(crate) struct Plan {
     pub(crate) is_fenced: bool,
     /// Ticks that will not run, by why.
     pub(crate) skipped: u64,
-    pub(crate) missed: u64,
-    pub(crate) lost: u64,
+    pub(crate) missed: Range,
+    pub(crate) lost: Range,
+    /// They are of a record that the store has lost.
+    pub(crate) is_recalled: bool,
 }
 
 /// Plans everything at once: what has happened, the ticks that are due, and what can start now.
 pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> Plan {
     let mut plan = Plan::default();
-    let mut is_recalled = false;
     state.obey(view, &mut plan, view.all);
     if view.session.is_some() && state.is_to_be_seen(view.now) {
         state.seen = view.now;
@@ -125,10 +127,10 @@ pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> P
             Event::Dead(holding) => state.died(view, &mut plan, holding),
             Event::Unclaimed(tick) => state.watermark = state.watermark.max(*tick),
             Event::UnclaimedEnded(past) => state.unclaimed_ended(view, &mut plan, past),
-            Event::Lost(memory) => is_recalled |= state.recall(view, &mut plan, memory),
+            Event::Lost(memory) => plan.is_recalled |= state.recall(view, &mut plan, memory),
         }
     }
-    if is_recalled {
+    if plan.is_recalled {
         // It is written first. The session may be lost as well, and must hold up nothing.
         state.start(&View { places: 0, ..*view }, &mut plan);
         return plan;

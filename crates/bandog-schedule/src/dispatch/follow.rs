@@ -12,7 +12,6 @@ use super::{
 use crate::{
     Kind,
     cancel::{Cancel, Why},
-    meters,
     plan::{Event, Plan},
     run::Facts,
     state::Live,
@@ -26,7 +25,7 @@ impl Dispatch {
     /// What follows from a state that stands: tasks, the next tick, a place in the line.
     pub(super) fn follow(&mut self, job: JobId, plan: &Plan) {
         self.reconcile(job);
-        meters::left_out(&self.entries[at(job)].task.name, plan);
+        self.leave_out(job, plan);
         if plan.is_news
             && let Some(desk) = &mut self.desk
         {

@@ -12,6 +12,7 @@ mod desk;
 mod entry;
 mod follow;
 mod land;
+mod left;
 mod line;
 mod lost;
 mod open;
@@ -38,6 +39,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::{
     carry::{Hand, Start, begin},
     desk::Desk,
+    left::Left,
     stop::Stopping,
 };
 use crate::{
@@ -151,6 +153,8 @@ pub(crate) struct Dispatch {
     /// This node is paused.
     is_held: bool,
     idlers: Vec<oneshot::Sender<()>>,
+    /// Ticks that nobody ran.
+    left: Left,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +212,7 @@ impl Dispatch {
             pauses: Known::default(),
             is_held: false,
             idlers: Vec::new(),
+            left: Left::default(),
         }
     }
 
@@ -244,6 +249,7 @@ impl Dispatch {
             self.send();
             begin(&mut self.starts);
             self.tell_running();
+            self.tell_of_left();
             if !self.ready.is_empty() {
                 // More is due than one round may start.
                 take_turns().await;
@@ -372,7 +378,7 @@ impl Dispatch {
     }
 
     async fn sleep(&mut self) {
-        let longest = if !self.line.is_empty() || self.stopping.is_some() {
+        let longest = if !self.line.is_empty() || self.stopping.is_some() || !self.left.is_empty() {
             LOOK
         } else if self.desk.is_some() {
             self.look_at.since(self.time.moment())

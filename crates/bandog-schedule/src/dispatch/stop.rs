@@ -57,6 +57,7 @@ impl Dispatch {
 
     /// Tells the others, and goes.
     pub(super) async fn end(mut self) {
+        self.tell_of_all_left();
         let mut told = Ok(());
         if let Some(desk) = &mut self.desk {
             let is_known = !desk.is_idle();

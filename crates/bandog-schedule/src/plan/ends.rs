@@ -41,7 +41,7 @@ impl JobState {
             State::Cancelled | State::Interrupted => self.counts.failed += 1,
             State::Lost => {
                 self.counts.lost += 1;
-                plan.lost += 1;
+                plan.lost.add(live.tick);
             }
             // No run ends so.
             State::Queued | State::Running | State::Skipped | State::Missed | State::Reset => {}
@@ -59,7 +59,7 @@ impl JobState {
                 continue;
             }
             self.counts.lost += 1;
-            plan.lost += 1;
+            plan.lost.add(live.tick);
             self.next_due = Some(view.now.saturating_add(delay(view.trigger)));
             let error = Some("its node died or lost its session".to_owned());
             let ended = Ended { id, fence, attempt, state: State::Lost, at: view.now, error, note: None };

@@ -42,7 +42,7 @@ impl JobState {
         let Some(first) = range.first else { return };
         if state == State::Missed {
             self.counts.missed += range.ticks;
-            plan.missed += range.ticks;
+            plan.missed.join(range);
         } else {
             self.counts.skipped += range.ticks;
             plan.skipped += range.ticks;

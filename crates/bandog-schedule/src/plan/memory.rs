@@ -200,7 +200,7 @@ impl JobState {
             State::Skipped
         } else {
             self.counts.missed += range.ticks;
-            plan.missed += range.ticks;
+            plan.missed.join(range);
             State::Missed
         };
         self.line(plan, range_of((first, range.last, range.ticks), state, view.now, UNKNOWN));
@@ -217,7 +217,7 @@ impl JobState {
         }
         if let Some(first) = lost.first {
             self.counts.lost += lost.ticks;
-            plan.lost += lost.ticks;
+            plan.lost.join(lost);
             self.line(plan, range_of((first, lost.last, lost.ticks), State::Lost, view.now, WAITED));
         }
         !self.running.is_empty() || !self.queue.is_empty()

@@ -160,8 +160,8 @@ fn late_ticks_run_within_the_grace_and_older_ones_by_the_catch_up_policy() {
             .map(|live| live.kind)
             .chain(job.state.queue.iter().map(|waiting| waiting.1))
             .collect();
-        assert_eq!(job.at(2 * 3_600_000 + 30_000, &[]).missed, 0, "told once");
-        (kinds, plan.missed, job.running().into_iter().chain(job.waiting()).collect::<Vec<_>>())
+        assert_eq!(job.at(2 * 3_600_000 + 30_000, &[]).missed.ticks, 0, "told once");
+        (kinds, plan.missed.ticks, job.running().into_iter().chain(job.waiting()).collect::<Vec<_>>())
     };
     // 121 ticks, of which the last one is 30 s old.
     let fresh = Kind::Scheduled;
@@ -211,11 +211,11 @@ fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
         let plan = job.at(900, &[Event::Dead(dead.clone())]);
         match on_crash {
             OnCrash::Abandon => {
-                assert_eq!((plan.starts, plan.lost, plan.lines.len()), (0, 1, 1));
+                assert_eq!((plan.starts, plan.lost.ticks, plan.lines.len()), (0, 1, 1));
                 assert_eq!(job.state.counts.lost, 1);
             }
             OnCrash::Retry => {
-                assert_eq!((plan.starts, plan.lost), (1, 0));
+                assert_eq!((plan.starts, plan.lost.ticks), (1, 0));
                 let live = &job.state.running[0];
                 assert_eq!((live.tick, live.attempt, live.id), (T0, 2, 1));
                 assert!(live.fence > fence);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bandog_core::{Clock, Key, Memory, Records, Swap};
 use bandog_cron::Time;
-use bandog_schedule::{Job, Retry, Run, Scheduler, TestScheduler};
+use bandog_schedule::{CatchUp, Job, Retry, Run, Scheduler, State, TestScheduler};
 use bandog_sync::Client;
 use bandog_testkit::{Ear, eventually_async};
 use tokio::time;
@@ -66,7 +66,7 @@ async fn a_session_that_is_lost_with_its_runs_is_an_error() {
     test.advance(Duration::from_secs(60)).await;
     assert!(test.evict_session(1).await.unwrap());
     test.advance(Duration::from_secs(60)).await;
-    let told = ear.heard("lost its session");
+    let told = ear.heard("this node lost its session");
     assert!(told.len() == 1 && told[0].starts_with("ERROR") && told[0].contains("are dropped"), "{told:?}");
 }
 
@@ -118,4 +118,79 @@ async fn a_node_with_other_time_zones_is_told_of() {
     time::sleep(Duration::from_secs(5)).await;
     assert_eq!(ear.heard("has the time zones of").len(), 1, "who has ended is no reason");
     node.stop().await.unwrap();
+}
+
+/// The number behind a field's name.
+fn number(line: &str, field: &str) -> u64 {
+    let (_, rest) = line.split_once(&format!(" {field}=")).unwrap();
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn ticks_that_nobody_ran_are_told_once_as_a_range() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let job = || Job::cron("job", "0 * * * * ?").catch_up(CatchUp::Skip).run(async |_: Run| ());
+    let well = || Job::cron("well", "0 0 * * * ?").run(async |_: Run| ());
+    let mut test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job(), well()]).await.unwrap();
+    test.advance_to("2026-01-01T00:02:30Z").await;
+    test.stop_one(0, Duration::ZERO).await.unwrap();
+    test.advance_to("2026-01-01T00:12:30Z").await;
+    assert_eq!(ear.heard("ticks"), [""; 0]);
+    test.join(vec![job(), well()]).await.unwrap();
+    test.advance_to("2026-01-01T00:20:30Z").await;
+    let history = test.jobs().history("job").await.unwrap();
+    let missed: Vec<_> = history.iter().filter(|run| run.state == State::Missed).collect();
+    assert_eq!((missed.len(), missed[0].ticks), (1, 9), "that of 00:12 is in time yet");
+    let told = "WARN message=ticks were missed: nobody ran them in time job=job ticks=9 \
+                first=2026-01-01T00:03:00Z last=2026-01-01T00:11:00Z";
+    assert_eq!(ear.heard("ticks"), [told]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_was_lost_with_its_node_is_told() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let job = || Job::cron("job", "0 0 * * * ?").run(async |_: Run| time::sleep(Duration::from_secs(600)).await);
+    let test = TestScheduler::at("2026-01-01T00:59:30Z").replicas(2).start(|| vec![job()]);
+    let mut test = test.await.unwrap();
+    test.advance_to("2026-01-01T01:01:00Z").await;
+    let replica = test.runs()[0].replica;
+    test.crash(replica);
+    test.advance_to("2026-01-01T01:10:00Z").await;
+    let told = "WARN message=ticks were lost: the node that ran them died or lost its session job=job ticks=1 \
+                first=2026-01-01T01:00:00Z last=2026-01-01T01:00:00Z";
+    assert_eq!(ear.heard("ticks"), [told]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ticks_that_are_missed_all_the_time_do_not_flood_the_log() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let second = Duration::from_secs(1);
+    // It takes the only place for three seconds of four.
+    let long = || Job::cron("long", "0/4 * * * * ?").run(async |_: Run| time::sleep(Duration::from_secs(3)).await);
+    let short = || Job::cron("short", "0/1 * * * * ?").catch_up(CatchUp::Skip).misfire_grace(Duration::ZERO);
+    let short = || short().run(async |_: Run| ());
+    let test = TestScheduler::at("2026-01-01T00:00:00Z").start(|| vec![long(), short()]).await.unwrap();
+    test.advance(100 * second).await;
+    test.jobs().pause_all("the end").await.unwrap();
+    test.advance(20 * second).await;
+    let told = ear.heard("ticks were missed");
+    assert!((5..=12).contains(&told.len()), "{told:?}");
+    let missed = test.jobs().show("short").await.unwrap().missed;
+    assert!(missed > 40, "{missed}");
+    assert_eq!(told.iter().map(|line| number(line, "ticks")).sum::<u64>(), missed, "all of them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_very_many_jobs_with_missed_ticks_some_are_told_one_by_one() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let job = |nth| Job::cron(format!("job-{nth}"), "0 * * * * ?").catch_up(CatchUp::Skip).run(async |_: Run| ());
+    let jobs = || (0..300).map(job).collect();
+    let mut test = TestScheduler::at("2026-01-01T00:00:30Z").pool(300).start(jobs).await.unwrap();
+    test.stop_one(0, Duration::ZERO).await.unwrap();
+    test.advance_to("2026-01-01T00:12:30Z").await;
+    test.join(jobs()).await.unwrap();
+    test.advance_to("2026-01-01T00:12:50Z").await;
+    assert_eq!(ear.heard("ticks were missed").len(), 100);
+    let rest = ear.heard("ticks of more jobs were missed");
+    assert!(rest.len() == 1 && number(&rest[0], "ticks") == 200 * 11, "{rest:?}");
 }

@@ -48,7 +48,7 @@ fn what_was_known_is_added_once_however_many_nodes_remember_it() {
     let mut state = node.born(3500, "after");
     let plan = node.plan(&mut state, 3600, &[memory(&known, false), memory(&known, false)]);
     assert_eq!((state.counts.ok, state.counts.missed, state.streak, state.run), (7, 3, 2, 9));
-    assert_eq!((plan.missed, plan.lines.len()), (3, 1));
+    assert_eq!((plan.missed.ticks, plan.lines.len()), (3, 1));
     assert_eq!((state.anchor, state.watermark), (T0, T0 + 3499), "the grid stays");
     assert_eq!(state.running, known.running, "and its node's session will tell that it died");
     assert!(state.fence >= known.fence);
