@@ -11,9 +11,6 @@ const PEERS: &str = "bench/peers/Cargo.toml";
 /// Ours and the floor, in one process.
 pub(crate) fn bench(args: &[String]) -> Result<(), Fault> {
     tools::ensure(&[REDIS])?;
-    // It starts a second program.
-    let build = ["build", "--release", "--locked", "--package", "bandog-bench"];
-    step::run("the benchmark's programs", &mut step::cargo(&build))?;
     let run = ["run", "--release", "--locked", "--package", "bandog-bench", "--"];
     step::run("the benchmark", step::cargo(&run).args(args))
 }

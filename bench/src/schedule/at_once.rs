@@ -1,5 +1,5 @@
 //! 100,000 things that are due at the same instant: jobs of one process, and beside them, as the floor, as many tasks of
-//! tokio that do nothing else. A program of its own uses it too, since the allocator makes half of the difference.
+//! tokio that do nothing else.
 
 use std::{
     num::NonZeroUsize,

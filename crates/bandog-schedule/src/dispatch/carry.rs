@@ -70,7 +70,6 @@ pub(crate) struct Order {
     pub(crate) late: Ms,
     /// When it is too late for another try, if it ever is.
     pub(crate) limit: Option<Box<Limit>>,
-    pub(crate) mail: mpsc::UnboundedSender<Msg>,
 }
 
 /// A try must begin before this.
@@ -102,17 +101,19 @@ impl Order {
 
 /// Begins runs as tasks of the current runtime. Very many are begun by other tasks, so that the dispatcher, which is one,
 /// has its time for what only it can do.
-pub(crate) fn begin(starts: &mut Vec<Start>) {
-    while starts.len() > CHUNK {
-        let some = starts.split_off(starts.len() - CHUNK);
-        tokio::spawn(async move { some.into_iter().for_each(Start::begin) });
+pub(crate) fn begin(starts: &mut Vec<Start>, mail: &mpsc::UnboundedSender<Msg>) {
+    while !starts.is_empty() {
+        let some = starts.split_off(starts.len().saturating_sub(CHUNK));
+        // Those that begin together share a sender: clones of one would be counted in one place by all workers.
+        let mail = Arc::new(mail.clone());
+        let begin = move || some.into_iter().for_each(|start| start.begin(Arc::clone(&mail)));
+        if starts.is_empty() { begin() } else { drop(tokio::spawn(async move { begin() })) }
     }
-    starts.drain(..).for_each(Start::begin);
 }
 
 impl Start {
-    fn begin(self) {
-        let Self { order: Order { job, body, policy, facts, attempt, limit, late, mail }, abort } = self;
+    fn begin(self, mail: Arc<mpsc::UnboundedSender<Msg>>) {
+        let Self { order: Order { job, body, policy, facts, attempt, limit, late }, abort } = self;
         let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt,
             fence = facts.fence.get());
         let report = Report { job, facts, mail, attempt, end: None };
@@ -199,7 +200,7 @@ fn took_longer(timeout: Option<Duration>) -> String {
 struct Report {
     job: JobId,
     facts: Arc<Facts>,
-    mail: mpsc::UnboundedSender<Msg>,
+    mail: Arc<mpsc::UnboundedSender<Msg>>,
     attempt: u32,
     end: Option<(State, Option<String>)>,
 }

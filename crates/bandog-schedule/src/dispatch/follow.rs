@@ -96,7 +96,6 @@ impl Dispatch {
             attempt: live.attempt,
             limit: self.limit(entry),
             late: live.started.saturating_sub(live.due),
-            mail: self.mail.clone(),
         };
         let unclaimed = Some((live.tick, live.started)).filter(|_| live.kind == Kind::Unclaimed);
         let (hand, start) = order.prepare(self.time.moment(), unclaimed);

@@ -247,7 +247,7 @@ impl Dispatch {
                 break;
             }
             self.send();
-            begin(&mut self.starts);
+            begin(&mut self.starts, &self.mail);
             self.tell_running();
             self.tell_of_left();
             if !self.ready.is_empty() {

@@ -52,16 +52,16 @@ impl Dispatch {
     pub(super) fn plan_local(&mut self, job: JobId, places: usize) {
         let now = self.time.now();
         let is_current = self.stopping.is_none();
-        let (node, started) = (Arc::clone(&self.node), self.since(&self.entries[at(job)]));
+        let started = self.since(&self.entries[at(job)]);
         let entry = &mut self.entries[at(job)];
-        let policy = entry.policy();
-        let mut state = entry.state.take().unwrap_or_else(|| Box::new(JobState::new(&policy, started, None)));
+        let policy = &*entry.task.policy;
+        let mut state = entry.state.take().unwrap_or_else(|| Box::new(JobState::new(policy, started, None)));
         let view = View {
             name: &entry.task.name,
             trigger: &entry.task.trigger,
-            policy: &policy,
+            policy,
             now,
-            node: &node,
+            node: &self.node,
             session: None,
             places,
             is_current,
