@@ -2,7 +2,6 @@
 //! tokio that do nothing else.
 
 use std::{
-    num::NonZeroUsize,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -41,8 +40,7 @@ pub(crate) fn jobs() -> [f64; 2] {
                 std::future::ready(())
             })
         });
-        let pool = NonZeroUsize::new(AT_ONCE).expect("not zero");
-        let running = Scheduler::new().pool(pool).jobs(jobs).start().await.expect("started");
+        let running = Scheduler::new().pool(AT_ONCE).jobs(jobs).start().await.expect("started");
         let late = all(&begun).await;
         running.stop().await.expect("stopped");
         late

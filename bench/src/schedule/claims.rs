@@ -1,7 +1,6 @@
 //! How many runs one node claims, carries out and writes down in a second: bodies that do nothing, due at all times.
 
 use std::{
-    num::NonZeroUsize,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -53,8 +52,7 @@ async fn runs(report: &Report, server: &RedisServer, count: usize) -> (f64, f64,
             std::future::ready(())
         })
     });
-    let pool = NonZeroUsize::new(count).expect("not zero");
-    let running = Scheduler::over(&client).pool(pool).jobs(jobs).start().await.expect("started");
+    let running = Scheduler::over(&client).pool(count).jobs(jobs).start().await.expect("started");
     tokio::time::sleep(Duration::from_millis(500)).await;
     let (before, calls, cpu, clock) = (done.load(Relaxed), server.calls("evalsha"), cpu_seconds(), Instant::now());
     tokio::time::sleep(report.span).await;

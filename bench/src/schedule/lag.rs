@@ -1,9 +1,6 @@
 //! How late runs begin: 200 jobs with periods of 1 to 3 s, some 110 ticks a second, as one node and as three.
 
-use std::{
-    num::NonZeroUsize,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bandog::{
     Client,
@@ -78,8 +75,7 @@ async fn nodes(schedulers: Vec<Scheduler>) -> Vec<f64> {
     let lags = Lags::default();
     let mut running = Vec::with_capacity(schedulers.len());
     for scheduler in schedulers {
-        let pool = NonZeroUsize::new(200).expect("not zero");
-        running.push(scheduler.pool(pool).jobs(jobs(&lags)).start().await.expect("started"));
+        running.push(scheduler.pool(200).jobs(jobs(&lags)).start().await.expect("started"));
     }
     tokio::time::sleep(SPAN).await;
     let all = lags.take();

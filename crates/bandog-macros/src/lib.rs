@@ -139,7 +139,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
 /// let client = bandog::connect("memory:").await?; // redis://localhost, sqlite:/var/lib/shop/jobs.db
 /// let running = Scheduler::over(&client).share(Shop { name: "north".to_owned() }).declared().start().await?;
-/// // until the program ends: tokio::signal::ctrl_c().await
+/// // in a program: running.until_signal().await
 /// running.stop().await
 /// # }
 /// ```

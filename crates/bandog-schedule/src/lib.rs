@@ -18,6 +18,7 @@ mod register;
 mod rows;
 mod run;
 mod scheduler;
+mod signals;
 mod simulate;
 mod state;
 mod trigger;

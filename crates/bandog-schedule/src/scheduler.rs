@@ -1,6 +1,6 @@
 //! From jobs to a scheduler that runs.
 
-use std::{collections::HashMap, fmt, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use bandog_core::{ClientId, Clock, Error, Member, Result};
 use bandog_cron::{Cron, Daylight, Rules, Time};
@@ -31,7 +31,7 @@ const TOLD: usize = 100;
 #[must_use = "a scheduler does nothing until it is started"]
 pub struct Scheduler {
     client: Option<Client>,
-    pool: Option<NonZeroUsize>,
+    pool: Option<usize>,
     drain: Option<Duration>,
     clock: Option<Clock>,
     looks: Option<Duration>,
@@ -61,8 +61,8 @@ impl Scheduler {
     }
 
     /// How many runs this process may have at a time. Default 1, as Spring's. A job that waits for a place is told of in
-    /// the log, with whom it waits for.
-    pub fn pool(mut self, size: NonZeroUsize) -> Self {
+    /// the log, with whom it waits for. A pool of 0 is refused by [`Scheduler::start`].
+    pub fn pool(mut self, size: usize) -> Self {
         self.pool = Some(size);
         self
     }
@@ -120,6 +120,12 @@ impl Scheduler {
         let Self { client, pool, drain, clock, looks, node, mut entries, mut faults, shares, known } = self;
         drop(known);
         faults.extend(shares.faults());
+        let pool = pool.unwrap_or(1);
+        if pool == 0 {
+            return Err(
+                Error::misused("a scheduler with a pool of 0 would start nothing; 1 is the least").during("start")
+            );
+        }
         check(&entries, faults)?;
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Error::misused("a scheduler starts within a tokio runtime").during("start"));
@@ -137,7 +143,6 @@ impl Scheduler {
             let here = Member::here(ClientId::random());
             format!("{}:{}", here.host, here.pid)
         });
-        let pool = pool.unwrap_or(NonZeroUsize::MIN).get();
         tell(&entries, &time, pool);
         let (mail, mailbox) = mpsc::unbounded_channel();
         let task = Dispatch::new(
@@ -197,6 +202,9 @@ fn check(entries: &[Entry], mut faults: Vec<Error>) -> Result<()> {
 /// Logs what will happen.
 fn tell(entries: &[Entry], time: &Timekeeper, pool: usize) {
     tracing::info!(jobs = entries.len(), pool, "the scheduler starts");
+    if entries.is_empty() {
+        tracing::warn!("the scheduler has no jobs; those of #[bandog::scheduled] come by .declared()");
+    }
     for entry in entries.iter().take(TOLD) {
         let crate::job::Task { name, trigger, policy, .. } = &entry.task;
         let fresh = JobState::new(policy, time.now(), None);
@@ -224,7 +232,7 @@ fn tell(entries: &[Entry], time: &Timekeeper, pool: usize) {
 pub struct Running {
     mail: mpsc::UnboundedSender<Msg>,
     jobs: Option<Jobs>,
-    drain: Duration,
+    pub(crate) drain: Duration,
     task: AbortHandle,
 }
 
@@ -262,6 +270,12 @@ impl Running {
         if self.mail.send(Msg::Idle(idle)).is_ok() {
             let _ = answer.await;
         }
+    }
+
+    /// Ends the drain, once it stops.
+    pub(crate) fn hurry(&self) {
+        // A scheduler that has ended needs no hurry.
+        let _ = self.mail.send(Msg::Hurry);
     }
 
     /// Looks for words of operators at once.

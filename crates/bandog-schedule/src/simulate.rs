@@ -210,8 +210,8 @@ impl TestScheduler {
                 ran.lock().unwrap_or_else(PoisonError::into_inner).push(run);
             })
         });
-        let pool = self.setting.pool.try_into().unwrap_or(std::num::NonZeroUsize::MIN);
-        let scheduler = Scheduler::over(&client).node(format!("replica-{replica}")).pool(pool).looks_every(LOOK);
+        let scheduler =
+            Scheduler::over(&client).node(format!("replica-{replica}")).pool(self.setting.pool).looks_every(LOOK);
         let running = scheduler.sharing(&self.setting.shares).jobs(logged).start().await?;
         self.nodes.push(Node { wire, running: Some(running) });
         Ok(())

@@ -44,7 +44,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let shop = Shop { copy: std::process::id() };
     let running = Scheduler::over(&client).share(shop).declared().start().await?;
     println!("three jobs, over {}; Ctrl-C stops this copy", client.store());
-    tokio::signal::ctrl_c().await?;
-    running.stop().await?; // runs end first; what does not is handed over
+    running.until_signal().await?; // runs end first; what does not is handed over
     Ok(client.close().await?)
 }

@@ -60,7 +60,7 @@ pub(super) async fn serve(
     let lease = options.ttl();
     let client = store.client(options)?;
     let crew = Arc::<Crew>::default();
-    let mut scheduler = Scheduler::over(&client).pool(file.pool).drain(drain);
+    let mut scheduler = Scheduler::over(&client).pool(file.pool.get()).drain(drain);
     for entry in &file.jobs {
         scheduler = scheduler.job(job(entry, store, &crew));
     }

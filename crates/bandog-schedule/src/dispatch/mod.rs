@@ -85,6 +85,8 @@ pub(crate) enum Msg {
         drain: Duration,
         done: oneshot::Sender<Result<()>>,
     },
+    /// The drain is over.
+    Hurry,
     /// Answered when nothing is under way.
     Idle(oneshot::Sender<()>),
     /// Somebody may have said a word just now.
@@ -320,6 +322,10 @@ impl Dispatch {
             Msg::Ended { job, ended } => self.run_ended(job, ended),
             Msg::Idle(idler) => self.idlers.push(idler),
             Msg::Look => self.look_at = self.time.moment(),
+            Msg::Hurry => {
+                let now = self.time.moment();
+                self.stopping.iter_mut().for_each(|stopping| stopping.until = now);
+            }
             // The handle's end, after it has been told to stop.
             Msg::Stop { .. } if self.stopping.is_some() => {}
             Msg::Stop { drain, done } => {

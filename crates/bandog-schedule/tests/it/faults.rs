@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    num::NonZeroUsize,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -29,8 +28,7 @@ async fn node(client: &Client, jobs: usize, ran: &Ran) -> Running {
             time::sleep(Duration::from_millis(20))
         })
     };
-    let pool = NonZeroUsize::new(100).unwrap();
-    Scheduler::over(client).pool(pool).jobs((0..jobs).map(job)).start().await.unwrap()
+    Scheduler::over(client).pool(100).jobs((0..jobs).map(job)).start().await.unwrap()
 }
 
 fn each_once(ran: &Ran, at_least: usize) {
@@ -144,8 +142,7 @@ async fn runs_that_end_while_an_answer_is_on_its_way_are_all_recorded() {
         *begun += 1;
         time::sleep(Duration::from_millis(200 + u64::from(*begun % 7) * 13))
     });
-    let pool = NonZeroUsize::new(100).unwrap();
-    let running = Scheduler::over(&client).pool(pool).job(job).start().await.unwrap();
+    let running = Scheduler::over(&client).pool(100).job(job).start().await.unwrap();
     time::sleep(Duration::from_secs(10)).await;
     running.stop().await.unwrap();
     let row = Jobs::over(&client).show("job").await.unwrap();

@@ -5,7 +5,6 @@ mod seen;
 mod unknown;
 
 use std::{
-    num::NonZeroUsize,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -58,8 +57,7 @@ impl Site {
 
     /// One more node with these jobs.
     async fn node(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
-        let pool = NonZeroUsize::new(16).unwrap();
-        Scheduler::over(&self.client(None)).pool(pool).jobs(jobs).start().await.unwrap()
+        Scheduler::over(&self.client(None)).pool(16).jobs(jobs).start().await.unwrap()
     }
 
     /// A job whose runs end when the gate lets them, or when they are cancelled.

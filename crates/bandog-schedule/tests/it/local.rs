@@ -1,6 +1,5 @@
 use std::{
     collections::HashMap,
-    num::NonZeroUsize,
     sync::{
         Arc, Mutex,
         atomic::{AtomicI64, Ordering::Relaxed},
@@ -101,8 +100,7 @@ async fn a_panic_and_an_error_do_not_stop_the_schedule() {
         }
     });
     let fails = Job::fixed_rate("fails", ms(10)).run(async |_: Run| Err::<(), _>("no"));
-    let pool = NonZeroUsize::new(2).unwrap();
-    let running = Scheduler::new().clock(Clock::tokio()).pool(pool).jobs([panics, fails]).start().await.unwrap();
+    let running = Scheduler::new().clock(Clock::tokio()).pool(2).jobs([panics, fails]).start().await.unwrap();
     time::sleep(ms(100)).await;
     running.stop().await.unwrap();
     assert!(*runs.lock().unwrap() >= 9);
@@ -130,8 +128,7 @@ async fn while_the_clock_jumps(by: i64) -> HashMap<String, Vec<u64>> {
         Job::cron("cron", "0 * * * * ?"),
         Job::at("at", "2026-01-01T00:02:10Z".parse().unwrap()),
     ];
-    let pool = NonZeroUsize::new(16).unwrap();
-    let running = Scheduler::new().pool(pool).clock(clock).jobs(jobs.map(watched)).start().await.unwrap();
+    let running = Scheduler::new().pool(16).clock(clock).jobs(jobs.map(watched)).start().await.unwrap();
     time::sleep(ms(39_500)).await;
     jumps.store(by * 1_000_000_000, Relaxed);
     time::sleep(ms(80_000)).await;

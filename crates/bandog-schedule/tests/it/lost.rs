@@ -7,7 +7,6 @@ mod told;
 mod wiped;
 
 use std::{
-    num::NonZeroUsize,
     sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
@@ -84,8 +83,7 @@ impl Cluster {
                 time::sleep(takes)
             })
         });
-        let pool = NonZeroUsize::new(10).unwrap();
-        let scheduler = Scheduler::over(&client).node(format!("node-{node}")).pool(pool).jobs(jobs);
+        let scheduler = Scheduler::over(&client).node(format!("node-{node}")).pool(10).jobs(jobs);
         let running = scheduler.start().await.unwrap();
         self.nodes.push(Node { wire, _running: running });
     }

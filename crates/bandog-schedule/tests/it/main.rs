@@ -13,5 +13,6 @@ mod news;
 mod refusals;
 mod runs;
 mod shared;
+mod signals;
 mod simulated;
 mod ticks;

@@ -56,6 +56,13 @@ async fn names_that_come_twice_and_all_faults_are_told_at_once() {
     assert!(many.contains("2 jobs") && many.contains("\"a\"") && many.contains("\"b\""), "{many}");
 }
 
+#[tokio::test]
+async fn a_pool_without_a_place_is_refused() {
+    let error = Scheduler::new().pool(0).job(with_body(Job::once("a"))).start().await.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused);
+    assert!(error.to_string().contains("a pool of 0"), "{error}");
+}
+
 #[test]
 fn outside_a_runtime_it_does_not_start() {
     let starting = Scheduler::new().job(with_body(Job::once("a"))).start();

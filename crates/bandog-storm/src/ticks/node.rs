@@ -63,8 +63,7 @@ async fn serve(args: &NodeArgs, log: Arc<Log>) -> Result<()> {
     let client = ConnectOptions::parse(&args.url)?.watchdog(lease).timeout(lease / 3).connect().await?;
     let by = Duration::from_millis(args.skew.unsigned_abs());
     let clock = if args.skew < 0 { Clock::system().set_back(by) } else { Clock::system().set_ahead(by) };
-    let pool = POOL.try_into().expect("not 0");
-    let scheduler = Scheduler::over(&client).clock(clock).pool(pool).drain(DRAIN);
+    let scheduler = Scheduler::over(&client).clock(clock).pool(POOL).drain(DRAIN);
     let running = scheduler.jobs((0..args.jobs).map(|job| jobs::job(job, Lines(Arc::clone(&log))))).start().await?;
     println!("ready");
     term.recv().await;

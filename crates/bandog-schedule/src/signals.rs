@@ -1,0 +1,82 @@
+//! Signals that end a process.
+
+use std::{io, pin::pin};
+
+use bandog_core::{Error, ErrorKind, Result};
+
+use crate::Running;
+
+impl Running {
+    /// Runs until a signal wants the process to end, and then stops in order, as [`Running::stop`] does: for the end of
+    /// `main`. The signals are TERM, which systemd, Docker and Kubernetes send, and INT, which is Ctrl-C; on Windows
+    /// Ctrl-C. A second one ends the drain: runs are cancelled, and dropped after their grace.
+    ///
+    /// From the first poll on these signals end the process no longer by themselves, not even after this has resolved.
+    /// Give the process as long to end as the drain and the grace of its jobs take, before it is killed (in Kubernetes
+    /// `terminationGracePeriodSeconds`, 30 s by default, which is the drain's default too).
+    ///
+    /// # Errors
+    /// As [`Running::stop`]; `Unsupported` when the system hears no signals.
+    ///
+    /// # Panics
+    /// When the runtime has no I/O driver; `#[tokio::main]` has one.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the scheduler, which stops it without a drain.
+    ///
+    /// ```no_run
+    /// use bandog_schedule::{Job, Run, Scheduler};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+    /// let sweep = Job::cron("sweep", "0/10 * * * * ?").run(async |run: Run| println!("{}", run.tick()));
+    /// Scheduler::new().job(sweep).start().await?.until_signal().await
+    /// # }
+    /// ```
+    pub async fn until_signal(self) -> Result<()> {
+        let mut signals = Signals::hear().map_err(|error| {
+            Error::new(ErrorKind::Unsupported, "the system hears no signals").during("until_signal").caused_by(error)
+        })?;
+        signals.next().await;
+        let mut ended = pin!(self.end(self.drain));
+        tokio::select! {
+            told = &mut ended => return told,
+            () = signals.next() => self.hurry(),
+        }
+        ended.await
+    }
+}
+
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn hear() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[cfg(windows)]
+struct Signals(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Signals {
+    fn hear() -> io::Result<Self> {
+        tokio::signal::windows::ctrl_c().map(Self)
+    }
+
+    async fn next(&mut self) {
+        // It never ends.
+        let _ = self.0.recv().await;
+    }
+}

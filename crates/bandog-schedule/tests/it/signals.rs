@@ -1,0 +1,86 @@
+//! Signals that end a process: real ones, to a real process.
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use bandog_schedule::{Job, Run, Scheduler};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What tells this program that it is the one that gets the signals.
+const PATIENT: &str = "BANDOG_TEST_UNTIL_SIGNAL";
+
+struct Patient {
+    process: Child,
+    says: BufReader<std::process::ChildStdout>,
+}
+
+impl Patient {
+    fn start() -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "signals::the_process_that_gets_signals", "--nocapture", "--test-threads=1"]);
+        let mut process = command.env(PATIENT, "yes").stdout(Stdio::piped()).spawn().unwrap();
+        let says = BufReader::new(process.stdout.take().unwrap());
+        Self { process, says }
+    }
+
+    /// Reads until it says this, and all that it said before.
+    fn says(&mut self, word: &str) -> String {
+        let mut said = String::new();
+        while !said.lines().any(|line| line == word) {
+            assert!(self.says.read_line(&mut said).unwrap() > 0, "it ended without {word:?}: {said}");
+        }
+        said
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+}
+
+impl Drop for Patient {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_signal_stops_it_in_order_and_a_second_one_ends_the_drain() {
+    for (first, second) in [(Signal::TERM, Signal::TERM), (Signal::INT, Signal::TERM)] {
+        let mut patient = Patient::start();
+        patient.says("begun");
+        patient.signal(first);
+        let said = patient.says("another tick");
+        assert!(!said.contains("cancelled"), "it goes on while it drains: {said}");
+        patient.signal(second);
+        patient.says("cancelled");
+        patient.says("stopped");
+        assert!(patient.process.wait().unwrap().success());
+    }
+}
+
+/// A run that says that it goes on until it is cancelled, and a drain that nobody waits for.
+#[test]
+fn the_process_that_gets_signals() {
+    if env::var_os(PATIENT).is_none() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let long = Job::once("long").run(async |run: Run| {
+            println!("\nbegun");
+            while tokio::time::timeout(Duration::from_millis(100), run.cancelled()).await.is_err() {
+                println!("another tick");
+            }
+            println!("cancelled");
+        });
+        let running = Scheduler::new().drain(Duration::from_secs(3600)).job(long).start().await.unwrap();
+        running.until_signal().await.unwrap();
+        println!("stopped");
+    });
+}
