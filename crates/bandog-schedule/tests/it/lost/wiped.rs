@@ -3,6 +3,8 @@
 use bandog_core::{Key, Records, Swap, Swapped};
 use bandog_schedule::{Job, OnCrash, Overlap};
 
+use bandog_testkit::Ear;
+
 use super::*;
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -26,6 +28,7 @@ async fn while_nothing_runs_everything_is_brought_back_and_no_tick_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn ticks_that_came_meanwhile_are_missed_with_the_reason_and_not_run() {
+    let (ear, _hears) = Ear::of_thread("bandog");
     let mut cluster = Cluster::new();
     for _ in 0..3 {
         cluster.join([(every_ten("job"), SHORT)]).await;
@@ -37,6 +40,10 @@ async fn ticks_that_came_meanwhile_are_missed_with_the_reason_and_not_run() {
     (0..3).for_each(|node| cluster.mend(node));
     cluster.until(75).await;
     assert_eq!(cluster.ticks("job"), [0, 10, 60, 70]);
+    let told = ear.heard("ticks");
+    let is_it =
+        |line: &&String| line.starts_with("WARN message=whether ticks ran is not known") && line.contains("ticks=4 ");
+    assert_eq!(told.iter().filter(is_it).count(), 1, "{told:?}");
     let missed = cluster.left("job", State::Missed).await;
     assert_eq!(missed.len(), 1, "one of the three told of them: {missed:?}");
     assert_eq!(cluster.range(&missed[0]), (20, 50, 4));
