@@ -85,8 +85,12 @@ fn differ(nodes: &[NodeRow]) -> Option<String> {
 
 /// Whether a pause is none that a node which runs shows.
 fn is_absent(name: &str, paused: &Paused, nodes: &[NodeRow]) -> bool {
-    let is_its = |node: &NodeRow| node.node == name || node.node.rsplit_once(':').is_some_and(|(host, _)| host == name);
-    !nodes.iter().any(|node| is_its(node) && node.paused.as_ref() == Some(paused))
+    !nodes.iter().any(|node| is_called(node, name) && node.paused.as_ref() == Some(paused))
+}
+
+/// Whether a pause of this name is a pause of this node.
+fn is_called(node: &NodeRow, name: &str) -> bool {
+    node.node == name || node.node.rsplit_once(':').is_some_and(|(host, _)| host == name)
 }
 
 fn line(node: &NodeRow, clock: &Clock) -> Line<5> {
@@ -134,6 +138,14 @@ impl Nodes {
     pub(super) fn warn(&self, follows: &str) {
         if self.is_nobody() {
             say(&format!("no scheduler runs over this store now: {follows}"));
+        }
+    }
+
+    /// Says on standard error that nobody has this name, and what follows: it may be mistyped.
+    pub(super) fn warn_of(&self, name: &str, follows: &str) {
+        if matches!(self, Self::Known(nodes) if !nodes.iter().any(|node| is_called(node, name))) {
+            let look = "`bandog jobs nodes` lists those that run";
+            say(&format!("no scheduler of the name {} runs now: {follows}; {look}", shown(name)));
         }
     }
 

@@ -93,6 +93,7 @@ pub(super) fn pause(args: &Pause) -> Result<ExitCode, Fault> {
             let before = desk.pauses().await?.nodes.remove(node);
             desk.jobs.pause_node(node, reason).await.map_err(|error| desk.unsaid(&error, "bandog jobs nodes"))?;
             tell_of_before(before.as_ref());
+            Nodes::of(desk).await.warn_of(node, "the pause is kept for one that starts");
             tell_pauses(desk, common, &format!("paused node {}; what it runs goes on", shown(node))).await
         }),
         (None, None) => Desk::reach(common, async |desk| {
@@ -112,6 +113,9 @@ pub(super) fn resume(args: &Resume) -> Result<ExitCode, Fault> {
             let resumed = desk.jobs.resume_node(node).await;
             let was_paused = resumed.map_err(|error| desk.unsaid(&error, "bandog jobs nodes"))?;
             let said = if was_paused { "resumed node" } else { "no pause names node" };
+            if !was_paused {
+                say(&format!("nothing was paused under the name {}: `bandog jobs nodes` lists what is", shown(node)));
+            }
             tell_pauses(desk, common, &format!("{said} {}", shown(node))).await
         }),
         (None, None) => Desk::reach(common, async |desk| {

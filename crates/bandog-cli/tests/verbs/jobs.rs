@@ -511,7 +511,9 @@ fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen() {
     let machine = node.rsplit_once(':').unwrap().0;
     assert!(nodes["nodes"][0]["zones"].as_str().unwrap().starts_with("20"), "{nodes}");
     for name in [&node, machine] {
-        let pauses = site.json(&["pause", "--node", name, "--reason", "a new disk"]);
+        let pauses = site.jobs(&["pause", "--node", name, "--reason", "a new disk", "--json"]);
+        assert_eq!(pauses.stderr, "", "there is a node of this name");
+        let pauses: Value = serde_json::from_str(&pauses.stdout).unwrap();
         assert_eq!(pauses["nodes"][name]["reason"], "a new disk");
         site.scheduler.stderr_line("this node is paused", SOON);
         assert_eq!(site.json(&["nodes"])["nodes"][0]["paused"]["reason"], "a new disk");
@@ -522,7 +524,12 @@ fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen() {
         site.scheduler.stderr_line("this node is resumed", SOON);
         eventually(SOON, || site.show("daily")["queued"] == 0);
     }
-    assert_eq!(site.jobs(&["resume", "--node", "other"]).stdout, "no pause names node other\n");
+    let ran = site.jobs(&["resume", "--node", "other"]);
+    assert_eq!(ran.stdout, "no pause names node other\n");
+    ran.told(0, &["bandog: nothing was paused under the name other: "]);
+    let ran = site.jobs(&["pause", "--node", "other", "--reason", "gone"]);
+    ran.told(0, &["bandog: no scheduler of the name other runs now: the pause is kept for one that starts"]);
+    assert_eq!(site.jobs(&["resume", "--node", "other"]).stderr, "", "it was paused");
     site.jobs(&["pause", "--node", "other", "--reason", "gone"]).told(0, &[]);
     assert!(site.jobs(&["nodes"]).stdout.contains("no node other runs now: paused by "));
 }
