@@ -156,7 +156,7 @@ pub(crate) fn read() -> Result<Cli, Fault> {
             let _ = error.print();
             process::exit(ExitCode::Usage.number().into())
         }
-        _ => Err(Fault::new(ExitCode::Usage, plain(&without_wrong_tip(error)))),
+        _ => Err(Fault::new(ExitCode::Usage, plain(&with_its_place(without_wrong_tip(error))))),
     }
 }
 
@@ -165,6 +165,26 @@ fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
     let is_lock = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("bandog lock"));
     if is_lock && error.get(ContextKind::Suggested).is_some() {
         let tip = "the options of CMD go with it behind `--`; a lock's name cannot begin with `-` here";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// Of an option that stands before its subcommand clap says only that it exists; this says where it goes.
+fn with_its_place(mut error: clap::Error) -> clap::Error {
+    let text = |kind| match error.get(kind)? {
+        ContextValue::StyledStr(text) => Some(text.to_string()),
+        ContextValue::StyledStrs(texts) => texts.first().map(ToString::to_string),
+        _ => None,
+    };
+    let place = || {
+        let (usage, tip) = (text(ContextKind::Usage)?, text(ContextKind::Suggested)?);
+        let before = usage.strip_prefix("Usage: ")?.split(" [").next()?.to_owned();
+        let example = tip.strip_prefix('\'')?.strip_suffix("' exists")?.to_owned();
+        let option = example.split(' ').next_back()?;
+        Some(format!("{option} goes behind all words of a subcommand, as in `{before} {example}`"))
+    };
+    if let Some(tip) = place() {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error

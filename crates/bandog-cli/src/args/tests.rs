@@ -18,6 +18,24 @@ fn durations_have_a_unit_and_bounds() {
 }
 
 #[test]
+fn an_option_before_its_subcommand_is_told_its_place() {
+    let said = |words: &[&str]| {
+        let error = Cli::try_parse_from([&["bandog"], words].concat()).unwrap_err();
+        plain(&with_its_place(without_wrong_tip(error)))
+    };
+    for (words, example) in [
+        (&["--url", "sqlite:x", "jobs", "ls"][..], "`bandog ls --url`"),
+        (&["jobs", "--url", "sqlite:x", "ls"], "`bandog jobs ls --url`"),
+        (&["--http=127.0.0.1:80", "schedule", "x"], "`bandog schedule --http`"),
+    ] {
+        let told = said(words);
+        assert!(told.contains(&format!("goes behind all words of a subcommand, as in {example}")), "{told}");
+    }
+    let told = said(&["jobs", "ls", "--urll", "x"]);
+    assert!(told.contains("similar argument exists: '--url'") && !told.contains("behind"), "{told}");
+}
+
+#[test]
 fn the_page_for_users_has_every_command_and_option() {
     let page = include_str!("../../../../docs/command.md");
     let mut command = command();
