@@ -196,7 +196,7 @@ fn tell_of_dispute(entry: &Entry, read: &JobState, ttl: Duration) {
             job = %name,
             changed = ours.change_to(theirs),
             "another replica has changed the job at the same revision: this node claims its ticks too, as it has it; a \
-             greater revision, `Job::revision`, prevents that"
+             greater `revision` prevents that"
         );
     }
 }
