@@ -14,10 +14,11 @@ use self::queue::Note;
 
 pub(crate) use self::{events::listen, queue::flush};
 
-/// Prints a message; standard output is for what was asked for.
+/// Prints a message of one or more lines; standard output is for what was asked for.
 pub(crate) fn say(message: &str) {
     queue::flush();
-    print(&format!("bandog: {message}\n"));
+    let lines: Vec<_> = message.split('\n').map(shown).collect();
+    print(&format!("bandog: {}\n", lines.join("\n")));
 }
 
 /// Prints a message without waiting for a terminal that stands still.
@@ -76,7 +77,10 @@ fn fitting(text: &str, columns: usize) -> String {
 
 /// A text as a terminal may see it: others may have put characters there that steer it or turn its direction.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars()
-        .map(|c| if matches!(c, '"' | '\'' | '\\') { c.to_string() } else { c.escape_debug().to_string() })
-        .collect()
+    text.chars().map(|c| if is_plain(c) { c.to_string() } else { c.escape_debug().to_string() }).collect()
+}
+
+/// Whether a character steers nothing and stands in a place of its own.
+pub(crate) fn is_plain(c: char) -> bool {
+    matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1
 }

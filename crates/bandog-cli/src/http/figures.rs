@@ -2,7 +2,7 @@
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use crate::{exit_code::ExitCode, fault::Fault};
+use crate::{exit_code::ExitCode, fault::Fault, voice::is_plain};
 
 /// Where durations are counted: from a claim's millisecond to a run of an hour.
 const SECONDS: [f64; 14] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0];
@@ -32,9 +32,15 @@ impl Figures {
         Self::new().expect("the buckets are good").1
     }
 
-    /// All of them, as text.
+    /// All of them, as text. What a name may have that steers a terminal is written out, as everywhere.
     pub(super) fn text(&self) -> String {
-        self.0.render()
+        let text = self.0.render();
+        // In this format a backslash is written twice.
+        let written = |c: char| match is_plain(c) || c == '\n' {
+            true => c.to_string(),
+            false => format!("\\{}", c.escape_debug()),
+        };
+        text.chars().map(written).collect()
     }
 
     /// Sorts in what has gathered; without it what nobody reads would pile up.

@@ -9,7 +9,12 @@ use bandog::schedule::JobRow;
 use serde::Serialize;
 
 use super::{entry::Entry, file::JobFile, program};
-use crate::{exit_code::ExitCode, fault::Fault, print, voice::say};
+use crate::{
+    exit_code::ExitCode,
+    fault::Fault,
+    print,
+    voice::{say, shown},
+};
 
 /// So many of the next fires are told.
 const FIRES: usize = 3;
@@ -86,15 +91,17 @@ pub(super) fn lines(entry: &Entry, lease: Option<Duration>, row: Option<&JobRow>
         _ if !entry.enabled => "never: it is not enabled".to_owned(),
         fires if !fires.is_empty() => fires.join(", "),
         _ => match row {
-            Some(JobRow { paused: Some(paused), .. }) => format!("paused by {}: {}", paused.by, paused.reason),
+            Some(JobRow { paused: Some(paused), .. }) => {
+                format!("paused by {}: {}", shown(&paused.by), shown(&paused.reason))
+            }
             Some(row) if !row.live.is_empty() => "when the run that is under way has ended".to_owned(),
             Some(_) | None => "never again".to_owned(),
         },
     };
     vec![
-        format!("{}: {} ({})", told.name, told.description, told.zone),
+        format!("{}: {} ({})", shown(told.name), told.description, told.zone),
         format!("  next    {next}"),
-        format!("  command {}", shown(&told.command)),
+        format!("  command {}", quoted(&told.command)),
         format!("  policy  {}", policy(entry, lease)),
     ]
 }
@@ -123,7 +130,7 @@ fn policy(entry: &Entry, lease: Option<Duration>) -> String {
     words.join(", ")
 }
 
-fn shown(command: &[String]) -> String {
+fn quoted(command: &[String]) -> String {
     let word = |word: &String| {
         let is_plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c));
         if is_plain { word.clone() } else { format!("{word:?}") }

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::BTreeSet, ops::Range};
 
 use super::text::Text;
-use crate::fault::Fault;
+use crate::{fault::Fault, voice::is_plain};
 
 /// So many mistakes are told; there may be a way to tell them all by one word.
 const TOLD: usize = 50;
@@ -77,7 +77,7 @@ impl Mistake {
         let head = format!("\n  line {line}, column {}: {}", column + 1, self.what);
         let skipped = if column > WIDTH - CARETS { column - BEFORE } else { 0 };
         let all = place.before.chars().chain(place.after.chars()).skip(skipped).take(WIDTH);
-        let shown: String = all.map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let shown: String = all.map(|c| if is_plain(c) { c } else { ' ' }).collect();
         if shown.trim().is_empty() {
             return head;
         }

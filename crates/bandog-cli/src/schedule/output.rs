@@ -7,6 +7,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::voice::shown;
+
 /// A longer line is handed on in pieces of this size.
 const LONGEST: usize = 8 * 1024;
 /// So much of what was printed last is kept.
@@ -66,7 +68,7 @@ struct Lines {
 
 impl Lines {
     fn of(job: &str) -> Self {
-        Self { name: format!("[{job}] ").into_bytes(), begun: Vec::new() }
+        Self { name: format!("[{}] ", shown(job)).into_bytes(), begun: Vec::new() }
     }
 
     /// The lines that end in these bytes, as they are printed.

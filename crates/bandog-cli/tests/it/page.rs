@@ -155,6 +155,36 @@ fn locks_and_figures_are_told() {
 }
 
 #[test]
+fn a_name_that_turns_the_direction_of_a_text_is_written_out() {
+    let place = Place::new();
+    let job = "[[job]]\nname = 'für\u{202e}gpj'\ncron = '0 0 0 1 1 ?'\ncommand = 'echo done'\n";
+    let name = r"für\u{202e}gpj";
+    fs::write(place.path("jobs.toml"), format!("{job}lease = 1 # \u{202e}\n")).unwrap();
+    let ran = place.run(&["schedule", "jobs.toml", "--check"]);
+    assert!(ran.stderr.contains("lease = 1 #") && !ran.stderr.contains('\u{202e}'), "{}", ran.stderr);
+    fs::write(place.path("jobs.toml"), job).unwrap();
+    let ran = place.run(&["schedule", "jobs.toml", "--check"]);
+    assert!(ran.stdout.starts_with(&format!("{name}: ")) && !ran.stdout.contains('\u{202e}'), "{}", ran.stdout);
+
+    let mut command = place.bandog(&["schedule", "jobs.toml", "--http", "127.0.0.1:0"]);
+    command.env("BANDOG_HTTP_TOKEN", TOKEN);
+    let process = Process::spawn(&command);
+    let at = address(&process);
+    let key = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(ask(&at, "POST", "/api/jobs/f%C3%BCr%E2%80%AEgpj/run", &key, "").0, 200);
+    process.stdout_line(&format!("[{name}] done"), SOON);
+    process.stderr_line(&format!("{name}: done in "), SOON);
+    eventually(SOON, || {
+        let (_, figures) = ask(&at, "GET", "/metrics", "X: y", "");
+        assert!(!figures.contains('\u{202e}'), "{figures}");
+        let line = r#"bandog_runs_total{job="für\\u{202e}gpj",outcome="ok"} 1"#;
+        if figures.lines().any(|found| found == line) { Ok(()) } else { Err(figures) }
+    });
+    let told = process.stderr().join("\n");
+    assert!(told.contains(&format!("bandog: {name}: At 00:00")) && !told.contains('\u{202e}'), "{told}");
+}
+
+#[test]
 fn what_is_wrong_with_its_options_is_told_at_once() {
     let place = Place::new();
     fs::write(place.path("jobs.toml"), JOBS).unwrap();
