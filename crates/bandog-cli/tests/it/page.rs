@@ -162,6 +162,9 @@ fn a_name_that_turns_the_direction_of_a_text_is_written_out() {
     fs::write(place.path("jobs.toml"), format!("{job}lease = 1 # \u{202e}\n")).unwrap();
     let ran = place.run(&["schedule", "jobs.toml", "--check"]);
     assert!(ran.stderr.contains("lease = 1 #") && !ran.stderr.contains('\u{202e}'), "{}", ran.stderr);
+    fs::write(place.path("jobs.toml"), job.replace("'echo done'", "['nowhere/to/be']")).unwrap();
+    let ran = place.run(&["schedule", "jobs.toml", "--check"]);
+    ran.told(0, &[&format!("bandog: {name}: no such command")]);
     fs::write(place.path("jobs.toml"), job).unwrap();
     let ran = place.run(&["schedule", "jobs.toml", "--check"]);
     assert!(ran.stdout.starts_with(&format!("{name}: ")) && !ran.stdout.contains('\u{202e}'), "{}", ran.stdout);
