@@ -151,7 +151,7 @@ fn tell_of_change(job: &str, Change { what, is_disputed }: &Change) {
             job,
             changed = what,
             "the job has changed at the same revision: replicas that still have it as it was claim its ticks too; a \
-             greater `revision` prevents that"
+             greater `Job::revision` prevents that"
         );
     } else {
         tracing::info!(job, changed = what, "the job has changed, under a greater revision");

@@ -181,22 +181,27 @@ impl Dispatch {
     }
 }
 
-/// Says, once for each change, that another replica has registered another job than this node's under the same name and
-/// revision.
+/// Says, once for each change, that another replica has registered another job than this node's under the same name, at
+/// the same revision or a greater one.
 fn tell_of_dispute(entry: &Entry, read: &JobState, ttl: Duration) {
     let Task { name, trigger, policy, .. } = &entry.task;
     let known = entry.state.as_ref().and_then(|known| known.spec.as_ref());
-    let Some(theirs) = read.spec.as_ref().filter(|spec| spec.revision == policy.revision && Some(*spec) != known)
+    let Some(theirs) = read.spec.as_ref().filter(|spec| spec.revision >= policy.revision && Some(*spec) != known)
     else {
         return;
     };
+    if theirs.revision > policy.revision {
+        let (ours, theirs) = (policy.revision, theirs.revision);
+        tracing::warn!(job = %name, ours, theirs, "the store knows a newer revision of the job: this node claims no tick of it");
+        return;
+    }
     let ours = Spec::new(trigger, policy, policy.lease.unwrap_or(ttl));
     if ours != **theirs {
         tracing::warn!(
             job = %name,
             changed = ours.change_to(theirs),
             "another replica has changed the job at the same revision: this node claims its ticks too, as it has it; a \
-             greater `revision` prevents that"
+             greater `Job::revision` prevents that"
         );
     }
 }

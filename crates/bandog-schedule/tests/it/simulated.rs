@@ -168,6 +168,7 @@ async fn replicas_that_have_a_job_differently_are_told_so_on_both_sides() {
     assert_eq!(runs.len(), 2 + 8 + 2 + 5, "a greater revision claims alone");
     let (new, old) = told();
     assert!(new.len() == 2 && new[1].starts_with("INFO") && old.len() == 2, "{new:?} {old:?}");
+    assert_eq!(ear.heard("newer revision").len(), 4, "all that rest now say so");
 }
 
 #[tokio::test(start_paused = true)]
