@@ -153,7 +153,7 @@ async fn a_user_confined_as_the_page_says_has_the_records_of_its_prefix() {
     let bells = [redis.hear(&key("orders:c"), ring.clone()).await, redis.hear(&key("stock:c"), ring).await];
     assert_eq!(bells.each_ref().map(|bell| bell.as_ref().unwrap().is_silent()), [false, true]);
     done(&redis, &Swap { rings: true, ..Swap::new(key("orders:c"), None, "one") }).await;
-    bandog_testkit::eventually(SOON, || rung() == 1);
+    bandog_testkit::eventually_async(SOON, async || rung() == 1).await;
     assert_eq!(server.cmd(&["EXISTS", "bandog:record:{stock:a}", "bandog:history:{stock:a}"]).int(), 0);
 }
 
