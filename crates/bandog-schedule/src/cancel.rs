@@ -1,7 +1,15 @@
 //! Telling a run that it should stop: all of it, or one try whose time is up.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::{
+    pin::Pin,
+    sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+    task::{Context, Poll},
+};
 
+use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
 /// Why a run should stop.
@@ -26,6 +34,10 @@ pub(crate) struct Cancel {
     over: AtomicU32,
     /// Rung after either has changed.
     bell: Notify,
+    /// The run is dropped where it stands.
+    is_dropped: AtomicBool,
+    /// The run's task, which is to see that.
+    task: AtomicWaker,
 }
 
 impl Cancel {
@@ -40,6 +52,29 @@ impl Cancel {
     pub(crate) fn attempt(&self, attempt: u32) {
         self.over.fetch_max(attempt, Relaxed);
         self.bell.notify_waiters();
+    }
+
+    /// Drops the run where it stands.
+    pub(crate) fn drop_now(&self) {
+        self.is_dropped.store(true, Release);
+        self.task.wake();
+    }
+
+    /// Goes on until it is done, or the run is dropped.
+    pub(crate) fn until_dropped(
+        &self,
+        going: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        // In this order, a drop in between is seen now or wakes the task.
+        self.task.register(context.waker());
+        let is_over = self.is_dropped.load(Acquire) || going.poll(context).is_ready();
+        if !is_over {
+            return Poll::Pending;
+        }
+        // What is left of the run may be kept for long, and its task need not be.
+        drop(self.task.take());
+        Poll::Ready(())
     }
 
     /// Why the run was cancelled, if it was.
@@ -76,9 +111,35 @@ impl Cancel {
 
 #[cfg(test)]
 mod tests {
+    use std::{future::poll_fn, sync::Arc};
+
     use futures_util::{FutureExt, poll};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_run_that_waits_is_dropped_where_it_stands_and_one_that_has_not_begun_never_begins() {
+        let (cancel, begun) = (Arc::new(Cancel::default()), Arc::new(AtomicU32::new(0)));
+        let going = || {
+            let (cancel, begun) = (Arc::clone(&cancel), Arc::clone(&begun));
+            tokio::spawn(async move {
+                let mut going = Box::pin(async {
+                    begun.fetch_add(1, Relaxed);
+                    std::future::pending().await
+                });
+                poll_fn(|context| cancel.until_dropped(going.as_mut(), context)).await;
+            })
+        };
+        let waits = going();
+        while begun.load(Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        cancel.drop_now();
+        waits.await.expect("it ended");
+        going().await.expect("it ended");
+        assert_eq!(begun.load(Relaxed), 1);
+        assert!(cancel.task.take().is_none(), "what is kept of a run keeps no task");
+    }
 
     #[tokio::test]
     async fn a_try_is_over_alone_and_a_run_with_all_its_tries() {

@@ -7,6 +7,7 @@ use metrics::{counter, gauge, histogram};
 use crate::{
     State,
     plan::{Ended, Plan},
+    run::Facts,
     trigger::Ms,
 };
 
@@ -15,9 +16,10 @@ pub(crate) fn claimed(result: &'static str) {
     counter!("bandog_claims_total", "result" => result).increment(1);
 }
 
-/// A run begins, so late.
-pub(crate) fn began(job: &Arc<str>, late: Ms) {
-    histogram!("bandog_run_lag_seconds", "job" => Arc::clone(job)).record(seconds(late));
+/// A run begins.
+pub(crate) fn began(run: &Facts) {
+    let late = run.started.saturating_sub(run.due.millisecond());
+    histogram!("bandog_run_lag_seconds", "job" => Arc::clone(&run.name)).record(seconds(late));
 }
 
 /// So many run now.

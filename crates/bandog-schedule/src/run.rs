@@ -10,7 +10,7 @@ use bandog_core::Fence;
 use bandog_cron::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::cancel::Cancel;
+use crate::{cancel::Cancel, trigger::Ms};
 
 /// How much of a note is kept, in bytes.
 pub const MAX_NOTE: usize = 4096;
@@ -62,6 +62,8 @@ pub(crate) struct Facts {
     pub(crate) id: u64,
     pub(crate) tick: Time,
     pub(crate) due: Time,
+    /// When it was claimed.
+    pub(crate) started: Ms,
     pub(crate) kind: Kind,
     pub(crate) fence: Fence,
     pub(crate) last_success: Option<Time>,

@@ -108,7 +108,7 @@ pub(crate) struct Live {
     pub(crate) node: Arc<str>,
     /// The node's session: the lock and the claim. None in this process only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) session: Option<(String, String)>,
+    pub(crate) session: Option<Box<(String, String)>>,
     /// Somebody wants it to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) cancel: bool,
@@ -117,7 +117,7 @@ pub(crate) struct Live {
 impl Live {
     /// The lock whose end says that the node is dead.
     pub(crate) fn holding(&self) -> Option<Holding> {
-        let (key, id) = self.session.as_ref()?;
+        let (key, id) = self.session.as_deref()?;
         Some(Holding { key: Key::new(key).ok()?, id: id.parse::<ClaimId>().ok()? })
     }
 }

@@ -1,22 +1,25 @@
 //! One run, carried out as a task: tries, timeouts, pauses between tries, and an end that is always told.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bandog_core::{Clock, Moment};
-use futures_util::future::{AbortHandle, AbortRegistration, Abortable, Either, select};
+use futures_util::future::{BoxFuture, Either, select};
 use tokio::{sync::mpsc, time};
 use tracing::Instrument;
 
 use super::{JobId, Msg};
 use crate::{
-    Run, State,
+    Kind, Run, State,
     cancel::{Cancel, Why},
     job::{Body, attempt},
     meters,
-    plan::Ended,
     policy::Policy,
     run::{Facts, Failure},
-    trigger::Ms,
 };
 
 /// So many runs are begun by one task.
@@ -27,16 +30,13 @@ const CHUNK: usize = 128;
 pub(crate) struct Hand {
     pub(crate) job: JobId,
     pub(crate) began: Moment,
-    /// The tick and the start of a run that nobody claimed.
-    pub(crate) unclaimed: Option<(Ms, Ms)>,
     facts: Arc<Facts>,
-    abort: AbortHandle,
 }
 
 impl Hand {
     /// Whether the record knows nothing of it.
     pub(crate) fn is_unclaimed(&self) -> bool {
-        self.unclaimed.is_some()
+        self.facts.kind == Kind::Unclaimed
     }
 
     /// Tells the run to stop; after its grace it is dropped.
@@ -47,30 +47,39 @@ impl Hand {
     /// Drops the run where it stands.
     pub(crate) fn drop_now(&self, why: Why) {
         self.cancel(why);
-        self.abort.abort();
+        self.facts.cancel.drop_now();
     }
 }
 
 /// A run does not outlive its dispatcher.
 impl Drop for Hand {
     fn drop(&mut self) {
-        self.abort.abort();
+        self.facts.cancel.drop_now();
     }
 }
 
 /// What a run needs.
 pub(crate) struct Order {
     pub(crate) job: JobId,
-    pub(crate) body: Body,
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) facts: Arc<Facts>,
     /// The first attempt's number.
     pub(crate) attempt: u32,
-    /// How much later than due it was begun.
-    pub(crate) late: Ms,
+    pub(crate) facts: Arc<Facts>,
+    pub(crate) body: Body,
+    pub(crate) policy: Arc<Policy>,
     /// When it is too late for another try, if it ever is.
     pub(crate) limit: Option<Box<Limit>>,
+    pub(crate) mail: Mail,
 }
+
+impl Order {
+    /// A hand on its run.
+    pub(crate) fn hand(&self, began: Moment) -> Hand {
+        Hand { job: self.job, began, facts: Arc::clone(&self.facts) }
+    }
+}
+
+/// Runs that begin together share a sender: clones of one would be counted in one place by all workers.
+pub(crate) type Mail = Arc<mpsc::UnboundedSender<Msg>>;
 
 /// A try must begin before this.
 pub(crate) struct Limit {
@@ -84,44 +93,77 @@ impl Limit {
     }
 }
 
-/// A run that is to begin.
-pub(crate) struct Start {
-    order: Order,
-    abort: AbortRegistration,
+/// Runs that are to begin, as tasks of the current runtime. Very many are begun by other tasks, so that the dispatcher,
+/// which is one, has its time for what only it can do.
+pub(crate) struct Starts {
+    orders: Vec<Order>,
+    mail: Mail,
+}
+
+impl Starts {
+    pub(crate) fn new(mail: mpsc::UnboundedSender<Msg>) -> Self {
+        Self { orders: Vec::new(), mail: Arc::new(mail) }
+    }
+
+    /// The sender of those that begin next.
+    pub(crate) fn mail(&self) -> Mail {
+        Arc::clone(&self.mail)
+    }
+
+    /// Begins many together once there are so many.
+    pub(crate) fn push(&mut self, order: Order) {
+        self.orders.push(order);
+        if self.orders.len() == CHUNK {
+            let orders = std::mem::take(&mut self.orders);
+            self.mail = Arc::new((*self.mail).clone());
+            tokio::spawn(async move { begin(orders) });
+        }
+    }
+
+    /// Begins the rest.
+    pub(crate) fn begin(&mut self) {
+        begin(std::mem::take(&mut self.orders));
+    }
+}
+
+fn begin(orders: Vec<Order>) {
+    for order in orders {
+        tokio::spawn(Carrying::Waits(Some(order)));
+    }
+}
+
+/// A run's task. It is small, and what it needs beside is made by the worker that carries it out: a hundred thousand may
+/// begin at once, and memory that one worker makes and another drops is slow.
+enum Carrying {
+    Waits(Option<Order>),
+    Goes(Arc<Facts>, BoxFuture<'static, ()>),
+}
+
+impl Future for Carrying {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut *self {
+                Self::Goes(facts, going) => return facts.cancel.until_dropped(going.as_mut(), context),
+                Self::Waits(order) => {
+                    let Some(order) = order.take() else { return Poll::Ready(()) };
+                    *self = Self::Goes(Arc::clone(&order.facts), order.carry());
+                }
+            }
+        }
+    }
 }
 
 impl Order {
-    /// The hand on it, and what begins it.
-    pub(crate) fn prepare(self, began: Moment, unclaimed: Option<(Ms, Ms)>) -> (Hand, Start) {
-        let (abort, registration) = AbortHandle::new_pair();
-        let hand = Hand { job: self.job, began, unclaimed, facts: Arc::clone(&self.facts), abort };
-        (hand, Start { order: self, abort: registration })
-    }
-}
-
-/// Begins runs as tasks of the current runtime. Very many are begun by other tasks, so that the dispatcher, which is one,
-/// has its time for what only it can do.
-pub(crate) fn begin(starts: &mut Vec<Start>, mail: &mpsc::UnboundedSender<Msg>) {
-    while !starts.is_empty() {
-        let some = starts.split_off(starts.len().saturating_sub(CHUNK));
-        // Those that begin together share a sender: clones of one would be counted in one place by all workers.
-        let mail = Arc::new(mail.clone());
-        let begin = move || some.into_iter().for_each(|start| start.begin(Arc::clone(&mail)));
-        if starts.is_empty() { begin() } else { drop(tokio::spawn(async move { begin() })) }
-    }
-}
-
-impl Start {
-    fn begin(self, mail: Arc<mpsc::UnboundedSender<Msg>>) {
-        let Self { order: Order { job, body, policy, facts, attempt, limit, late }, abort } = self;
-        let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt,
+    fn carry(self) -> BoxFuture<'static, ()> {
+        let facts = &self.facts;
+        meters::began(facts);
+        let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt = self.attempt,
             fence = facts.fence.get());
+        let Self { job, attempt, facts, body, policy, limit, mail } = self;
         let report = Report { job, facts, mail, attempt, end: None };
-        let carrying = async move {
-            meters::began(&report.facts.name, late);
-            carry(body, policy, limit, report).await;
-        };
-        tokio::spawn(Abortable::new(carrying.instrument(span), abort));
+        Box::pin(carry(body, policy, limit, report).instrument(span))
     }
 }
 
@@ -200,7 +242,7 @@ fn took_longer(timeout: Option<Duration>) -> String {
 struct Report {
     job: JobId,
     facts: Arc<Facts>,
-    mail: Arc<mpsc::UnboundedSender<Msg>>,
+    mail: Mail,
     attempt: u32,
     end: Option<(State, Option<String>)>,
 }
@@ -222,16 +264,8 @@ impl Report {
 impl Drop for Report {
     fn drop(&mut self) {
         let (state, error) = self.end.take().unwrap_or_else(|| (self.cancelled(), Some("it was dropped".into())));
-        let ended = Ended {
-            id: self.facts.id,
-            fence: self.facts.fence.get(),
-            attempt: self.attempt,
-            state,
-            at: 0,
-            error,
-            note: self.facts.take_note(),
-        };
+        let (job, facts, attempt) = (self.job, Arc::clone(&self.facts), self.attempt);
         // Without a dispatcher nobody is left who wants to know.
-        let _ = self.mail.send(Msg::Ended { job: self.job, ended });
+        let _ = self.mail.send(Msg::Ended { job, attempt, state, facts, error });
     }
 }

@@ -7,10 +7,9 @@ use bandog_cron::Time;
 
 use super::{
     Dispatch, Entry, JobId, at,
-    carry::{Limit, Order},
+    carry::{Hand, Limit, Order},
 };
 use crate::{
-    Kind,
     cancel::{Cancel, Why},
     plan::{Event, Plan},
     run::Facts,
@@ -61,27 +60,35 @@ impl Dispatch {
             here.filter(|((_, fence), hand)| !hand.is_unclaimed() && !ours.contains(fence))
                 .for_each(|(_, hand)| hand.drop_now(Why::Lost));
         }
-        let last_success = state.last_success;
-        let mut new = Vec::new();
-        for live in state.running.iter().filter(is_ours) {
+        let mut nth = 0;
+        while let Some(live) = self.running(job).get(nth) {
+            nth += 1;
             match self.runs.get(&(job, live.fence)) {
+                _ if !is_ours(&live) => {}
                 Some(hand) if live.cancel => hand.cancel(Why::Asked),
                 Some(_) => {}
-                None => new.push(live.clone()),
+                None => {
+                    let new = self.prepare(job, live);
+                    self.begin(new);
+                }
             }
-        }
-        for live in new {
-            self.begin(job, &live, last_success);
         }
     }
 
-    pub(super) fn begin(&mut self, job: JobId, live: &Live, last_success: Option<Ms>) {
+    fn running(&self, job: JobId) -> &[Live] {
+        self.entries[at(job)].state.as_ref().map_or(&[], |state| &state.running)
+    }
+
+    /// What begins this run, and a hand on it.
+    pub(super) fn prepare(&self, job: JobId, live: &Live) -> (Order, Hand) {
         let entry = &self.entries[at(job)];
+        let last_success = entry.state.as_ref().and_then(|state| state.last_success);
         let facts = Facts {
             name: Arc::clone(&entry.task.name),
             id: live.id,
             tick: Time::from_millisecond(live.tick),
             due: Time::from_millisecond(live.due),
+            started: live.started,
             kind: live.kind,
             fence: Fence::new(live.fence),
             last_success: last_success.map(Time::from_millisecond),
@@ -90,23 +97,26 @@ impl Dispatch {
         };
         let order = Order {
             job,
+            attempt: live.attempt,
+            facts: Arc::new(facts),
             body: Arc::clone(&entry.task.body),
             policy: entry.policy(),
-            facts: Arc::new(facts),
-            attempt: live.attempt,
             limit: self.limit(entry),
-            late: live.started.saturating_sub(live.due),
+            mail: self.starts.mail(),
         };
-        let unclaimed = Some((live.tick, live.started)).filter(|_| live.kind == Kind::Unclaimed);
-        let (hand, start) = order.prepare(self.time.moment(), unclaimed);
+        let hand = order.hand(self.time.moment());
         if live.cancel {
             hand.cancel(Why::Asked);
         }
         if self.stopping.as_ref().is_some_and(|stopping| stopping.is_cancelled) {
             hand.cancel(Why::Stop);
         }
-        self.runs.insert((job, live.fence), hand);
-        self.starts.push(start);
+        (order, hand)
+    }
+
+    pub(super) fn begin(&mut self, (order, hand): (Order, Hand)) {
+        self.runs.insert((order.job, order.facts.fence.get()), hand);
+        self.starts.push(order);
     }
 
     /// When it is too late for another try of a run that begins now.

@@ -37,17 +37,18 @@ use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
-    carry::{Hand, Start, begin},
+    carry::{Hand, Starts},
     desk::Desk,
     left::Left,
     stop::Stopping,
 };
 use crate::{
-    State,
+    Kind, State,
     cancel::Why,
     meters,
     pauses::Known,
     plan::{Ended, Event},
+    run::Facts,
     trigger::Ms,
 };
 
@@ -79,7 +80,10 @@ pub(crate) type JobId = u32;
 pub(crate) enum Msg {
     Ended {
         job: JobId,
-        ended: Ended,
+        attempt: u32,
+        state: State,
+        facts: Arc<Facts>,
+        error: Option<String>,
     },
     Stop {
         drain: Duration,
@@ -114,13 +118,12 @@ pub(crate) struct Dispatch {
     pub(crate) pool: usize,
     pub(crate) desk: Option<Desk>,
     /// Unbounded, since a run's end cannot wait; every message stands for a run or a call of the handle.
-    mail: mpsc::UnboundedSender<Msg>,
     mailbox: mpsc::UnboundedReceiver<Msg>,
     agenda: BinaryHeap<Reverse<(Ms, JobId)>>,
     /// Runs by their job and fence.
     runs: BTreeMap<(JobId, u64), Hand>,
-    /// Runs that begin at the end of the round.
-    starts: Vec<Start>,
+    /// Runs that begin in this round.
+    starts: Starts,
     /// Places that swaps in flight may need.
     reserved: usize,
     /// Jobs that wait for a place, since when.
@@ -188,11 +191,10 @@ impl Dispatch {
             node,
             pool,
             desk: client.map(Desk::new),
-            mail,
             mailbox,
             agenda: BinaryHeap::new(),
             runs: BTreeMap::new(),
-            starts: Vec::new(),
+            starts: Starts::new(mail.clone()),
             reserved: 0,
             line: VecDeque::new(),
             ready: VecDeque::new(),
@@ -249,7 +251,7 @@ impl Dispatch {
                 break;
             }
             self.send();
-            begin(&mut self.starts, &self.mail);
+            self.starts.begin();
             self.tell_running();
             self.tell_of_left();
             if !self.ready.is_empty() {
@@ -319,7 +321,10 @@ impl Dispatch {
 
     fn hear(&mut self, msg: Msg) {
         match msg {
-            Msg::Ended { job, ended } => self.run_ended(job, ended),
+            Msg::Ended { job, attempt, state, facts, error } => {
+                let (id, fence, note, at) = (facts.id, facts.fence.get(), facts.take_note(), self.time.now());
+                self.run_ended(job, &facts, Ended { id, fence, attempt, state, at, error, note });
+            }
             Msg::Idle(idler) => self.idlers.push(idler),
             Msg::Look => self.look_at = self.time.moment(),
             Msg::Hurry => {
@@ -336,10 +341,8 @@ impl Dispatch {
         }
     }
 
-    fn run_ended(&mut self, job: JobId, ended: Ended) {
-        let ended = Ended { at: self.time.now(), ..ended };
+    fn run_ended(&mut self, job: JobId, run: &Facts, ended: Ended) {
         let hand = self.runs.remove(&(job, ended.fence));
-        let unclaimed = hand.as_ref().and_then(|hand| hand.unclaimed);
         let entry = &mut self.entries[at(job)];
         let took = hand.map(|hand| self.time.moment().since(hand.began)).unwrap_or_default();
         meters::ended(&entry.task.name, &ended, took);
@@ -348,15 +351,14 @@ impl Dispatch {
             let state = ended.state.as_str();
             tracing::warn!(job = %entry.task.name, run = ended.id, attempt = ended.attempt, error, "the run ended: {state}");
         }
-        match unclaimed {
-            Some((tick, started)) => self.open_ended(job, tick, started, ended),
+        if run.kind == Kind::Unclaimed {
+            self.open_ended(job, run, ended);
+        } else {
+            // Most jobs have one run at a time, and some services a hundred thousand jobs that run at once.
+            entry.events.reserve_exact(1);
             // A run that was dropped for its lease is told of too: the lease may have been saved at the last moment, and
             // whoever has taken the run over by then has raised its fence.
-            None => {
-                // Most jobs have one run at a time, and some services a hundred thousand jobs that run at once.
-                entry.events.reserve_exact(1);
-                entry.events.push(Event::Ended(ended));
-            }
+            entry.events.push(Event::Ended(ended));
         }
         self.serve_line();
         self.ready.push_back((job, Turn::Usual));

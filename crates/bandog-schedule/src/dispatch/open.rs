@@ -6,8 +6,8 @@ use super::{Dispatch, JobId, Turn, at};
 use crate::{
     Kind, StoreDown, misfire,
     plan::{Ended, Event},
+    run::Facts,
     state::{Live, Past},
-    trigger::Ms,
 };
 
 impl Dispatch {
@@ -44,25 +44,25 @@ impl Dispatch {
             session: None,
             cancel: false,
         };
-        let last_success = state.last_success;
         entry.events.push(Event::Unclaimed(tick));
         tracing::warn!(job = %entry.task.name, "the store does not answer: the tick runs unclaimed, here and wherever else it is so");
-        self.begin(job, &live, last_success);
+        let new = self.prepare(job, &live);
+        self.begin(new);
     }
 
     /// A run that nobody had claimed has ended.
-    pub(super) fn open_ended(&mut self, job: JobId, tick: Ms, started: Ms, ended: Ended) {
+    pub(super) fn open_ended(&mut self, job: JobId, run: &Facts, ended: Ended) {
         let past = Past {
             id: 0,
             kind: Kind::Unclaimed,
-            tick,
+            tick: run.tick.millisecond(),
             from: None,
             ticks: 1,
             attempt: ended.attempt,
             node: Some(Arc::clone(&self.node)),
             fence: Some(ended.fence),
-            due: tick,
-            started: Some(started),
+            due: run.tick.millisecond(),
+            started: Some(run.started),
             ended: ended.at,
             state: ended.state,
             error: ended.error,

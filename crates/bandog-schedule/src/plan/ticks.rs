@@ -1,6 +1,6 @@
 //! Ticks that are due, and runs that can start.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use super::{Plan, View, at_a_time, delay, most_of};
 use crate::{
@@ -86,9 +86,13 @@ impl JobState {
                 return;
             }
             let Some(Waiting(id, kind, tick, attempt)) = self.queue.pop_front() else { return };
+            if self.queue.is_empty() {
+                // Hardly any job has a queue, and there may be a million of them.
+                self.queue = VecDeque::new();
+            }
             self.fence = (self.fence + 1).max(u64::try_from(view.now.saturating_mul(1000)).unwrap_or(0));
             let due = if kind == Kind::Scheduled { misfire::due(view.name, view.policy, tick) } else { tick };
-            let session = view.session.map(|held| (held.key.to_string(), held.id.to_string()));
+            let session = view.session.map(|held| Box::new((held.key.to_string(), held.id.to_string())));
             let (fence, started, node) = (self.fence, view.now, Arc::clone(view.node));
             self.running.reserve_exact(1);
             self.running.push(Live { id, kind, tick, due, attempt, fence, started, node, session, cancel: false });
