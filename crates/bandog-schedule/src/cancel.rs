@@ -111,33 +111,32 @@ impl Cancel {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::poll_fn, sync::Arc};
+    use std::{cell::Cell, future::poll_fn, time::Duration};
 
-    use futures_util::{FutureExt, poll};
+    use futures_util::{FutureExt, join, poll};
+    use tokio::time::{Instant, timeout};
 
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_run_that_waits_is_dropped_where_it_stands_and_one_that_has_not_begun_never_begins() {
-        let (cancel, begun) = (Arc::new(Cancel::default()), Arc::new(AtomicU32::new(0)));
-        let going = || {
-            let (cancel, begun) = (Arc::clone(&cancel), Arc::clone(&begun));
-            tokio::spawn(async move {
-                let mut going = Box::pin(async {
-                    begun.fetch_add(1, Relaxed);
-                    std::future::pending().await
-                });
-                poll_fn(|context| cancel.until_dropped(going.as_mut(), context)).await;
-            })
+        let (cancel, begun) = (Cancel::default(), Cell::new(0));
+        let run = || {
+            let mut going = Box::pin(async {
+                begun.set(begun.get() + 1);
+                std::future::pending().await
+            });
+            let dropped = poll_fn({
+                let cancel = &cancel;
+                move |context| cancel.until_dropped(going.as_mut(), context)
+            });
+            timeout(Duration::from_secs(1), dropped)
         };
-        let waits = going();
-        while begun.load(Relaxed) == 0 {
-            tokio::task::yield_now().await;
-        }
-        cancel.drop_now();
-        waits.await.expect("it ended");
-        going().await.expect("it ended");
-        assert_eq!(begun.load(Relaxed), 1);
+        let since = Instant::now();
+        let (dropped, ()) = join!(run(), async { cancel.drop_now() });
+        assert_eq!(since.elapsed(), Duration::ZERO, "its task was woken");
+        assert!(dropped.is_ok() && run().await.is_ok());
+        assert_eq!(begun.get(), 1);
         assert!(cancel.task.take().is_none(), "what is kept of a run keeps no task");
     }
 
