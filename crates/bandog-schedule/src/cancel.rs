@@ -1,6 +1,7 @@
 //! Telling a run that it should stop: all of it, or one try whose time is up.
 
 use std::{
+    panic::AssertUnwindSafe,
     pin::Pin,
     sync::atomic::{
         AtomicBool, AtomicU8, AtomicU32,
@@ -36,8 +37,8 @@ pub(crate) struct Cancel {
     bell: Notify,
     /// The run is dropped where it stands.
     is_dropped: AtomicBool,
-    /// The run's task, which is to see that.
-    task: AtomicWaker,
+    /// Wakes the run's task, so that it sees that.
+    task: AssertUnwindSafe<AtomicWaker>,
 }
 
 impl Cancel {
@@ -113,8 +114,9 @@ impl Cancel {
 mod tests {
     use std::{cell::Cell, future::poll_fn, time::Duration};
 
+    use bandog_core::Clock;
     use futures_util::{FutureExt, join, poll};
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -132,9 +134,10 @@ mod tests {
             });
             timeout(Duration::from_secs(1), dropped)
         };
-        let since = Instant::now();
+        let clock = Clock::tokio();
+        let since = clock.now();
         let (dropped, ()) = join!(run(), async { cancel.drop_now() });
-        assert_eq!(since.elapsed(), Duration::ZERO, "its task was woken");
+        assert_eq!(clock.now(), since, "its task was woken");
         assert!(dropped.is_ok() && run().await.is_ok());
         assert_eq!(begun.get(), 1);
         assert!(cancel.task.take().is_none(), "what is kept of a run keeps no task");

@@ -62,7 +62,7 @@ pub(crate) struct Facts {
     pub(crate) id: u64,
     pub(crate) tick: Time,
     pub(crate) due: Time,
-    /// When it was claimed.
+    /// When it was claimed, or begun without a claim.
     pub(crate) started: Ms,
     pub(crate) kind: Kind,
     pub(crate) fence: Fence,
@@ -132,7 +132,7 @@ impl Run {
     }
 
     /// Leaves a note in the history beside this run, instead of an earlier one. Its end is kept if it is longer than
-    /// [`MAX_NOTE`] bytes.
+    /// [`MAX_NOTE`] bytes. After the run's end it does nothing.
     pub fn note(&self, text: impl Into<String>) {
         let text = text.into();
         let cut = text.len().saturating_sub(MAX_NOTE);
@@ -142,6 +142,7 @@ impl Run {
 }
 
 impl Facts {
+    /// What it said last; what it says afterwards nobody hears.
     pub(crate) fn take_note(&self) -> Option<String> {
         self.note.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -1,4 +1,5 @@
-//! One run, carried out as a task: tries, timeouts, pauses between tries, and an end that is always told.
+//! One run, carried out as a task: tries, timeouts, pauses between tries, and an end that is told while there is a
+//! dispatcher.
 
 use std::{
     pin::{Pin, pin},
@@ -78,7 +79,7 @@ impl Order {
     }
 }
 
-/// Runs that begin together share a sender: clones of one would be counted in one place by all workers.
+/// Runs share a sender, but not all of them one: its users would be counted in one place by all workers.
 pub(crate) type Mail = Arc<mpsc::UnboundedSender<Msg>>;
 
 /// A try must begin before this.
@@ -114,21 +115,15 @@ impl Starts {
     pub(crate) fn push(&mut self, order: Order) {
         self.orders.push(order);
         if self.orders.len() == CHUNK {
-            let orders = std::mem::take(&mut self.orders);
+            let orders = std::mem::replace(&mut self.orders, Vec::with_capacity(CHUNK));
             self.mail = Arc::new((*self.mail).clone());
-            tokio::spawn(async move { begin(orders) });
+            tokio::spawn(async move { orders.into_iter().for_each(Order::begin) });
         }
     }
 
     /// Begins the rest.
     pub(crate) fn begin(&mut self) {
-        begin(std::mem::take(&mut self.orders));
-    }
-}
-
-fn begin(orders: Vec<Order>) {
-    for order in orders {
-        tokio::spawn(Carrying::Waits(Some(order)));
+        self.orders.drain(..).for_each(Order::begin);
     }
 }
 
@@ -156,19 +151,24 @@ impl Future for Carrying {
 }
 
 impl Order {
+    fn begin(self) {
+        tokio::spawn(Carrying::Waits(Some(self)));
+    }
+
     fn carry(self) -> BoxFuture<'static, ()> {
-        let facts = &self.facts;
-        meters::began(facts);
-        let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt = self.attempt,
-            fence = facts.fence.get());
         let Self { job, attempt, facts, body, policy, limit, mail } = self;
+        // It is made first: from here on the end is told, whatever the listeners of a user do.
         let report = Report { job, facts, mail, attempt, end: None };
+        let facts = &report.facts;
+        let span = tracing::info_span!("bandog.run", job = %facts.name, tick = %facts.tick, attempt,
+            fence = facts.fence.get());
         Box::pin(carry(body, policy, limit, report).instrument(span))
     }
 }
 
 /// What most runs never come to stands behind a pointer, so that a run is small.
 async fn carry(body: Body, policy: Arc<Policy>, limit: Option<Box<Limit>>, mut report: Report) {
+    meters::began(&report.facts);
     let mut again = 0;
     loop {
         let end = once(&body, &policy, &report).await;
@@ -238,7 +238,7 @@ fn took_longer(timeout: Option<Duration>) -> String {
     format!("it took longer than {:?}", timeout.unwrap_or_default())
 }
 
-/// Tells the dispatcher how the run ended, even if its task is dropped.
+/// Tells the dispatcher how the run ended, even if it is dropped or panics.
 struct Report {
     job: JobId,
     facts: Arc<Facts>,
@@ -265,7 +265,8 @@ impl Drop for Report {
     fn drop(&mut self) {
         let (state, error) = self.end.take().unwrap_or_else(|| (self.cancelled(), Some("it was dropped".into())));
         let (job, facts, attempt) = (self.job, Arc::clone(&self.facts), self.attempt);
+        let note = facts.take_note();
         // Without a dispatcher nobody is left who wants to know.
-        let _ = self.mail.send(Msg::Ended { job, attempt, state, facts, error });
+        let _ = self.mail.send(Msg::Ended { job, attempt, state, facts, error, note });
     }
 }

@@ -84,6 +84,7 @@ pub(crate) enum Msg {
         state: State,
         facts: Arc<Facts>,
         error: Option<String>,
+        note: Option<String>,
     },
     Stop {
         drain: Duration,
@@ -194,7 +195,7 @@ impl Dispatch {
             mailbox,
             agenda: BinaryHeap::new(),
             runs: BTreeMap::new(),
-            starts: Starts::new(mail.clone()),
+            starts: Starts::new(mail),
             reserved: 0,
             line: VecDeque::new(),
             ready: VecDeque::new(),
@@ -321,8 +322,8 @@ impl Dispatch {
 
     fn hear(&mut self, msg: Msg) {
         match msg {
-            Msg::Ended { job, attempt, state, facts, error } => {
-                let (id, fence, note, at) = (facts.id, facts.fence.get(), facts.take_note(), self.time.now());
+            Msg::Ended { job, attempt, state, facts, error, note } => {
+                let (id, fence, at) = (facts.id, facts.fence.get(), self.time.now());
                 self.run_ended(job, &facts, Ended { id, fence, attempt, state, at, error, note });
             }
             Msg::Idle(idler) => self.idlers.push(idler),

@@ -5,6 +5,7 @@
 mod declared;
 mod faults;
 mod jobs;
+mod listeners;
 mod local;
 mod logs;
 mod lost;

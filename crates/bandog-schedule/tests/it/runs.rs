@@ -148,6 +148,24 @@ async fn a_note_stays_with_its_run_and_only_its_end_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_run_notes_after_its_end_is_not_kept() {
+    let job = || {
+        minutely().run(async |run: Run| {
+            let later = run.clone();
+            tokio::spawn(async move { later.note("99 %") });
+            run.note("done");
+        })
+    };
+    assert_eq!(history(job).await[0].note.as_deref(), Some("done"));
+}
+
+#[test]
+fn a_run_can_be_lent_to_what_may_panic() {
+    fn may_panic<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe + Send + Sync>() {}
+    may_panic::<Run>();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_knows_the_last_success() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let ran = Arc::clone(&seen);
