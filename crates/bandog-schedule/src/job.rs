@@ -101,7 +101,8 @@ impl Job {
 
     /// What it does: an async function of the [`Run`], which gives nothing or a `Result`. It runs as a task of the
     /// runtime in which the scheduler was started. An error and a panic are failures: logged, counted, recorded, and
-    /// tried again if [`Job::retry`] says so; they never stop the schedule.
+    /// tried again if [`Job::retry`] says so; they never stop the schedule. The first [`crate::MAX_ERROR`] bytes of an
+    /// error's text are kept.
     ///
     /// # Cancel safety
     /// The future is dropped where it stands when the run was cancelled and its grace is over, or at once when its lease
@@ -403,7 +404,9 @@ pub(crate) struct Task {
 /// One try of a body. A panic is a failure.
 pub(crate) async fn attempt(body: &Body, run: Run) -> Option<Failure> {
     let making = AssertUnwindSafe(async { body(run).await });
-    making.catch_unwind().await.unwrap_or_else(|panic| Some(Failure(format!("it panicked: {}", words(&*panic)))))
+    let failure = making.catch_unwind().await;
+    let failure = failure.unwrap_or_else(|panic| Some(Failure(format!("it panicked: {}", words(&*panic)))));
+    failure.map(Failure::cut)
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> &str {

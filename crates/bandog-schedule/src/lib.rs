@@ -30,7 +30,7 @@ pub use job::{Job, MAX_NAME};
 pub use jobs::Jobs;
 pub use policy::{CatchUp, OnCrash, Overlap, Retry, Scope, StoreDown};
 pub use rows::{Fire, JobRow, NodeRow, Paused, Pauses, RunRow, State};
-pub use run::{Kind, MAX_NOTE, Outcome, Run};
+pub use run::{Kind, MAX_ERROR, MAX_NOTE, Outcome, Run};
 pub use scheduler::{Running, Scheduler};
 pub use simulate::{TestRun, TestScheduler, TestSetting};
 

@@ -89,16 +89,18 @@ pub(crate) fn since(
     let in_window = now.saturating_sub(millis(policy.window));
     let mut late = Vec::new();
     for (nth, tick) in trigger.between(place, place.watermark, now).enumerate() {
-        if due(name, policy, tick) > now {
+        // A tick comes when its jitter has passed, so it is late from then on.
+        let due = due(name, policy, tick);
+        if due > now {
             break;
         }
         since.last = Some(tick);
-        let is_overlapped = busy.is_some_and(|(began, ended)| began < tick && tick <= ended);
+        let is_overlapped = busy.is_some_and(|(began, ended)| began < due && due <= ended);
         if is_overlapped {
             since.overlapped.push(tick);
-        } else if tick >= in_time {
+        } else if due >= in_time {
             since.run.push((tick, Kind::Scheduled));
-        } else if tick >= in_window {
+        } else if due >= in_window {
             late.push(tick);
         } else {
             since.missed.add(tick);

@@ -15,6 +15,9 @@ use crate::{cancel::Cancel, trigger::Ms};
 /// How much of a note is kept, in bytes.
 pub const MAX_NOTE: usize = 4096;
 
+/// How much of an error's text is kept, in bytes.
+pub const MAX_ERROR: usize = 4096;
+
 /// Why a run came to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -160,6 +163,18 @@ pub trait Outcome {
 
 /// Why a run failed, in words.
 pub struct Failure(pub(crate) String);
+
+impl Failure {
+    /// Its beginning, as much of it as is kept.
+    pub(crate) fn cut(mut self) -> Self {
+        if self.0.len() > MAX_ERROR {
+            let end = (0..=MAX_ERROR).rev().find(|at| self.0.is_char_boundary(*at)).unwrap_or(0);
+            self.0.truncate(end);
+            self.0.shrink_to_fit();
+        }
+        self
+    }
+}
 
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

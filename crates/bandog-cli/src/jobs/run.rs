@@ -55,7 +55,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     Desk::ask(&args.common, &args.name, async |desk| {
-        let id = desk.jobs.run(&args.name).await.map_err(|error| desk.unsaid(&error, &args.name))?;
+        let id = desk.jobs.run(&args.name).await.map_err(|error| desk.unsaid_of(&error, &args.name))?;
         if !args.common.json {
             print::done(writeln!(io::stdout(), "{id}"))?;
         }

@@ -94,6 +94,9 @@ pub(super) fn lines(entry: &Entry, lease: Option<Duration>, row: Option<&JobRow>
             Some(JobRow { paused: Some(paused), .. }) => {
                 format!("paused by {}: {}", shown(&paused.by), shown(&paused.reason))
             }
+            Some(JobRow { all_paused: Some(paused), .. }) => {
+                format!("all jobs are paused by {}: {}", shown(&paused.by), shown(&paused.reason))
+            }
             Some(row) if !row.live.is_empty() => "when the run that is under way has ended".to_owned(),
             Some(_) | None => "never again".to_owned(),
         },

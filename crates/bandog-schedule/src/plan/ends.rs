@@ -68,6 +68,11 @@ impl JobState {
     }
 
     pub(super) fn unclaimed_ended(&mut self, view: &View<'_>, plan: &mut Plan, past: &Past) {
+        let is_it = |last: &Past| (last.fence, last.tick, &last.node) == (past.fence, past.tick, &past.node);
+        if self.last.as_deref().is_some_and(is_it) {
+            // The answer to the swap that took it in was lost.
+            return;
+        }
         self.next_due = Some(past.ended.saturating_add(delay(view.trigger)));
         if past.state == State::Ok {
             self.counts.ok += 1;

@@ -356,6 +356,58 @@ fn jitter_is_the_same_everywhere_and_keeps_the_ticks_in_order() {
     assert_ne!(misfire::due("job", &policy, T0), misfire::due("other", &policy, T0));
 }
 
+/// Runs all ticks of a rate that is spread by this, each for so long; the ticks that began, and those that came while
+/// the one before ran.
+fn spread(rate: Ms, jitter: Ms, took: Ms, catch_up: CatchUp) -> (Bench, usize, usize) {
+    let mut policy = Policy::new(Overlap::Skip);
+    (policy.jitter, policy.catch_up) = (std::time::Duration::from_millis(jitter.unsigned_abs()), catch_up);
+    let mut job = Bench::new(Trigger::FixedRate(rate), policy);
+    let (mut began, mut overlapped, mut ended) = (0, 0, -1);
+    for nth in 0..500 {
+        let due = misfire::due("job", &job.policy, T0 + nth * rate) - T0;
+        if due <= ended {
+            overlapped += 1;
+            continue;
+        }
+        began += job.at(due, &[]).starts;
+        assert!(job.state.running.iter().all(|live| live.kind == Kind::Scheduled && live.due - T0 == due));
+        ended = due + took;
+        let end = job.end(0, State::Ok, ended);
+        job.at(ended, &[end]);
+    }
+    (job, began, overlapped)
+}
+
+#[test]
+fn a_tick_is_late_from_when_its_jitter_has_passed() {
+    for catch_up in [CatchUp::Skip, CatchUp::Once] {
+        let (job, began, _) = spread(3 * 3_600_000, 2 * 3_600_000, 1000, catch_up);
+        assert_eq!((began, job.state.counts.missed), (500, 0));
+    }
+}
+
+#[test]
+fn a_tick_whose_jitter_passes_after_the_run_before_it_is_not_skipped() {
+    let (job, began, overlapped) = spread(60_000, 59_000, 5000, CatchUp::Skip);
+    assert!(overlapped > 0 && began == 500 - overlapped);
+    assert_eq!(job.state.counts.skipped, u64::try_from(overlapped).unwrap());
+}
+
+#[test]
+fn an_unclaimed_run_is_counted_once_though_it_is_told_of_twice() {
+    let mut job = Bench::every_second(Overlap::Skip);
+    job.at(0, &[]);
+    let end = job.end(0, State::Ok, 10);
+    job.at(10, &[end]);
+    let past =
+        Past { kind: Kind::Unclaimed, id: 0, fence: Some(7), tick: T0 + 1000, ..*job.state.last.clone().unwrap() };
+    let ended = Event::UnclaimedEnded(Arc::new(past));
+    job.at(1010, &[Event::Unclaimed(T0 + 1000), ended.clone()]);
+    assert_eq!(job.state.counts.ok, 2);
+    let lines = job.at(1010, &[Event::Unclaimed(T0 + 1000), ended]).lines.len();
+    assert_eq!((job.state.counts.ok, lines), (2, 0));
+}
+
 #[test]
 fn a_record_reads_back_as_it_was_written() {
     let mut job = Bench::every_second(Overlap::Queue(n(5)));

@@ -91,7 +91,10 @@ impl JobState {
                 self.queue = VecDeque::new();
             }
             self.fence = (self.fence + 1).max(u64::try_from(view.now.saturating_mul(1000)).unwrap_or(0));
-            let due = if kind == Kind::Scheduled { misfire::due(view.name, view.policy, tick) } else { tick };
+            let due = match kind {
+                Kind::Scheduled | Kind::CatchUp => misfire::due(view.name, view.policy, tick),
+                Kind::Manual | Kind::Backfill | Kind::Unclaimed => tick,
+            };
             let session = view.session.map(|held| Box::new((held.key.to_string(), held.id.to_string())));
             let (fence, started, node) = (self.fence, view.now, Arc::clone(view.node));
             self.running.reserve_exact(1);

@@ -148,6 +148,21 @@ async fn a_note_stays_with_its_run_and_only_its_end_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_the_beginning_of_an_errors_text_is_kept() {
+    let long = format!("no {}", "ü".repeat(bandog_schedule::MAX_ERROR));
+    let text = long.clone();
+    let job = move || {
+        let text = text.clone();
+        minutely().run(move |_: Run| std::future::ready(Err::<(), _>(text.clone())))
+    };
+    let error = history(job).await[0].error.clone().unwrap();
+    assert!(
+        long.starts_with(&error)
+            && (bandog_schedule::MAX_ERROR - 1..=bandog_schedule::MAX_ERROR).contains(&error.len())
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_run_notes_after_its_end_is_not_kept() {
     let job = || {
         minutely().run(async |run: Run| {
