@@ -178,7 +178,7 @@ fn most_of(most: NonZeroU32) -> usize {
 }
 
 /// A fixed delay's; what other triggers keep as their next due is never asked.
-fn delay(trigger: &Trigger) -> Ms {
+pub(crate) fn delay(trigger: &Trigger) -> Ms {
     match trigger {
         Trigger::FixedDelay(delay) => *delay,
         Trigger::Cron(_) | Trigger::FixedRate(_) | Trigger::At(_) | Trigger::Once | Trigger::Never => 0,

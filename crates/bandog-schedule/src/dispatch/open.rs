@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Dispatch, JobId, Turn, at};
 use crate::{
     Kind, StoreDown, misfire,
-    plan::{Ended, Event},
+    plan::{Ended, Event, delay},
     run::Facts,
     state::{Live, Past},
 };
@@ -68,6 +68,11 @@ impl Dispatch {
             error: ended.error,
             note: ended.note,
         };
-        self.entries[at(job)].events.push(Event::UnclaimedEnded(Arc::new(past)));
+        let entry = &mut self.entries[at(job)];
+        if let Some(state) = &mut entry.state {
+            // The record learns of it later, and a fixed delay waits for it now.
+            state.next_due = Some(past.ended.saturating_add(delay(&entry.task.trigger)));
+        }
+        entry.events.push(Event::UnclaimedEnded(Arc::new(past)));
     }
 }

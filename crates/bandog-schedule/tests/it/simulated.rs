@@ -257,6 +257,23 @@ async fn a_job_that_fails_open_runs_without_the_store_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fixed_delay_that_fails_open_goes_on_without_the_store_and_with_it() {
+    let delay = || Job::fixed_delay("delay", secs(60)).store_down(StoreDown::FailOpen);
+    let jobs = || vec![delay().run(async |_: Run| time::sleep(secs(1)).await)];
+    let test = TestScheduler::at("2026-01-01T00:00:30Z").start(jobs).await.unwrap();
+    test.advance_to("2026-01-01T00:05:00Z").await;
+    let before = test.runs().len();
+    test.cut(0);
+    test.advance_to("2026-01-01T01:05:00Z").await;
+    let alone = test.runs().iter().filter(|run| run.kind == Kind::Unclaimed).count();
+    assert!((57..=59).contains(&alone), "{alone} in an hour");
+    test.mend(0);
+    test.advance_to("2026-01-01T01:15:00Z").await;
+    let row = test.jobs().show("delay").await.unwrap();
+    assert!(usize::try_from(row.ok).unwrap() >= before + alone + 8, "{row:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_came_while_a_job_was_disabled_was_not_missed() {
     let job = || Job::cron("tick", "0 * * * * ?").run(async |_: Run| ());
     let mut test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job().disabled()]).await.unwrap();
