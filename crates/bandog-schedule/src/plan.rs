@@ -125,7 +125,7 @@ pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> P
         match event {
             Event::Ended(ended) => state.ended(view, &mut plan, ended),
             Event::Dead(holding) => state.died(view, &mut plan, holding),
-            Event::Unclaimed(tick) => state.watermark = state.watermark.max(*tick),
+            Event::Unclaimed(tick) => state.ran_unclaimed(view, *tick),
             Event::UnclaimedEnded(past) => state.unclaimed_ended(view, &mut plan, past),
             Event::Lost(memory) => plan.is_recalled |= state.recall(view, &mut plan, memory),
         }

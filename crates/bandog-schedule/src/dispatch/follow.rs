@@ -153,8 +153,13 @@ impl Dispatch {
     pub(super) fn may_claim(&self, job: JobId) -> bool {
         let entry = &self.entries[at(job)];
         let spec = entry.state.as_ref().and_then(|state| state.spec.as_ref());
-        let is_held = entry.is_shared && self.is_held;
+        let is_held = entry.is_shared && (self.is_held || self.runs_unclaimed(job));
         self.stopping.is_none() && !is_held && spec.is_none_or(|spec| spec.revision <= entry.task.policy.revision)
+    }
+
+    /// Whether a run of it is under way here that the record knows nothing of: its end comes first.
+    fn runs_unclaimed(&self, job: JobId) -> bool {
+        self.runs.range((job, 0)..=(job, u64::MAX)).any(|(_, hand)| hand.is_unclaimed())
     }
 
     pub(super) fn arm_at(&mut self, job: JobId, time: Ms) {

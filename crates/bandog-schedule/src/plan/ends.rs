@@ -6,6 +6,7 @@ use super::{Ended, Plan, View, delay};
 use crate::{
     OnCrash, Paused, State,
     state::{JobState, Live, Past, Waiting, time},
+    trigger::Ms,
 };
 
 impl JobState {
@@ -64,6 +65,14 @@ impl JobState {
             let error = Some("its node died or lost its session".to_owned());
             let ended = Ended { id, fence, attempt, state: State::Lost, at: view.now, error, note: None };
             self.remember(view, plan, live, ended);
+        }
+    }
+
+    /// Nobody else knows of the run, and its node may die: so others wait for a fixed delay from now on.
+    pub(super) fn ran_unclaimed(&mut self, view: &View<'_>, tick: Ms) {
+        self.watermark = self.watermark.max(tick);
+        if self.is_idle() {
+            self.next_due = Some(view.now.saturating_add(delay(view.trigger)));
         }
     }
 

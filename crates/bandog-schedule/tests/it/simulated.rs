@@ -274,6 +274,32 @@ async fn a_fixed_delay_that_fails_open_goes_on_without_the_store_and_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_whose_unclaimed_run_dies_with_its_node_goes_on_and_one_that_lives_is_waited_for() {
+    let jobs = || {
+        let delay = Job::fixed_delay("delay", secs(60)).store_down(StoreDown::FailOpen);
+        let cron = Job::cron("cron", "0 * * * * ?").store_down(StoreDown::FailOpen);
+        let long = async |run: Run| time::sleep(secs(if run.kind() == Kind::Unclaimed { 300 } else { 1 })).await;
+        vec![delay.run(long), cron.run(long)]
+    };
+    let mut test = TestScheduler::at("2026-01-01T00:00:30Z").pool(9).start(jobs).await.unwrap();
+    test.advance_to("2026-01-01T00:05:00Z").await;
+    test.cut(0);
+    test.advance_to("2026-01-01T00:07:30Z").await;
+    let unclaimed = test.runs().iter().filter(|run| run.kind == Kind::Unclaimed).count();
+    assert_eq!(unclaimed, 2);
+    test.mend(0);
+    let before = test.runs().len();
+    test.advance_to("2026-01-01T00:10:30Z").await;
+    assert_eq!(test.runs().len(), before, "none beside the unclaimed one");
+    test.crash(0);
+    test.join(jobs()).await.unwrap();
+    test.advance_to("2026-01-01T00:20:30Z").await;
+    for job in ["delay", "cron"] {
+        assert!(test.runs()[before..].iter().any(|run| run.job == job), "{job} rests for ever");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_came_while_a_job_was_disabled_was_not_missed() {
     let job = || Job::cron("tick", "0 * * * * ?").run(async |_: Run| ());
     let mut test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job().disabled()]).await.unwrap();
