@@ -72,6 +72,12 @@ impl Owner {
         None
     }
 
+    /// The turn that this owner has at the key. Only for its own calls: whoever else kept a turn for a moment would
+    /// keep the lock of an owner who gives it back just then.
+    pub(crate) fn turn(&self, key: &Key) -> Option<Arc<Turn>> {
+        self.keys().get(key)?.turn.upgrade()
+    }
+
     /// An ask has ended, served or not.
     pub(crate) fn call_ended(&self, key: &Key) {
         self.change(key, |entry| entry.calls -= 1);

@@ -103,3 +103,6 @@ impl Guard {
         self.guard.standing()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,6 @@
 //! What the store has granted: turns, renewals and deadlines.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bandog_core::{Claim, Error, Fence, Fences, Key, Moment, Renewal, Result};
 use tokio::sync::oneshot;
@@ -46,7 +43,6 @@ pub(super) struct Held {
     /// A request of its claim may yet be applied.
     unsure: bool,
     lost: bool,
-    turn: Weak<Turn>,
     turn_since: Moment,
     cell: Arc<Cell>,
 }
@@ -72,13 +68,6 @@ impl Held {
     fn renewal_of(&self, now: Moment) -> Claim {
         let ttl = if self.terms.watchdog { self.terms.ttl } else { (self.until + margin(self.terms.ttl)).since(now) };
         Claim { ttl, ..self.claim.clone() }
-    }
-
-    /// The running turn, if it is this owner's.
-    pub(super) fn turn_of(&self, owner: &Owner) -> Option<Arc<Turn>> {
-        let turn = self.turn.upgrade()?;
-        let same = turn.owner.as_ref().is_some_and(|present| present.is(owner));
-        same.then_some(turn)
     }
 
     pub(super) fn close(&self) {
@@ -144,7 +133,6 @@ impl Engine {
             fresh: true,
             unsure,
             lost: false,
-            turn: Weak::new(),
             turn_since: now,
             cell: Arc::new(Cell::held_until(until)),
         };
@@ -219,7 +207,6 @@ impl Engine {
         tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
         let cell = Arc::clone(&held.cell);
         let turn = Arc::new(Turn { hold: id, key: key.clone(), fence, cell, owner, report: None, handle });
-        held.turn = Arc::downgrade(&turn);
         if let Some(owner) = &turn.owner {
             owner.hold(key, &turn);
             self.give_to_the_same(key, owner, &turn);

@@ -40,9 +40,8 @@ impl Engine {
         let slot = self.slots.entry(want.key.clone()).or_default();
         let once = matches!(want.patience, Patience::Once);
         match slot.stage {
-            Stage::Held(hold) => {
-                let turn = want.owner.as_ref().and_then(|owner| self.holds[&hold].turn_of(owner));
-                if let Some(turn) = turn {
+            Stage::Held(_) => {
+                if let Some(turn) = want.owner.as_ref().and_then(|owner| owner.turn(&want.key)) {
                     let answer = turn.standing().map(|()| Some(turn));
                     let _ = want.reply.send(answer);
                 } else if once {
