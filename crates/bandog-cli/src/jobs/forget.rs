@@ -100,10 +100,21 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
             let names: Vec<String> = unknown.iter().map(told).collect();
             ask(&format!("{} with their histories", names.join(", ")), "they are kept", desk)?;
         }
-        let forgotten = desk.jobs.forget_unknown(*older).await;
-        let forgotten = forgotten.map_err(|error| desk.unsaid(&error, "bandog jobs ls"))?;
-        let names: Vec<String> = forgotten.iter().map(|name| format!("{name:?}")).collect();
-        print::done(match (common.json, &names[..]) {
+        // Those that were shown and no others, though more may be unknown by now.
+        let mut forgotten = Vec::new();
+        for JobRow { name, .. } in &unknown {
+            match desk.jobs.forget_unknown(name, *older).await {
+                Ok(true) => forgotten.push(name),
+                Ok(false) => say(&format!("{name:?} is kept: it is not unknown any more")),
+                Err(error) => {
+                    if !forgotten.is_empty() {
+                        say(&format!("forgot {}, then stopped at {name:?}", quoted(&forgotten)));
+                    }
+                    return Err(desk.unsaid_of(&error, name));
+                }
+            }
+        }
+        print::done(match (common.json, &forgotten[..]) {
             (true, _) => {
                 let objects = forgotten.iter().map(|job| Object { job, forgotten: true });
                 print::json(&objects.collect::<Vec<_>>())
@@ -112,9 +123,13 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
                 let older = humantime::format_duration(*older);
                 writeln!(io::stdout(), "no job is one that no scheduler has had for {older}")
             }
-            (false, names) => writeln!(io::stdout(), "forgot {}", names.join(", ")),
+            (false, names) => writeln!(io::stdout(), "forgot {}", quoted(names)),
         })
     })
+}
+
+fn quoted(names: &[&String]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Lets the person at the terminal decide.

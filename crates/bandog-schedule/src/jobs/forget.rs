@@ -55,10 +55,7 @@ impl Jobs {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn unknown(&self, older: Duration) -> Result<Vec<JobRow>> {
-        if older < UNKNOWN {
-            let words = "nodes say once a day which jobs they have, so a job is unknown after 2 days at the earliest";
-            return Err(Error::misused(words));
-        }
+        at_least_two_days(older)?;
         let (states, now) = self.states(&Pattern::all()).await?;
         let now = Time::from(now).millisecond();
         let mut rows = self.list(&Pattern::all()).await?;
@@ -69,23 +66,20 @@ impl Jobs {
         Ok(rows)
     }
 
-    /// Forgets the jobs of [`Jobs::unknown`], and gives their names. One that a node brings back meanwhile stays.
+    /// Forgets a job if it is still one of [`Jobs::unknown`]. False: it is not, since a node has it again, an operator
+    /// holds it, or somebody else forgot it.
     ///
     /// # Errors
-    /// As [`Jobs::unknown`] and [`Jobs::forget`]. Some may be forgotten then.
+    /// As [`Jobs::unknown`] and [`Jobs::forget`].
     ///
     /// # Cancel safety
-    /// Once polled some may be forgotten.
-    pub async fn forget_unknown(&self, older: Duration) -> Result<Vec<String>> {
-        let mut forgotten = Vec::new();
-        for JobRow { name, .. } in self.unknown(older).await? {
-            let reading = self.client.read(&[key(&name)?], &[]).await?;
-            let now = Time::from(reading.now).millisecond();
-            let Some(record) = only(reading.records)? else { continue };
-            if self.remove(&name, record, |state| state.is_left(older, now)).await? {
-                forgotten.push(name);
-            }
-        }
+    /// Once polled it may be done all the same.
+    pub async fn forget_unknown(&self, name: &str, older: Duration) -> Result<bool> {
+        at_least_two_days(older)?;
+        let reading = self.client.read(&[key(name)?], &[]).await?;
+        let now = Time::from(reading.now).millisecond();
+        let Some(record) = only(reading.records)? else { return Ok(false) };
+        let forgotten = self.remove(name, record, |state| state.is_left(older, now)).await?;
         self.tell().await;
         Ok(forgotten)
     }
@@ -113,4 +107,12 @@ impl Jobs {
         }
         Err(busy(name))
     }
+}
+
+fn at_least_two_days(older: Duration) -> Result<()> {
+    if older >= UNKNOWN {
+        return Ok(());
+    }
+    let words = "nodes say once a day which jobs they have, so a job is unknown after 2 days at the earliest";
+    Err(Error::misused(words))
 }
