@@ -242,8 +242,8 @@ pub trait Records: Send + Sync + 'static {
     /// answered. When a broken connection may have swallowed a ring, it rings. It is a hint: how the record is now, a
     /// reading tells.
     ///
-    /// A backend that cannot ring gives [`Bell::silent`], as this does by default: whoever hears must look by itself now
-    /// and then.
+    /// A backend that cannot ring, or is not allowed to listen, gives [`Bell::silent`], as this does by default: whoever
+    /// hears must look by itself now and then.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].

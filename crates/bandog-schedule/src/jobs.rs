@@ -17,6 +17,8 @@ use crate::{
     trigger::Trigger,
 };
 
+/// The longest reason of a pause or a reset, in bytes of UTF-8.
+pub const MAX_REASON: usize = 4096;
 /// Records in one call.
 const BATCH: usize = 256;
 /// So often a word is said again when the record changes at the same time. Of those who change it at a time one succeeds.
@@ -26,8 +28,9 @@ const NAMED: usize = 10;
 
 /// The jobs of a store: what they are, what they did, and words to them. Cheap to clone.
 ///
-/// Nodes notice a word at once, and within a second where the store cannot ring or a ring is lost. Words are kept in the store, so they hold for nodes that start later too; a run
-/// that is asked for while no node has the job waits until one does ([`Jobs::nodes`]).
+/// Nodes notice a word at once, and within a second where the store cannot ring or a ring is lost. Words are kept in the
+/// store, so they hold for nodes that start later too; a run that is asked for while no node has the job waits until one
+/// does ([`Jobs::nodes`]).
 #[derive(Debug, Clone)]
 pub struct Jobs {
     client: Client,
@@ -112,4 +115,12 @@ fn trigger(name: &str, state: &JobState) -> Result<Trigger> {
     trigger.ok_or_else(|| {
         Error::misused(format!("job {name:?} was written by a version of bandog that this one cannot read"))
     })
+}
+
+/// A reason that fits into a record.
+fn short(reason: &str) -> Result<String> {
+    if reason.len() > MAX_REASON {
+        return Err(Error::misused(format!("the reason has {} bytes; it may have {MAX_REASON}", reason.len())));
+    }
+    Ok(reason.to_owned())
 }

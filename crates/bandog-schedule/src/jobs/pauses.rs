@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::SystemTime};
 use bandog_core::{Error, Key, Pattern, Record, Records, Result, Swap, Swapped};
 use bandog_cron::Time;
 
-use super::{BATCH, Jobs, TRIES, name_of, say::said};
+use super::{BATCH, Jobs, TRIES, name_of, say::said, short};
 use crate::{
     Paused, Pauses,
     dispatch::{PREFIX, only},
@@ -28,14 +28,15 @@ impl Jobs {
     /// ([`crate::Scope::EachNode`]) are not in the store, and are not reached.
     ///
     /// # Errors
-    /// As [`bandog_core::Records::swap`]. The pause may stand then, for some jobs at once and for the rest within half a
+    /// `Misused` for a reason of more than [`crate::MAX_REASON`] bytes; else as [`bandog_core::Records::swap`]. The pause may
+    /// stand then, for some jobs at once and for the rest within half a
     /// minute: say it again.
     ///
     /// # Cancel safety
     /// Once polled it may be done, or be done in part: say it again.
     pub async fn pause_all(&self, reason: &str) -> Result<()> {
         let standing = self.change(Standing::of, |standing, now| {
-            standing.all = standing.all.next(Some(self.paused(reason, now)), now);
+            standing.all = standing.all.next(Some(self.paused(reason, now)?), now);
             Ok(())
         });
         self.spread(&standing.await?.all).await.map(|_| ())
@@ -64,12 +65,12 @@ impl Jobs {
         Ok(self.spread(&all).await? || was_paused)
     }
 
-    /// Keeps a node from claiming anything, at once, or within a second if it is not heard, until [`Jobs::resume_node`]; its ticks go to the others.
-    /// What it runs goes on. The node is named as [`Jobs::nodes`] and the histories tell it (`host:pid`); a machine's name
+    /// Keeps a node from claiming anything, at once, or within a second if it is not heard, until [`Jobs::resume_node`]; its
+    /// ticks go to the others. What it runs goes on. The node is named as [`Jobs::nodes`] and the histories tell it (`host:pid`); a machine's name
     /// alone means all of its nodes, also those that start later. The node need not run now.
     ///
     /// # Errors
-    /// `Misused` for an empty name, and when 1,000 nodes are paused already; else as [`bandog_core::Records::swap`].
+    /// `Misused` for an empty name, for a reason of more than [`crate::MAX_REASON`] bytes, and when 1,000 nodes are paused already; else as [`bandog_core::Records::swap`].
     ///
     /// # Cancel safety
     /// Once polled it may be done all the same.
@@ -82,7 +83,7 @@ impl Jobs {
                 let words = format!("{NODES} nodes are paused already; resume those that are no more");
                 return Err(Error::misused(words));
             }
-            standing.nodes.insert(node.to_owned(), self.paused(reason, now));
+            standing.nodes.insert(node.to_owned(), self.paused(reason, now)?);
             Ok(())
         })
         .await?;
@@ -120,8 +121,8 @@ impl Jobs {
         Ok(Pauses { all: all.paused, nodes })
     }
 
-    pub(super) fn paused(&self, reason: &str, now: Ms) -> Paused {
-        Paused { by: self.by.clone(), reason: reason.to_owned(), at: time(now) }
+    pub(super) fn paused(&self, reason: &str, now: Ms) -> Result<Paused> {
+        Ok(Paused { by: self.by.clone(), reason: short(reason)?, at: time(now) })
     }
 
     pub(super) async fn standing(&self) -> Result<(Option<Record>, SystemTime)> {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bandog_core::{Error, Line, Record, Records, Result, Swap, Swapped};
 use bandog_cron::Time;
 
-use super::{Jobs, TRIES, look::past_ticks, trigger};
+use super::{Jobs, TRIES, look::past_ticks, short, trigger};
 use crate::{
     Overlap,
     dispatch::{bump, key, only},
@@ -36,12 +36,12 @@ impl Jobs {
     /// of the one before.
     ///
     /// # Errors
-    /// As [`Jobs::show`].
+    /// As [`Jobs::show`]; `Misused` for a reason of more than [`crate::MAX_REASON`] bytes.
     ///
     /// # Cancel safety
     /// Once polled it may be done all the same.
     pub async fn pause(&self, name: &str, reason: &str) -> Result<()> {
-        self.say(name, |_, now| Ok(Word::Pause(self.paused(reason, now)))).await.map(|_| ())
+        self.say(name, |_, now| Ok(Word::Pause(self.paused(reason, now)?))).await.map(|_| ())
     }
 
     /// Lets its ticks run again from now on; those in between are recorded as skipped. False: it was not paused.
@@ -99,7 +99,7 @@ impl Jobs {
     /// again, once each, under greater fences.
     ///
     /// # Errors
-    /// As [`Jobs::show`]; `Misused` when the job does not rest, and when its only tick was claimed already.
+    /// As [`Jobs::show`]; `Misused` for a reason of more than [`crate::MAX_REASON`] bytes, when the job does not rest, and when its only tick was claimed already.
     ///
     /// # Cancel safety
     /// Once polled it may be done all the same.
@@ -119,7 +119,7 @@ impl Jobs {
                      is `run`"
                 )));
             }
-            Ok(Word::Reset { by: self.by.clone(), reason: reason.to_owned() })
+            Ok(Word::Reset { by: self.by.clone(), reason: short(reason)? })
         };
         self.say(name, word).await.map(|_| ())
     }

@@ -1,6 +1,6 @@
 //! Pauses of all jobs, and of nodes.
 
-use bandog_schedule::TestScheduler;
+use bandog_schedule::{MAX_REASON, TestScheduler};
 
 use super::*;
 
@@ -160,4 +160,20 @@ async fn a_record_of_pauses_that_cannot_be_read_starts_nothing_and_is_begun_anew
     site.jobs.resume_all().await.unwrap();
     let _node = start().await.unwrap();
     site.ok("x", 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_no_record_should_keep_is_refused() {
+    let site = Site::new();
+    let _node = site.node([site.quick(Job::cron("x", NEVER))]).await;
+    let (longest, longer) = ("r".repeat(MAX_REASON), "r".repeat(MAX_REASON + 1));
+    let words = "the reason has 4097 bytes; it may have 4096";
+    refused(site.jobs.pause("x", &longer).await, words);
+    refused(site.jobs.pause_all(&longer).await, words);
+    refused(site.jobs.pause_node("machine", &longer).await, words);
+    assert_eq!(site.jobs.show("x").await.unwrap().paused, None);
+    let pauses = site.jobs.pauses().await.unwrap();
+    assert!(pauses.all.is_none() && pauses.nodes.is_empty());
+    site.jobs.pause("x", &longest).await.unwrap();
+    assert_eq!(site.jobs.show("x").await.unwrap().paused.unwrap().reason, longest);
 }
