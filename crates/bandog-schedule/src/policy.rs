@@ -56,8 +56,8 @@ pub enum Scope {
 pub enum StoreDown {
     /// Nothing runs until the store answers again; the tick is claimed late, or missed. Default.
     FailClosed,
-    /// It runs on every node that cannot reach the store, marked as unclaimed: so more than once. A fixed delay whose
-    /// claimed run was cut off by the outage waits for the store all the same, which has to learn of that run's end.
+    /// It runs on every node that cannot reach the store, marked as unclaimed: so more than once. A fixed delay
+    /// that another node was running at the time waits for the store: nothing else tells when that run ended.
     FailOpen,
 }
 

@@ -7,7 +7,8 @@ use crate::{
     Kind, StoreDown, misfire,
     plan::{Ended, Event, delay},
     run::Facts,
-    state::{Live, Past},
+    state::{JobState, Live, Past},
+    trigger::{Ms, Place, Trigger},
 };
 
 impl Dispatch {
@@ -26,7 +27,8 @@ impl Dispatch {
         if is_busy || state.is_paused() || self.is_held {
             return;
         }
-        let since = misfire::since(&entry.task.name, &entry.task.trigger, &policy, state.place(), None, now);
+        let place = Place { next_due: next_due(state, &entry.task.trigger, &entry.events), ..state.place() };
+        let since = misfire::since(&entry.task.name, &entry.task.trigger, &policy, place, None, now);
         let last = since.run.iter().rev().find(|(_, kind)| *kind == Kind::Scheduled);
         let Some((tick, _)) = last.copied() else { return };
         state.watermark = tick;
@@ -75,4 +77,21 @@ impl Dispatch {
         }
         entry.events.push(Event::UnclaimedEnded(Arc::new(past)));
     }
+}
+
+/// When a fixed delay is due, though the store has not been told yet that its claimed runs have ended. Of runs of others
+/// nothing is known.
+fn next_due(state: &JobState, trigger: &Trigger, events: &[Event]) -> Option<Ms> {
+    if state.next_due.is_some() || state.running.is_empty() {
+        return state.next_due;
+    }
+    let end = |live: &Live| {
+        let its = |event: &Event| match event {
+            Event::Ended(ended) if ended.fence == live.fence => Some(ended.at),
+            _ => None,
+        };
+        events.iter().find_map(its)
+    };
+    let ends: Option<Vec<Ms>> = state.running.iter().map(end).collect();
+    Some(ends?.into_iter().max()?.saturating_add(delay(trigger)))
 }

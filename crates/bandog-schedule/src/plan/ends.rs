@@ -82,7 +82,9 @@ impl JobState {
             // The answer to the swap that took it in was lost.
             return;
         }
-        self.next_due = Some(past.ended.saturating_add(delay(view.trigger)));
+        if self.is_idle() {
+            self.next_due = Some(past.ended.saturating_add(delay(view.trigger)));
+        }
         if past.state == State::Ok {
             self.counts.ok += 1;
             self.last_success = self.last_success.max(Some(past.tick));

@@ -408,6 +408,23 @@ fn an_unclaimed_run_is_counted_once_though_it_is_told_of_twice() {
     assert_eq!((job.state.counts.ok, lines), (2, 0));
 }
 
+/// A node without the store cannot know that another one runs the job: its own run's end begins no delay then.
+#[test]
+fn an_unclaimed_run_that_ends_beside_a_claimed_one_begins_no_delay() {
+    let mut job = Bench::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
+    job.at(0, &[]);
+    let first = job.end(0, State::Ok, 10);
+    job.at(10, std::slice::from_ref(&first));
+    assert_eq!(job.at(1010, &[]).starts, 1);
+    let past =
+        Past { kind: Kind::Unclaimed, id: 0, fence: Some(7), ended: T0 + 500, ..*job.state.last.clone().unwrap() };
+    let plan = job.at(2000, &[Event::Unclaimed(T0 + 1010), Event::UnclaimedEnded(Arc::new(past))]);
+    assert_eq!((plan.starts, plan.skipped, job.state.next_due), (0, 0, None));
+    let second = job.end(0, State::Ok, 3000);
+    job.at(3000, &[second]);
+    assert_eq!(job.state.next_due, Some(T0 + 4000));
+}
+
 #[test]
 fn a_record_reads_back_as_it_was_written() {
     let mut job = Bench::every_second(Overlap::Queue(n(5)));
