@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Kind, Paused, RunRow, State,
     pauses::All,
+    plan::delay,
     policy::Policy,
     trigger::{Ms, Place, Trigger, millis},
 };
@@ -25,7 +26,7 @@ pub(crate) struct JobState {
     pub(crate) watermark: Ms,
     /// Where a fixed rate's grid begins, and when a single run is due.
     pub(crate) anchor: Ms,
-    /// When a fixed delay is due; none while its run lives.
+    /// When a fixed delay is due, unless a run is under way or waits ([`JobState::place`]).
     pub(crate) next_due: Option<Ms>,
     /// The last fence.
     pub(crate) fence: u64,
@@ -316,8 +317,15 @@ impl JobState {
         self.running.is_empty() && self.queue.is_empty()
     }
 
+    /// A fixed delay is not due while a run is under way or waits, by whatever it came: the end of that run tells when.
     pub(crate) fn place(&self) -> Place {
-        Place { watermark: self.watermark, anchor: self.anchor, next_due: self.next_due }
+        let next_due = self.next_due.filter(|_| self.is_idle());
+        Place { watermark: self.watermark, anchor: self.anchor, next_due }
+    }
+
+    /// A fixed delay counts from this moment, unless it counts from a later one.
+    pub(crate) fn wait_from(&mut self, moment: Ms, trigger: &Trigger) {
+        self.next_due = self.next_due.max(Some(moment.saturating_add(delay(trigger))));
     }
 }
 

@@ -105,7 +105,7 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
         for JobRow { name, .. } in &unknown {
             match desk.jobs.forget_unknown(name, *older).await {
                 Ok(true) => forgotten.push(name),
-                Ok(false) => say(&format!("{name:?} is kept: it is not unknown any more")),
+                Ok(false) => say(&format!("{name:?} is not unknown any more: it is left as it is")),
                 Err(error) => {
                     if !forgotten.is_empty() {
                         say(&format!("forgot {}, then stopped at {name:?}", quoted(&forgotten)));

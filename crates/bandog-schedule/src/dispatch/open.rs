@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use super::{Dispatch, JobId, Turn, at};
 use crate::{
-    Kind, StoreDown, misfire,
-    plan::{Ended, Event, delay},
+    Kind, StoreDown,
+    job::Task,
+    misfire,
+    plan::{Ended, Event},
     run::Facts,
     state::{JobState, Live, Past},
-    trigger::{Ms, Place, Trigger},
+    trigger::{Ms, Trigger},
 };
 
 impl Dispatch {
@@ -27,10 +29,15 @@ impl Dispatch {
         if is_busy || state.is_paused() || self.is_held {
             return;
         }
-        let place = Place { next_due: next_due(state, &entry.task.trigger, &entry.events), ..state.place() };
-        let since = misfire::since(&entry.task.name, &entry.task.trigger, &policy, place, None, now);
-        let last = since.run.iter().rev().find(|(_, kind)| *kind == Kind::Scheduled);
-        let Some((tick, _)) = last.copied() else { return };
+        let Task { name, trigger, .. } = &entry.task;
+        let tick = match trigger {
+            Trigger::FixedDelay(delay) => delayed(state, *delay, &entry.events),
+            _ => {
+                let since = misfire::since(name, trigger, &policy, state.place(), None, now);
+                since.run.iter().rev().find(|(_, kind)| *kind == Kind::Scheduled).map(|(tick, _)| *tick)
+            }
+        };
+        let Some(tick) = tick.filter(|tick| misfire::due(name, &policy, *tick) <= now) else { return };
         state.watermark = tick;
         state.next_due = None;
         state.fence = (state.fence + 1).max(u64::try_from(now.saturating_mul(1000)).unwrap_or(0));
@@ -38,7 +45,7 @@ impl Dispatch {
             id: 0,
             kind: Kind::Unclaimed,
             tick,
-            due: misfire::due(&entry.task.name, &policy, tick),
+            due: misfire::due(name, &policy, tick),
             attempt: 1,
             fence: state.fence,
             started: now,
@@ -73,25 +80,24 @@ impl Dispatch {
         let entry = &mut self.entries[at(job)];
         if let Some(state) = &mut entry.state {
             // The record learns of it later, and a fixed delay waits for it now.
-            state.next_due = Some(past.ended.saturating_add(delay(&entry.task.trigger)));
+            state.wait_from(past.ended, &entry.task.trigger);
         }
         entry.events.push(Event::UnclaimedEnded(Arc::new(past)));
     }
 }
 
-/// When a fixed delay is due, though the store has not been told yet that its claimed runs have ended. Of runs of others
-/// nothing is known.
-fn next_due(state: &JobState, trigger: &Trigger, events: &[Event]) -> Option<Ms> {
-    if state.next_due.is_some() || state.running.is_empty() {
-        return state.next_due;
-    }
-    let end = |live: &Live| {
-        let its = |event: &Event| match event {
+/// The tick of a fixed delay, which is never too late, for there is one only. The store need not know yet that this node's
+/// claimed runs have ended; of a run of another node nobody knows when it ends. What waits in the record waits for a place
+/// or for a claim, and has neither to wait for here.
+fn delayed(state: &JobState, delay: Ms, events: &[Event]) -> Option<Ms> {
+    let mut due = state.next_due;
+    for live in &state.running {
+        let end = events.iter().find_map(|event| match event {
             Event::Ended(ended) if ended.fence == live.fence => Some(ended.at),
             _ => None,
-        };
-        events.iter().find_map(its)
-    };
-    let ends: Option<Vec<Ms>> = state.running.iter().map(end).collect();
-    Some(ends?.into_iter().max()?.saturating_add(delay(trigger)))
+        });
+        due = due.max(Some(end?.saturating_add(delay)));
+    }
+    let due = due.or_else(|| state.queue.front().map(|waiting| waiting.2))?;
+    Some(due.max(state.watermark.saturating_add(1)))
 }

@@ -67,7 +67,7 @@ impl Jobs {
     }
 
     /// Forgets a job if it is still one of [`Jobs::unknown`]. False: it is not, since a node has it again, an operator
-    /// holds it, or somebody else forgot it.
+    /// holds it, somebody else forgot it, or a program of another version wrote it.
     ///
     /// # Errors
     /// As [`Jobs::unknown`] and [`Jobs::forget`].
@@ -79,19 +79,22 @@ impl Jobs {
         let reading = self.client.read(&[key(name)?], &[]).await?;
         let now = Time::from(reading.now).millisecond();
         let Some(record) = only(reading.records)? else { return Ok(false) };
-        let forgotten = self.remove(name, record, |state| state.is_left(older, now)).await?;
-        self.tell().await;
+        let forgotten = self.remove(name, record, |state| state.is_some_and(|state| state.is_left(older, now))).await?;
+        if forgotten {
+            self.tell().await;
+        }
         Ok(forgotten)
     }
 
     /// Removes a record that nobody runs, as long as it is so. False: it is not.
-    async fn remove(&self, name: &str, mut record: Record, is_so: impl Fn(&JobState) -> bool) -> Result<bool> {
+    async fn remove(&self, name: &str, mut record: Record, is_so: impl Fn(Option<&JobState>) -> bool) -> Result<bool> {
         for _ in 0..TRIES {
-            // What cannot be read can still be forgotten.
-            if let Ok(state) = JobState::read(&record.value, &key(name)?) {
-                if !is_so(&state) {
-                    return Ok(false);
-                }
+            // What cannot be read can still be forgotten, by its name.
+            let state = JobState::read(&record.value, &key(name)?).ok();
+            if !is_so(state.as_ref()) {
+                return Ok(false);
+            }
+            if let Some(state) = state {
                 let ended = self.ended(state.running.iter()).await?;
                 if state.running.iter().any(|live| live.holding().is_none_or(|session| !ended.contains(&session))) {
                     return Err(Error::misused(format!("job {name:?} runs now; cancel it first, or wait")));

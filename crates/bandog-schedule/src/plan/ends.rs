@@ -2,7 +2,7 @@
 
 use bandog_core::Holding;
 
-use super::{Ended, Plan, View, delay};
+use super::{Ended, Plan, View};
 use crate::{
     OnCrash, Paused, State,
     state::{JobState, Live, Past, Waiting, time},
@@ -24,7 +24,7 @@ impl JobState {
             self.queue.push_front(Waiting(live.id, live.kind, live.tick, ended.attempt + 1));
             plan.is_news = true;
         } else {
-            self.next_due = Some(ended.at.saturating_add(delay(view.trigger)));
+            self.wait_from(ended.at, view.trigger);
         }
         match ended.state {
             State::Ok => {
@@ -61,7 +61,7 @@ impl JobState {
             }
             self.counts.lost += 1;
             plan.lost.add(live.tick);
-            self.next_due = Some(view.now.saturating_add(delay(view.trigger)));
+            self.wait_from(view.now, view.trigger);
             let error = Some("its node died or lost its session".to_owned());
             let ended = Ended { id, fence, attempt, state: State::Lost, at: view.now, error, note: None };
             self.remember(view, plan, live, ended);
@@ -71,9 +71,7 @@ impl JobState {
     /// Nobody else knows of the run, and its node may die: so others wait for a fixed delay from now on.
     pub(super) fn ran_unclaimed(&mut self, view: &View<'_>, tick: Ms) {
         self.watermark = self.watermark.max(tick);
-        if self.is_idle() {
-            self.next_due = Some(view.now.saturating_add(delay(view.trigger)));
-        }
+        self.wait_from(view.now, view.trigger);
     }
 
     pub(super) fn unclaimed_ended(&mut self, view: &View<'_>, plan: &mut Plan, past: &Past) {
@@ -82,9 +80,7 @@ impl JobState {
             // The answer to the swap that took it in was lost.
             return;
         }
-        if self.is_idle() {
-            self.next_due = Some(past.ended.saturating_add(delay(view.trigger)));
-        }
+        self.wait_from(past.ended, view.trigger);
         if past.state == State::Ok {
             self.counts.ok += 1;
             self.last_success = self.last_success.max(Some(past.tick));

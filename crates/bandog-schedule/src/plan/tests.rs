@@ -419,7 +419,7 @@ fn an_unclaimed_run_that_ends_beside_a_claimed_one_begins_no_delay() {
     let past =
         Past { kind: Kind::Unclaimed, id: 0, fence: Some(7), ended: T0 + 500, ..*job.state.last.clone().unwrap() };
     let plan = job.at(2000, &[Event::Unclaimed(T0 + 1010), Event::UnclaimedEnded(Arc::new(past))]);
-    assert_eq!((plan.starts, plan.skipped, job.state.next_due), (0, 0, None));
+    assert_eq!((plan.starts, plan.skipped, job.state.place().next_due), (0, 0, None));
     let second = job.end(0, State::Ok, 3000);
     job.at(3000, &[second]);
     assert_eq!(job.state.next_due, Some(T0 + 4000));

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod declared;
+mod delays;
 mod faults;
 mod jobs;
 mod listeners;

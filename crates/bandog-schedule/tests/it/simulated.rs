@@ -257,69 +257,6 @@ async fn a_job_that_fails_open_runs_without_the_store_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fixed_delay_that_fails_open_goes_on_without_the_store_and_with_it() {
-    let delay = || Job::fixed_delay("delay", secs(60)).store_down(StoreDown::FailOpen);
-    let jobs = || vec![delay().run(async |_: Run| time::sleep(secs(1)).await)];
-    let test = TestScheduler::at("2026-01-01T00:00:30Z").start(jobs).await.unwrap();
-    test.advance_to("2026-01-01T00:05:00Z").await;
-    let before = test.runs().len();
-    test.cut(0);
-    test.advance_to("2026-01-01T01:05:00Z").await;
-    let alone = test.runs().iter().filter(|run| run.kind == Kind::Unclaimed).count();
-    assert!((57..=59).contains(&alone), "{alone} in an hour");
-    test.mend(0);
-    test.advance_to("2026-01-01T01:15:00Z").await;
-    let row = test.jobs().show("delay").await.unwrap();
-    assert!(usize::try_from(row.ok).unwrap() >= before + alone + 8, "{row:?}");
-}
-
-/// The store learns of that end when the job has long run again.
-#[tokio::test(start_paused = true)]
-async fn a_fixed_delay_that_fails_open_goes_on_after_a_claimed_run_that_ended_without_the_store() {
-    // Runs that end within their lease, and runs that the outage cuts off.
-    let ways = [
-        (10, OnCrash::Abandon, 49..=51, false),
-        (100, OnCrash::Abandon, 21..=23, true),
-        (100, OnCrash::Retry, 21..=23, true),
-    ];
-    for (takes, on_crash, alone, is_cut) in ways {
-        let begun = Arc::new(AtomicUsize::new(0));
-        let jobs = || {
-            let begun = Arc::clone(&begun);
-            let run = move |_: Run| {
-                begun.fetch_add(1, Relaxed);
-                time::sleep(secs(takes))
-            };
-            let job = Job::fixed_delay("delay", secs(60)).store_down(StoreDown::FailOpen).on_crash(on_crash);
-            vec![job.run(run)]
-        };
-        let test = TestScheduler::at("2026-01-01T00:00:00Z").lease(secs(30)).start(jobs).await.unwrap();
-        while begun.load(Relaxed) < 2 {
-            test.advance(secs(1)).await;
-        }
-        test.cut(0);
-        test.advance(secs(3600)).await;
-        let more = begun.load(Relaxed) - 2;
-        assert!(alone.contains(&more), "{more} in an hour");
-        test.mend(0);
-        test.advance(secs(600)).await;
-        let mut history = test.jobs().history("delay").await.unwrap();
-        history.retain(|run| run.started.is_some());
-        let cut = history.iter().find(|run| run.state == State::Lost);
-        assert_eq!((cut.is_some(), cut.is_none_or(|run| run.id == 2)), (is_cut, true));
-        for (later, run) in history.iter().zip(&history[1..]).filter(|(later, _)| later.attempt == 1) {
-            let at = |time: &Option<String>| time.as_ref().unwrap().parse::<bandog_cron::Time>().unwrap();
-            let pause = at(&later.started).millisecond() - at(&run.ended).millisecond();
-            assert!(pause >= 60_000, "{later:?} after {run:?}");
-        }
-        let again = history.iter().filter(|run| run.attempt == 2).count();
-        assert_eq!(again, usize::from(on_crash == OnCrash::Retry));
-        let row = test.jobs().show("delay").await.unwrap();
-        assert!(row.failed == 0 && usize::try_from(row.ok).unwrap() > 1 + more + 2, "{row:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_job_whose_unclaimed_run_dies_with_its_node_goes_on_and_one_that_lives_is_waited_for() {
     let jobs = || {
         let delay = Job::fixed_delay("delay", secs(60)).store_down(StoreDown::FailOpen);

@@ -49,3 +49,13 @@ async fn a_job_is_unknown_when_no_node_has_had_it_for_two_days_and_is_forgotten_
     assert!(!jobs.forget_unknown("idle", 2 * DAY).await.unwrap());
     test.stop().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_not_unknown() {
+    let site = Site::new();
+    let swap = Swap::new(Key::new("job/x").unwrap(), None, "of a newer version");
+    site.client(None).swap(&[swap]).await.unwrap();
+    assert_eq!(site.jobs.unknown(14 * DAY).await.unwrap(), []);
+    assert!(!site.jobs.forget_unknown("x", 14 * DAY).await.unwrap());
+    site.jobs.forget("x").await.unwrap();
+}
