@@ -79,7 +79,7 @@ impl Job {
         job.at_least("fixed_rate", period, MIN_PERIOD)
     }
 
-    /// A job that fires at once and then so long after each run's end (1 ms at least).
+    /// A job that fires at once and then so long after each run's end (1 ms at least), also of a run by hand.
     pub fn fixed_delay(name: impl AsRef<str>, delay: Duration) -> Self {
         Self::new(name, When::FixedDelay(delay)).at_least("fixed_delay", delay, MIN_PERIOD)
     }

@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::{
     Guard, Owner,
     client::Handle,
-    engine::{Msg, Patience, Terms, Ticket, Want},
+    engine::{Given, Msg, Patience, Terms, Ticket, Want},
 };
 
 /// A named lock: one holder at a time, across all clients of the same store.
@@ -170,17 +170,24 @@ impl Mutex {
     async fn acquire(&self, patience: Patience) -> Result<Option<Guard>> {
         let key = self.key.as_ref().map_err(Error::clone)?;
         let terms = *self.terms.as_ref().map_err(Error::clone)?;
-        if let Some(owner) = &self.owner {
-            if owner.client() != self.handle.id {
-                return Err(Error::misused("the owner belongs to another client").at(key));
-            }
-            if let Some(turn) = owner.enter(key) {
+        if self.owner.as_ref().is_some_and(|owner| owner.client() != self.handle.id) {
+            return Err(Error::misused("the owner belongs to another client").at(key));
+        }
+        let began = self.handle.clock.now();
+        loop {
+            if let Some(turn) = self.owner.as_ref().and_then(|owner| owner.enter(key)) {
                 return turn.standing().map(|()| Some(Guard::of(turn)));
             }
+            let place = Place::new(&self.handle, key.clone(), self.owner.clone());
+            let span = tracing::debug_span!("bandog.lock", %key);
+            let left = patience.after(self.handle.clock.now().since(began));
+            match place.wait(terms, left).instrument(span).await? {
+                Some(Given::Turn(turn)) => return Ok(Some(Guard::of(turn))),
+                // Its owner may have given the lock back meanwhile: then it waits once more.
+                Some(Given::Again) => {}
+                None => return Ok(None),
+            }
         }
-        let place = Place::new(&self.handle, key.clone(), self.owner.clone());
-        let span = tracing::debug_span!("bandog.lock", %key);
-        place.wait(terms, patience).instrument(span).await
     }
 }
 
@@ -198,13 +205,13 @@ impl<'a> Place<'a> {
         Self { handle, ticket: handle.ticket(), key, owner, served: false }
     }
 
-    async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
+    async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Given>> {
         let (reply, answer) = oneshot::channel();
         let (key, owner) = (self.key.clone(), self.owner.clone());
         self.handle.send(Msg::Want(Want { key, ticket: self.ticket, owner, terms, patience, reply }))?;
         let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.key))?;
         self.served = true;
-        Ok(answer?.map(Guard::of))
+        answer
     }
 }
 

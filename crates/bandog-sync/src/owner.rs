@@ -72,10 +72,9 @@ impl Owner {
         None
     }
 
-    /// The turn that this owner has at the key. Only for its own calls: whoever else kept a turn for a moment would
-    /// keep the lock of an owner who gives it back just then.
-    pub(crate) fn turn(&self, key: &Key) -> Option<Arc<Turn>> {
-        self.keys().get(key)?.turn.upgrade()
+    /// Whether this owner has a turn at the key.
+    pub(crate) fn has_turn(&self, key: &Key) -> bool {
+        self.keys().get(key).is_some_and(|entry| entry.turn.strong_count() > 0)
     }
 
     /// An ask has ended, served or not.
@@ -88,10 +87,10 @@ impl Owner {
         self.keys().get(key).is_some_and(|entry| entry.calls > 1)
     }
 
-    /// The owner has been given this turn.
-    pub(crate) fn hold(&self, key: &Key, turn: &Arc<Turn>) {
-        let mut keys = self.keys();
-        keys.entry(key.clone()).or_default().turn = Arc::downgrade(turn);
+    /// The owner has been given this turn, and may have given it back already.
+    pub(crate) fn hold(&self, key: &Key, turn: Weak<Turn>) {
+        self.keys().entry(key.clone()).or_default().turn = turn;
+        self.change(key, |_| ());
     }
 
     /// The owner's last guard at the key has gone.

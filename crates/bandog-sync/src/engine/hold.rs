@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Engine, RENEWALS, Renewed, margin,
-    msg::{HoldId, Terms, Ticket},
+    msg::{Given, HoldId, Terms, Ticket},
     slot::{Attempt, Spell, Stage, Waiter},
     timers::Timer,
 };
@@ -206,30 +206,33 @@ impl Engine {
         self.meters.acquired(waited);
         tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
         let cell = Arc::clone(&held.cell);
-        let turn = Arc::new(Turn { hold: id, key: key.clone(), fence, cell, owner, report: None, handle });
-        if let Some(owner) = &turn.owner {
-            owner.hold(key, &turn);
-            self.give_to_the_same(key, owner, &turn);
-        }
-        if self.holds.get(&id).is_some_and(|held| held.ends.is_some()) {
+        if held.ends.is_some() {
             self.arm(id, now);
         }
-        // If the caller has gone, the turn comes back, is dropped, and frees the hold as any guard does.
-        let _ = reply.send(Ok(Some(turn)));
+        let others = owner.clone().map(|owner| (owner.has_other_calls(key), owner));
+        let turn = Arc::new(Turn { hold: id, key: key.clone(), fence, cell, owner, report: None, handle });
+        let known = Arc::downgrade(&turn);
+        if reply.send(Ok(Some(Given::Turn(turn)))).is_err() {
+            return; // The caller has gone. The turn has come back and was dropped, which frees the hold as any guard does.
+        }
+        // Nobody else knew of the turn while the engine had it.
+        if let Some((has_others, owner)) = others {
+            owner.hold(key, known);
+            if has_others {
+                self.tell_the_same(key, &owner);
+            }
+        }
     }
 
     /// Other calls of the same owner share the turn.
-    fn give_to_the_same(&mut self, key: &Key, owner: &Owner, turn: &Arc<Turn>) {
-        if !owner.has_other_calls(key) {
-            return;
-        }
+    fn tell_the_same(&mut self, key: &Key, owner: &Owner) {
         let Some(slot) = self.slots.get(key) else { return };
         let same = |waiter: &Waiter| waiter.owner.as_ref().is_some_and(|other| other.is(owner));
         let tickets: Vec<_> = slot.queue.iter().filter(|(_, waiter)| same(waiter)).map(|(ticket, _)| *ticket).collect();
         for ticket in tickets {
             let Some(waiter) = self.dequeue(key, ticket) else { continue };
             // The caller may have gone.
-            let _ = waiter.reply.send(Ok(Some(Arc::clone(turn))));
+            let _ = waiter.reply.send(Ok(Some(Given::Again)));
         }
     }
 

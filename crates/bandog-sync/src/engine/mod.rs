@@ -52,7 +52,7 @@ use self::{
 use crate::client::Handle;
 
 pub(crate) use self::home::Home;
-pub(crate) use self::msg::{HoldId, Msg, Patience, Terms, Ticket, Want};
+pub(crate) use self::msg::{Given, HoldId, Msg, Patience, Terms, Ticket, Want};
 
 /// Steps in one call: so that the wire carries the first while the second is packed.
 const BATCH: usize = 32;

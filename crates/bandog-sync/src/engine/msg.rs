@@ -17,8 +17,17 @@ use crate::{Owner, client::Handle, guard::Turn};
 pub(crate) type Ticket = u64;
 /// A hold of this client: its claim's number.
 pub(crate) type HoldId = u64;
-/// What a call that waits for a lock gets. `None`: somebody else holds it.
-pub(crate) type Reply = oneshot::Sender<Result<Option<Arc<Turn>>>>;
+/// What a call that waits for a lock is told. `None`: somebody else holds it.
+pub(crate) type Reply = oneshot::Sender<Result<Option<Given>>>;
+
+/// What a call is given.
+pub(crate) enum Given {
+    /// A turn of its own.
+    Turn(Arc<Turn>),
+    /// Nothing: its owner has a turn, of which the call takes part by itself. If the engine did so for it, it would keep
+    /// the lock of an owner who gives it back just then, though for a moment only.
+    Again,
+}
 
 pub(crate) enum Msg {
     /// The first message: through whom turns keep the client alive.
@@ -92,6 +101,14 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
+    /// What is left of it after this time.
+    pub(crate) fn after(self, time: Duration) -> Self {
+        match self {
+            Self::For(wait) => Self::For(wait.saturating_sub(time)),
+            Self::Once | Self::Forever => self,
+        }
+    }
+
     /// Whether the call may have given up by then.
     pub(crate) fn ends_within(self, time: Duration) -> bool {
         match self {

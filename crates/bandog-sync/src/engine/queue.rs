@@ -7,7 +7,7 @@ use bandog_core::{Bell, Claim, Error, ErrorKind, Key, Moment, Result, Verdict};
 use super::{
     Engine,
     calls::FIRST_ANSWER,
-    msg::{Patience, Reply, Terms, Ticket, Want},
+    msg::{Given, Patience, Reply, Terms, Ticket, Want},
     slot::{Attempt, Ear, Slot, Spell, Stage, Waiter},
     timers::Timer,
 };
@@ -41,9 +41,9 @@ impl Engine {
         let once = matches!(want.patience, Patience::Once);
         match slot.stage {
             Stage::Held(_) => {
-                if let Some(turn) = want.owner.as_ref().and_then(|owner| owner.turn(&want.key)) {
-                    let answer = turn.standing().map(|()| Some(turn));
-                    let _ = want.reply.send(answer);
+                if want.owner.as_ref().is_some_and(|owner| owner.has_turn(&want.key)) {
+                    // The caller may have gone.
+                    let _ = want.reply.send(Ok(Some(Given::Again)));
                 } else if once {
                     self.refuse(want.reply);
                 } else {

@@ -1,6 +1,7 @@
 use std::{
     hint,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    task::{Context, Poll, Waker},
     thread,
 };
 
@@ -42,4 +43,37 @@ fn a_release_that_has_returned_is_one_though_others_ask() {
         went_on
     });
     assert_eq!(went_on, 0);
+}
+
+/// A call that was given up must not keep, not even for a moment, the turn of another call of the same owner.
+#[test]
+fn a_release_that_has_returned_is_one_though_the_owner_gave_up_another_call() {
+    let client = Client::over(Memory::new(Clock::system())).unwrap();
+    let orders = client.mutex("orders").by(&client.owner());
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut went_on = 0;
+    for round in 0..40_000 {
+        let mut given_up = Box::pin(orders.lock());
+        if given_up.as_mut().poll(context).is_ready() {
+            continue; // The engine was as fast as that.
+        }
+        (0..round * 331 % 3_011).for_each(|_| hint::spin_loop());
+        let guard = spun(orders.lock()).unwrap();
+        drop(given_up);
+        let (cell, clock) = guard.watched();
+        spun(guard.release()).unwrap();
+        went_on += usize::from(cell.standing(clock.now()) != Standing::Released);
+    }
+    assert_eq!(went_on, 0);
+}
+
+/// The value of a future that is polled until it is there.
+fn spun<T>(future: impl Future<Output = T>) -> T {
+    let (mut future, context) = (Box::pin(future), &mut Context::from_waker(Waker::noop()));
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(context) {
+            return value;
+        }
+        hint::spin_loop();
+    }
 }
