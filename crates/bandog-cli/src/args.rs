@@ -156,7 +156,7 @@ pub(crate) fn read() -> Result<Cli, Fault> {
             let _ = error.print();
             process::exit(ExitCode::Usage.number().into())
         }
-        _ => Err(Fault::new(ExitCode::Usage, plain(&without_password(with_its_place(without_wrong_tip(error)))))),
+        _ => Err(Fault::new(ExitCode::Usage, plain(&with_its_place(without_wrong_tip(error))))),
     }
 }
 
@@ -186,19 +186,6 @@ fn with_its_place(mut error: clap::Error) -> clap::Error {
     };
     if let Some(tip) = place() {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
-    error
-}
-
-/// A URL where none belongs is repeated by clap as it was written.
-fn without_password(mut error: clap::Error) -> clap::Error {
-    for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue] {
-        if let Some(ContextValue::String(text)) = error.get(kind)
-            && text.contains("://")
-        {
-            let shown = ContextValue::String(bandog::redact(text));
-            error.insert(kind, shown);
-        }
     }
     error
 }
