@@ -1,6 +1,6 @@
 //! Why the command could not do what it was asked to.
 
-use std::{env, ffi::OsString, fmt};
+use std::fmt;
 
 use bandog::{Error, ErrorKind};
 
@@ -38,7 +38,7 @@ impl Fault {
 
     /// Prints the message and gives the code.
     pub(crate) fn tell(self) -> ExitCode {
-        say(&without_passwords(self.message, env::args_os()));
+        say(&self.message);
         self.code
     }
 }
@@ -61,25 +61,3 @@ fn advice(kind: ErrorKind) -> &'static str {
         _ => "",
     }
 }
-
-/// Whoever repeats a word of the command line may repeat a URL that stands in the wrong place.
-fn without_passwords(mut message: String, words: impl Iterator<Item = OsString>) -> String {
-    for word in words {
-        let word = word.to_string_lossy();
-        let value = word.split_once('=').map(|(_, value)| value);
-        for url in value.into_iter().chain([&*word]).filter(|word| may_be_a_url(word)) {
-            let shown = bandog::redact(url);
-            message = message.replace(url, &shown);
-            message = message.replace(&url.escape_debug().to_string(), &shown.escape_debug().to_string());
-        }
-    }
-    message
-}
-
-/// Names may have an `@` too, so the scheme decides, as far as it was written.
-fn may_be_a_url(word: &str) -> bool {
-    word.contains("://") || (word.contains('@') && word.to_ascii_lowercase().contains("redis"))
-}
-
-#[cfg(test)]
-mod tests;

@@ -5,6 +5,7 @@ mod queue;
 
 use std::{
     env,
+    ffi::OsString,
     io::{IsTerminal, Write, stderr},
 };
 
@@ -17,6 +18,7 @@ pub(crate) use self::{events::listen, queue::flush};
 /// Prints a message of one or more lines; standard output is for what was asked for.
 pub(crate) fn say(message: &str) {
     queue::flush();
+    let message = without_passwords(message.to_owned(), env::args_os());
     let lines: Vec<_> = message.split('\n').map(shown).collect();
     print(&format!("bandog: {}\n", lines.join("\n")));
 }
@@ -84,3 +86,25 @@ pub(crate) fn shown(text: &str) -> String {
 pub(crate) fn is_plain(c: char) -> bool {
     matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1
 }
+
+/// Whoever repeats a word of the command line may repeat a URL that stands in the wrong place.
+fn without_passwords(mut message: String, words: impl Iterator<Item = OsString>) -> String {
+    for word in words {
+        let word = word.to_string_lossy();
+        let value = word.split_once('=').map(|(_, value)| value);
+        for url in value.into_iter().chain([&*word]).filter(|word| may_be_a_url(word)) {
+            let shown = bandog::redact(url);
+            message = message.replace(url, &shown);
+            message = message.replace(&url.escape_debug().to_string(), &shown.escape_debug().to_string());
+        }
+    }
+    message
+}
+
+/// Names may have an `@` too, so the scheme decides, as far as it was written.
+fn may_be_a_url(word: &str) -> bool {
+    word.contains("://") || (word.contains('@') && word.to_ascii_lowercase().contains("redis"))
+}
+
+#[cfg(test)]
+mod tests;
