@@ -121,11 +121,12 @@ pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> P
     if view.session.is_some() && state.is_to_be_seen(view.now) {
         state.seen = view.now;
     }
-    for event in events {
+    let told = events.iter().rposition(|event| matches!(event, Event::UnclaimedEnded(_)));
+    for (nth, event) in events.iter().enumerate() {
         match event {
             Event::Ended(ended) => state.ended(view, &mut plan, ended),
             Event::Dead(holding) => state.died(view, &mut plan, holding),
-            Event::Unclaimed(tick) => state.ran_unclaimed(view, *tick),
+            Event::Unclaimed(tick) => state.ran_unclaimed(view, *tick, told.is_none_or(|told| told < nth)),
             Event::UnclaimedEnded(past) => state.unclaimed_ended(view, &mut plan, past),
             Event::Lost(memory) => plan.is_recalled |= state.recall(view, &mut plan, memory),
         }

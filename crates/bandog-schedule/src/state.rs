@@ -323,9 +323,21 @@ impl JobState {
         Place { watermark: self.watermark, anchor: self.anchor, next_due }
     }
 
-    /// A fixed delay counts from this moment, unless it counts from a later one.
-    pub(crate) fn wait_from(&mut self, moment: Ms, trigger: &Trigger) {
-        self.next_due = self.next_due.max(Some(moment.saturating_add(delay(trigger))));
+    /// A fixed delay counts from this end of a run.
+    pub(crate) fn wait_from(&mut self, end: Ms, trigger: &Trigger) {
+        self.next_due = Some(end.saturating_add(delay(trigger)));
+    }
+
+    /// The same of a run that nobody claimed: of it and of another's beside it the later end counts.
+    pub(crate) fn wait_from_unclaimed(&mut self, end: Ms, trigger: &Trigger) {
+        self.next_due = self.next_due.max(Some(end.saturating_add(delay(trigger))));
+    }
+
+    /// A tick has run, or runs, unclaimed: it waits no more.
+    pub(crate) fn ran(&mut self, tick: Ms) {
+        self.watermark = self.watermark.max(tick);
+        self.queue
+            .retain(|Waiting(_, kind, waiting, _)| *waiting != tick || matches!(kind, Kind::Manual | Kind::Backfill));
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     Guard, Owner,
     client::Handle,
     engine::{Given, Msg, Patience, Terms, Ticket, Want},
+    guard::Turn,
 };
 
 /// A named lock: one holder at a time, across all clients of the same store.
@@ -170,24 +171,18 @@ impl Mutex {
     async fn acquire(&self, patience: Patience) -> Result<Option<Guard>> {
         let key = self.key.as_ref().map_err(Error::clone)?;
         let terms = *self.terms.as_ref().map_err(Error::clone)?;
-        if self.owner.as_ref().is_some_and(|owner| owner.client() != self.handle.id) {
-            return Err(Error::misused("the owner belongs to another client").at(key));
-        }
-        let began = self.handle.clock.now();
-        loop {
-            if let Some(turn) = self.owner.as_ref().and_then(|owner| owner.enter(key)) {
+        let ticket = self.handle.ticket();
+        if let Some(owner) = &self.owner {
+            if owner.client() != self.handle.id {
+                return Err(Error::misused("the owner belongs to another client").at(key));
+            }
+            if let Some(turn) = owner.enter(key, ticket) {
                 return turn.standing().map(|()| Some(Guard::of(turn)));
             }
-            let place = Place::new(&self.handle, key.clone(), self.owner.clone());
-            let span = tracing::debug_span!("bandog.lock", %key);
-            let left = patience.after(self.handle.clock.now().since(began));
-            match place.wait(terms, left).instrument(span).await? {
-                Some(Given::Turn(turn)) => return Ok(Some(Guard::of(turn))),
-                // Its owner may have given the lock back meanwhile: then it waits once more.
-                Some(Given::Again) => {}
-                None => return Ok(None),
-            }
         }
+        let place = Place { handle: &self.handle, ticket, key: key.clone(), owner: self.owner.clone(), served: false };
+        let span = tracing::debug_span!("bandog.lock", %key);
+        place.wait(terms, patience).instrument(span).await
     }
 }
 
@@ -200,26 +195,29 @@ struct Place<'a> {
     served: bool,
 }
 
-impl<'a> Place<'a> {
-    fn new(handle: &'a Handle, key: Key, owner: Option<Owner>) -> Self {
-        Self { handle, ticket: handle.ticket(), key, owner, served: false }
-    }
-
-    async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Given>> {
+impl Place<'_> {
+    async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
         let (reply, answer) = oneshot::channel();
         let (key, owner) = (self.key.clone(), self.owner.clone());
         self.handle.send(Msg::Want(Want { key, ticket: self.ticket, owner, terms, patience, reply }))?;
         let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.key))?;
         self.served = true;
-        answer
+        match answer? {
+            Some(Given::Turn(turn)) => Ok(Some(Guard::of(turn))),
+            Some(Given::Part) => self.end().map(|turn| turn.standing().map(|()| Guard::of(turn))).transpose(),
+            None => Ok(None),
+        }
+    }
+
+    /// Its part of the owner's turn, if it has one and has not taken it.
+    fn end(&self) -> Option<Arc<Turn>> {
+        self.owner.as_ref().and_then(|owner| owner.call_ended(&self.key, self.ticket))
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        if let Some(owner) = &self.owner {
-            owner.call_ended(&self.key);
-        }
+        drop(self.end());
         if !self.served {
             // An engine that has ended has no queue any more.
             let _ = self.handle.send(Msg::Quit { key: self.key.clone(), ticket: self.ticket });

@@ -8,7 +8,7 @@ use std::{
 
 use bandog_core::{ClientId, Key};
 
-use crate::guard::Turn;
+use crate::{engine::Ticket, guard::Turn};
 
 /// Somebody who may take the same lock again while holding it: every guard is counted, and the lock is given back
 /// with the last one.
@@ -39,8 +39,8 @@ struct State {
 #[derive(Default)]
 struct Entry {
     turn: Weak<Turn>,
-    /// Calls of this owner that wait for the key.
-    calls: u32,
+    /// Calls of this owner that wait for the key, each with its part of the turn once it has one.
+    calls: Vec<(Ticket, Option<Arc<Turn>>)>,
 }
 
 impl Owner {
@@ -60,31 +60,44 @@ impl Owner {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The turn that this owner has at the key; otherwise its ask is counted until [`Owner::call_ended`].
-    pub(crate) fn enter(&self, key: &Key) -> Option<Arc<Turn>> {
+    /// The turn that this owner has at the key; otherwise its call is known until [`Owner::call_ended`].
+    pub(crate) fn enter(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
         let mut keys = self.keys();
         if let Some(entry) = keys.get_mut(key) {
             let turn = entry.turn.upgrade();
-            entry.calls += u32::from(turn.is_none());
+            if turn.is_none() {
+                entry.calls.push((call, None));
+            }
             return turn;
         }
-        keys.insert(key.clone(), Entry { turn: Weak::new(), calls: 1 });
+        keys.insert(key.clone(), Entry { turn: Weak::new(), calls: vec![(call, None)] });
         None
     }
 
-    /// Whether this owner has a turn at the key.
-    pub(crate) fn has_turn(&self, key: &Key) -> bool {
-        self.keys().get(key).is_some_and(|entry| entry.turn.strong_count() > 0)
+    /// Gives a call that waits its part of the turn, if there is one. It lies with the owner until the call takes it or
+    /// goes: if anybody else had it, though for a moment only, a lock that is given back in that moment would not be.
+    pub(crate) fn share(&self, key: &Key, call: Ticket) -> bool {
+        let mut keys = self.keys();
+        let Some(Entry { turn, calls }) = keys.get_mut(key) else { return false };
+        let Some((_, part)) = calls.iter_mut().find(|(ticket, _)| *ticket == call) else { return false };
+        *part = turn.upgrade();
+        part.is_some()
     }
 
-    /// An ask has ended, served or not.
-    pub(crate) fn call_ended(&self, key: &Key) {
-        self.change(key, |entry| entry.calls -= 1);
+    /// A call has ended, served or not. Its part of the turn, if it has one.
+    pub(crate) fn call_ended(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
+        let mut part = None;
+        self.change(key, |entry| {
+            if let Some(at) = entry.calls.iter().position(|(ticket, _)| *ticket == call) {
+                part = entry.calls.swap_remove(at).1;
+            }
+        });
+        part
     }
 
     /// Whether more than one call of this owner waits for the key.
     pub(crate) fn has_other_calls(&self, key: &Key) -> bool {
-        self.keys().get(key).is_some_and(|entry| entry.calls > 1)
+        self.keys().get(key).is_some_and(|entry| entry.calls.len() > 1)
     }
 
     /// The owner has been given this turn, and may have given it back already.
@@ -102,7 +115,7 @@ impl Owner {
         let mut keys = self.keys();
         let Some(entry) = keys.get_mut(key) else { return };
         change(entry);
-        if entry.calls == 0 && entry.turn.strong_count() == 0 {
+        if entry.calls.is_empty() && entry.turn.strong_count() == 0 {
             keys.remove(key);
         }
     }

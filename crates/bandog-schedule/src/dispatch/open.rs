@@ -9,7 +9,7 @@ use crate::{
     misfire,
     plan::{Ended, Event},
     run::Facts,
-    state::{JobState, Live, Past},
+    state::{JobState, Live, Past, Waiting},
     trigger::{Ms, Trigger},
 };
 
@@ -38,7 +38,7 @@ impl Dispatch {
             }
         };
         let Some(tick) = tick.filter(|tick| misfire::due(name, &policy, *tick) <= now) else { return };
-        state.watermark = tick;
+        state.ran(tick);
         state.next_due = None;
         state.fence = (state.fence + 1).max(u64::try_from(now.saturating_mul(1000)).unwrap_or(0));
         let live = Live {
@@ -80,14 +80,14 @@ impl Dispatch {
         let entry = &mut self.entries[at(job)];
         if let Some(state) = &mut entry.state {
             // The record learns of it later, and a fixed delay waits for it now.
-            state.wait_from(past.ended, &entry.task.trigger);
+            state.wait_from_unclaimed(past.ended, &entry.task.trigger);
         }
         entry.events.push(Event::UnclaimedEnded(Arc::new(past)));
     }
 }
 
 /// The tick of a fixed delay, which is never too late, for there is one only. The store need not know yet that this node's
-/// claimed runs have ended; of a run of another node nobody knows when it ends. What waits in the record waits for a place
+/// runs have ended; of a claimed run of another node nobody knows when it ends. What waits in the record waits for a place
 /// or for a claim, and has neither to wait for here.
 fn delayed(state: &JobState, delay: Ms, events: &[Event]) -> Option<Ms> {
     let mut due = state.next_due;
@@ -98,6 +98,14 @@ fn delayed(state: &JobState, delay: Ms, events: &[Event]) -> Option<Ms> {
         });
         due = due.max(Some(end?.saturating_add(delay)));
     }
-    let due = due.or_else(|| state.queue.front().map(|waiting| waiting.2))?;
-    Some(due.max(state.watermark.saturating_add(1)))
+    let unclaimed = events.iter().rev().find_map(|event| match event {
+        Event::UnclaimedEnded(past) => Some(past.ended.saturating_add(delay)),
+        _ => None,
+    });
+    let is_tick = |waiting: &&Waiting| matches!(waiting.1, Kind::Scheduled | Kind::CatchUp);
+    match (due.max(unclaimed), state.queue.iter().find(is_tick)) {
+        (Some(due), _) => Some(due.max(state.watermark.saturating_add(1))),
+        (None, Some(waiting)) => Some(waiting.2),
+        (None, None) => None,
+    }
 }

@@ -23,9 +23,8 @@ impl JobState {
         if again {
             self.queue.push_front(Waiting(live.id, live.kind, live.tick, ended.attempt + 1));
             plan.is_news = true;
-        } else {
-            self.wait_from(ended.at, view.trigger);
         }
+        self.wait_from(ended.at, view.trigger);
         match ended.state {
             State::Ok => {
                 self.counts.ok += 1;
@@ -55,23 +54,25 @@ impl JobState {
             let live = self.running.remove(at);
             // Ticks since then did not come while it ran: nobody knows when it died.
             let (id, attempt, fence) = (live.id, live.attempt, live.fence);
+            self.wait_from(view.now, view.trigger);
             if view.policy.on_crash == OnCrash::Retry && !live.cancel {
                 self.queue.push_front(Waiting(id, live.kind, live.tick, attempt + 1));
                 continue;
             }
             self.counts.lost += 1;
             plan.lost.add(live.tick);
-            self.wait_from(view.now, view.trigger);
             let error = Some("its node died or lost its session".to_owned());
             let ended = Ended { id, fence, attempt, state: State::Lost, at: view.now, error, note: None };
             self.remember(view, plan, live, ended);
         }
     }
 
-    /// Nobody else knows of the run, and its node may die: so others wait for a fixed delay from now on.
-    pub(super) fn ran_unclaimed(&mut self, view: &View<'_>, tick: Ms) {
-        self.watermark = self.watermark.max(tick);
-        self.wait_from(view.now, view.trigger);
+    /// Nobody else knows of the run, and while it lives its node may die: so others wait for a fixed delay from now on.
+    pub(super) fn ran_unclaimed(&mut self, view: &View<'_>, tick: Ms, lives: bool) {
+        self.ran(tick);
+        if lives {
+            self.wait_from_unclaimed(view.now, view.trigger);
+        }
     }
 
     pub(super) fn unclaimed_ended(&mut self, view: &View<'_>, plan: &mut Plan, past: &Past) {
@@ -80,7 +81,7 @@ impl JobState {
             // The answer to the swap that took it in was lost.
             return;
         }
-        self.wait_from(past.ended, view.trigger);
+        self.wait_from_unclaimed(past.ended, view.trigger);
         if past.state == State::Ok {
             self.counts.ok += 1;
             self.last_success = self.last_success.max(Some(past.tick));

@@ -426,6 +426,21 @@ fn an_unclaimed_run_that_ends_beside_a_claimed_one_begins_no_delay() {
 }
 
 #[test]
+fn a_run_that_broke_off_and_was_cancelled_is_followed_by_a_pause() {
+    let mut job = Bench::new(Trigger::FixedDelay(60_000), Policy::new(Overlap::Skip));
+    job.policy.on_crash = OnCrash::Retry;
+    job.at(0, &[]);
+    let end = job.end(0, State::Ok, 1000);
+    job.at(1000, &[end]);
+    job.say(30_000, &Word::Run);
+    job.at(90_000, &[]);
+    job.places = 0;
+    job.at(100_000, &[Event::Dead(job.me.clone())]);
+    job.say(101_000, &Word::Cancel(None));
+    assert_eq!(job.state.wakes("job", &job.trigger, &job.policy), Some(T0 + 160_000));
+}
+
+#[test]
 fn a_record_reads_back_as_it_was_written() {
     let mut job = Bench::every_second(Overlap::Queue(n(5)));
     job.at(4000, &[]);

@@ -32,12 +32,12 @@ async fn begun(test: &TestScheduler) -> Vec<RunRow> {
     history
 }
 
-/// Between a tick's run and the end of the one before it there is a minute.
-fn keep_their_pauses(history: &[RunRow]) {
+/// Between a tick's run and the end of the one before it there is this pause.
+fn keep_their_pauses(history: &[RunRow], least: Duration) {
     let ticks = history.iter().zip(&history[1..]).filter(|(later, _)| later.kind != Kind::Manual && later.attempt == 1);
     for (later, run) in ticks {
         let pause = at(later.started.as_ref()) - at(run.ended.as_ref());
-        assert!(pause >= 60_000, "{pause} ms: {later:?} after {run:?}");
+        assert!(pause >= i64::try_from(least.as_millis()).unwrap(), "{pause} ms: {later:?} after {run:?}");
     }
 }
 
@@ -53,7 +53,7 @@ async fn a_run_by_hand_moves_the_next_tick_whatever_the_overlap() {
         test.advance(secs(1600)).await;
         let row = test.jobs().show("delay").await.unwrap();
         assert_eq!((row.ok, row.failed, row.skipped), (11, 0, 0), "{overlap:?}");
-        keep_their_pauses(&begun(&test).await);
+        keep_their_pauses(&begun(&test).await, secs(60));
     }
 }
 
@@ -105,7 +105,7 @@ async fn a_fixed_delay_that_fails_open_goes_on_after_a_claimed_run_that_ended_wi
         let history = begun(&test).await;
         let cut = history.iter().find(|run| run.state == State::Lost);
         assert_eq!((cut.is_some(), cut.is_none_or(|run| run.id == 2)), (is_cut, true));
-        keep_their_pauses(&history);
+        keep_their_pauses(&history, secs(60));
         let again = history.iter().filter(|run| run.attempt == 2).count();
         assert_eq!(again, usize::from(on_crash == OnCrash::Retry));
         let row = test.jobs().show("delay").await.unwrap();
@@ -176,7 +176,7 @@ async fn an_end_that_is_told_late_brings_no_tick_forward() {
     let mut claimed = begun(&test).await;
     claimed.retain(|run| run.kind == Kind::Scheduled);
     assert!(claimed.len() > 5);
-    keep_their_pauses(&claimed);
+    keep_their_pauses(&claimed, secs(60));
 }
 
 /// The tick had been written, and a place was free only when the store was away.
@@ -196,6 +196,14 @@ async fn a_tick_that_waits_for_a_place_when_the_store_goes_away_runs_without_it(
     test.cut(0);
     test.advance(secs(3600)).await;
     assert!(test.ticks("delay").len() > 200, "{:?}", test.ticks("delay"));
+    test.mend(0);
+    test.advance(secs(60)).await;
+    let history = begun(&test).await;
+    keep_their_pauses(&history, secs(5));
+    assert!(
+        history.iter().all(|run| run.kind != Kind::Scheduled || run.tick != "2026-01-01T00:00:15Z"),
+        "once is enough"
+    );
 }
 
 /// Its place was taken for longer than the misfire grace.
@@ -225,6 +233,35 @@ async fn a_run_by_hand_that_waited_for_the_store_is_followed_by_a_pause() {
         test.advance(secs(300)).await;
         let history = begun(&test).await;
         assert!([Kind::Manual, Kind::Unclaimed].iter().all(|kind| history.iter().any(|run| run.kind == *kind)));
-        keep_their_pauses(&history);
+        keep_their_pauses(&history, secs(60));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_delay_counts_from_the_end_and_not_from_the_outages() {
+    let delay = || Job::fixed_delay("delay", secs(3600)).store_down(StoreDown::FailOpen);
+    let jobs = || vec![delay().run(|_: Run| time::sleep(secs(1)))];
+    let test = TestScheduler::at("2026-01-01T00:00:00Z").lease(secs(30)).start(jobs).await.unwrap();
+    test.advance_to("2026-01-01T00:30:00Z").await;
+    test.cut(0);
+    test.advance_to("2026-01-01T01:50:00Z").await;
+    test.mend(0);
+    test.advance_to("2026-01-01T01:51:00Z").await;
+    let next = test.jobs().show("delay").await.unwrap().next.unwrap();
+    assert!(next.starts_with("2026-01-01T02:00:0"), "{next}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_by_hand_brings_a_far_tick_forward() {
+    let jobs = |revision, delay| vec![Job::fixed_delay("delay", delay).revision(revision).run(async |_: Run| ())];
+    let first = || jobs(1, secs(30 * 86_400));
+    let mut test = TestScheduler::at("2026-01-01T00:00:00Z").start(first).await.unwrap();
+    test.advance(secs(60)).await;
+    test.stop_one(0, Duration::ZERO).await.unwrap();
+    test.join(jobs(2, secs(60))).await.unwrap();
+    test.advance(secs(60)).await;
+    assert_eq!(test.runs().len(), 1);
+    test.jobs().run("delay").await.unwrap();
+    test.advance(secs(600)).await;
+    assert!(test.runs().len() > 8, "{:?}", test.runs());
 }

@@ -219,20 +219,20 @@ impl Engine {
         if let Some((has_others, owner)) = others {
             owner.hold(key, known);
             if has_others {
-                self.tell_the_same(key, &owner);
+                self.share(key, &owner);
             }
         }
     }
 
-    /// Other calls of the same owner share the turn.
-    fn tell_the_same(&mut self, key: &Key, owner: &Owner) {
+    /// Other calls of the same owner take part in the turn, unless it has ended already.
+    fn share(&mut self, key: &Key, owner: &Owner) {
         let Some(slot) = self.slots.get(key) else { return };
         let same = |waiter: &Waiter| waiter.owner.as_ref().is_some_and(|other| other.is(owner));
         let tickets: Vec<_> = slot.queue.iter().filter(|(_, waiter)| same(waiter)).map(|(ticket, _)| *ticket).collect();
-        for ticket in tickets {
+        for ticket in tickets.into_iter().filter(|ticket| owner.share(key, *ticket)) {
             let Some(waiter) = self.dequeue(key, ticket) else { continue };
             // The caller may have gone.
-            let _ = waiter.reply.send(Ok(Some(Given::Again)));
+            let _ = waiter.reply.send(Ok(Some(Given::Part)));
         }
     }
 

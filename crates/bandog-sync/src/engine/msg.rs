@@ -24,9 +24,8 @@ pub(crate) type Reply = oneshot::Sender<Result<Option<Given>>>;
 pub(crate) enum Given {
     /// A turn of its own.
     Turn(Arc<Turn>),
-    /// Nothing: its owner has a turn, of which the call takes part by itself. If the engine did so for it, it would keep
-    /// the lock of an owner who gives it back just then, though for a moment only.
-    Again,
+    /// A part of its owner's turn, which lies with the owner.
+    Part,
 }
 
 pub(crate) enum Msg {
@@ -101,14 +100,6 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    /// What is left of it after this time.
-    pub(crate) fn after(self, time: Duration) -> Self {
-        match self {
-            Self::For(wait) => Self::For(wait.saturating_sub(time)),
-            Self::Once | Self::Forever => self,
-        }
-    }
-
     /// Whether the call may have given up by then.
     pub(crate) fn ends_within(self, time: Duration) -> bool {
         match self {

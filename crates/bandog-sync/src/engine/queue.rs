@@ -41,9 +41,9 @@ impl Engine {
         let once = matches!(want.patience, Patience::Once);
         match slot.stage {
             Stage::Held(_) => {
-                if want.owner.as_ref().is_some_and(|owner| owner.has_turn(&want.key)) {
+                if want.owner.as_ref().is_some_and(|owner| owner.share(&want.key, want.ticket)) {
                     // The caller may have gone.
-                    let _ = want.reply.send(Ok(Some(Given::Again)));
+                    let _ = want.reply.send(Ok(Some(Given::Part)));
                 } else if once {
                     self.refuse(want.reply);
                 } else {

@@ -52,6 +52,27 @@ async fn first_asks_share_one_claim() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
+/// Whoever waits beside its owner's call takes part in the turn, or keeps its place.
+#[tokio::test(start_paused = true)]
+async fn nobody_overtakes_an_owners_other_call() {
+    let client = client(memory());
+    let owner = client.owner();
+    let (own, other) = (client.mutex("orders").by(&owner), client.mutex("orders"));
+    let first = other.lock().await.unwrap();
+    let order = std::sync::Mutex::new(Vec::new());
+    let call = async |mutex: &bandog_sync::Mutex, name| {
+        let guard = mutex.lock().await.unwrap();
+        order.lock().unwrap().push(name);
+        guard.release().await.unwrap();
+    };
+    let calls = async { tokio::join!(call(&own, "a"), call(&own, "b"), call(&other, "c"), call(&other, "d")) };
+    // All of them have asked when it is given back.
+    tokio::join!(calls, async { first.release().await.unwrap() });
+    let order = order.into_inner().unwrap();
+    let place = |name| order.iter().position(|one| *one == name).unwrap();
+    assert!(place("a").max(place("b")) < place("c") && place("c") < place("d"), "{order:?}");
+}
+
 /// A loss counts for all of an owner's guards; until they are gone it is told of its loss, and then it starts anew.
 #[tokio::test(start_paused = true)]
 async fn it_is_lost_until_the_old_guards_are_gone() {
