@@ -4,9 +4,11 @@ mod events;
 mod queue;
 
 use std::{
+    cmp::Reverse,
     env,
     ffi::OsString,
     io::{IsTerminal, Write, stderr},
+    sync::LazyLock,
 };
 
 use rustix::termios::tcgetwinsize;
@@ -18,14 +20,13 @@ pub(crate) use self::{events::listen, queue::flush};
 /// Prints a message of one or more lines; standard output is for what was asked for.
 pub(crate) fn say(message: &str) {
     queue::flush();
-    let message = without_passwords(message.to_owned(), env::args_os());
-    let lines: Vec<_> = message.split('\n').map(shown).collect();
+    let lines: Vec<_> = message.split('\n').map(told).collect();
     print(&format!("bandog: {}\n", lines.join("\n")));
 }
 
 /// Prints a message without waiting for a terminal that stands still.
 pub(crate) fn post(message: &str) {
-    queue::post(Note::Message(shown(message)));
+    queue::post(Note::Message(told(message)));
 }
 
 /// A standard error that is closed can be told nothing, and the work goes on all the same.
@@ -47,7 +48,7 @@ impl Line {
 
     /// Shows this message instead of the one before, as much of it as there is room for.
     pub(crate) fn draw(&self, message: &str) {
-        let text = fitting(&format!("bandog: {}", shown(message)), columns().saturating_sub(1));
+        let text = fitting(&format!("bandog: {}", told(message)), columns().saturating_sub(1));
         queue::post(Note::Line(Some(text)));
     }
 }
@@ -87,23 +88,47 @@ pub(crate) fn is_plain(c: char) -> bool {
     matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1
 }
 
-/// Whoever repeats a word of the command line may repeat a URL that stands in the wrong place.
-fn without_passwords(mut message: String, words: impl Iterator<Item = OsString>) -> String {
-    for word in words {
-        let word = word.to_string_lossy();
-        let value = word.split_once('=').map(|(_, value)| value);
-        for url in value.into_iter().chain([&*word]).filter(|word| may_be_a_url(word)) {
-            let shown = bandog::redact(url);
-            message = message.replace(url, &shown);
-            message = message.replace(&url.escape_debug().to_string(), &shown.escape_debug().to_string());
-        }
-    }
-    message
+/// A message as standard error may have it.
+fn told(message: &str) -> String {
+    static SECRETS: LazyLock<Vec<Secret>> = LazyLock::new(|| secrets(env::args_os()));
+    shown(&without(message, &SECRETS))
 }
 
-/// Names may have an `@` too, so the scheme decides, as far as it was written.
+/// What a word of the command line may not be repeated as, and what stands for it.
+type Secret = (String, String);
+
+/// Whoever repeats a word may repeat a URL that stands in the wrong place, as it is or in quotes.
+fn secrets(words: impl Iterator<Item = OsString>) -> Vec<Secret> {
+    let mut secrets = Vec::new();
+    for word in words {
+        let word = word.to_string_lossy();
+        let values = word.match_indices('=').map(|(at, _)| &word[at + 1..]);
+        for url in values.chain([&*word]).filter(|word| may_be_a_url(word)) {
+            let shown = bandog::redact(url);
+            secrets.push((quoted(url), quoted(&shown)));
+            secrets.push((url.to_owned(), shown));
+        }
+    }
+    secrets.retain(|(url, shown)| url != shown);
+    secrets.sort_by_key(|(url, _)| Reverse(url.len())); // One may be a part of another.
+    secrets
+}
+
+fn without(message: &str, secrets: &[Secret]) -> String {
+    secrets.iter().fold(message.to_owned(), |message, (url, shown)| message.replace(url, shown))
+}
+
+/// As a debug print has it, but for the marks.
+fn quoted(text: &str) -> String {
+    let quoted = format!("{text:?}");
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Names may have an `@` too, so a scheme decides, as far as it was written.
 fn may_be_a_url(word: &str) -> bool {
-    word.contains("://") || (word.contains('@') && word.to_ascii_lowercase().contains("redis"))
+    let word = word.to_ascii_lowercase();
+    ["redis:", "rediss:", "redis+unix:"].iter().any(|scheme| word.contains(scheme))
+        || (word.contains("://") && word.contains('@'))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tracing_subscriber::{
 
 use super::{
     queue::{self, Note},
-    shown,
+    told,
 };
 
 /// Prints the library's warnings from now on, and more of what it does for each `-v`.
@@ -44,7 +44,7 @@ impl<S: Subscriber> Layer<S> for Printer {
             Level::DEBUG => "debug: ",
             Level::TRACE => "trace: ",
         };
-        queue::post(Note::Message(shown(&format!("{grade}{}{}", sentence.message, sentence.rest))));
+        queue::post(Note::Message(told(&format!("{grade}{}{}", sentence.message, sentence.rest))));
     }
 }
 
