@@ -333,11 +333,16 @@ impl JobState {
         self.next_due = self.next_due.max(Some(end.saturating_add(delay(trigger))));
     }
 
-    /// A tick has run, or runs, unclaimed: it waits no more.
-    pub(crate) fn ran(&mut self, tick: Ms) {
+    /// A tick has run, or runs, unclaimed. That of a fixed delay waits no more, for there is one at a time; what others
+    /// have begun of other triggers' ticks, and what is to be tried again, stays.
+    pub(crate) fn ran(&mut self, tick: Ms, trigger: &Trigger) {
         self.watermark = self.watermark.max(tick);
-        self.queue
-            .retain(|Waiting(_, kind, waiting, _)| *waiting != tick || matches!(kind, Kind::Manual | Kind::Backfill));
+        if let Trigger::FixedDelay(_) = trigger {
+            let is_it = |Waiting(_, kind, waiting, attempt): &Waiting| {
+                *waiting == tick && *attempt == 1 && matches!(kind, Kind::Scheduled | Kind::CatchUp)
+            };
+            self.queue.retain(|waiting| !is_it(waiting));
+        }
     }
 }
 

@@ -38,7 +38,7 @@ impl Dispatch {
             }
         };
         let Some(tick) = tick.filter(|tick| misfire::due(name, &policy, *tick) <= now) else { return };
-        state.ran(tick);
+        state.ran(tick, trigger);
         state.next_due = None;
         state.fence = (state.fence + 1).max(u64::try_from(now.saturating_mul(1000)).unwrap_or(0));
         let live = Live {

@@ -69,7 +69,7 @@ impl JobState {
 
     /// Nobody else knows of the run, and while it lives its node may die: so others wait for a fixed delay from now on.
     pub(super) fn ran_unclaimed(&mut self, view: &View<'_>, tick: Ms, lives: bool) {
-        self.ran(tick);
+        self.ran(tick, view.trigger);
         if lives {
             self.wait_from_unclaimed(view.now, view.trigger);
         }

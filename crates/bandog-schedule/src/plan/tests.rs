@@ -441,6 +441,18 @@ fn a_run_that_broke_off_and_was_cancelled_is_followed_by_a_pause() {
 }
 
 #[test]
+fn a_tick_that_is_to_be_tried_again_stays_though_it_ran_unclaimed() {
+    for trigger in [Trigger::FixedRate(1000), Trigger::FixedDelay(1000)] {
+        let mut job = Bench::new(trigger, Policy::new(Overlap::Skip));
+        job.policy.on_crash = OnCrash::Retry;
+        job.at(0, &[]);
+        job.places = 0;
+        job.at(500, &[Event::Dead(job.me.clone()), Event::Unclaimed(T0)]);
+        assert_eq!(job.waiting(), [0]);
+    }
+}
+
+#[test]
 fn a_record_reads_back_as_it_was_written() {
     let mut job = Bench::every_second(Overlap::Queue(n(5)));
     job.at(4000, &[]);
