@@ -83,9 +83,9 @@ impl Bells {
         let mut state = self.0.state();
         let orders = state.running(&self.0);
         let joined = state.table.join(channel, ringer);
-        if joined.answer.is_some() {
-            // The task ends only together with its runtime, and then the answer is dropped with the table's line.
-            let _ = orders.send(joined.channel.clone());
+        if joined.answer.is_some() && orders.send(joined.channel.clone()).is_err() {
+            // A runtime that shuts down drops a new task at once. Nothing is started again here: the next call does.
+            state.table.fail(&Error::unavailable("the Tokio runtime of the subscriptions has shut down"));
         }
         drop(state);
         let (shared, channel, id) = (self.0.clone(), joined.channel, joined.id);
@@ -148,3 +148,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,8 @@
 //! The connection for commands: dialled when first needed, watched, and dialled again when it breaks.
 
+#[cfg(test)]
+pub(crate) mod shutdown;
+
 use std::{
     sync::{
         Arc,
@@ -167,15 +170,21 @@ impl Shared {
     }
 
     /// Waits until the connection stands, or until a dial that was begun after the one of this number has failed.
+    ///
+    /// It starts the task at most once: a runtime that shuts down drops each new task before `spawn` returns.
     async fn live(self: &Arc<Self>, seen: u64) -> Result<Arc<Live>> {
         let mut phases = self.phase.subscribe();
+        let mut has_started = false;
         self.wanted.notify_one();
         loop {
             let phase = phases.borrow_and_update().clone();
             match phase {
                 Phase::Up(live) => return Ok(live),
                 Phase::Failed(dial, error) if dial > seen => return Err(error),
-                Phase::Idle => self.start(),
+                Phase::Idle if has_started => {
+                    return Err(Error::unavailable("the Tokio runtime of the connection has shut down"));
+                }
+                Phase::Idle => has_started = self.start(),
                 Phase::Dialling | Phase::Failed(..) => {}
             }
             // It cannot be closed, since we hold the sender.
@@ -192,8 +201,9 @@ impl Shared {
         }
     }
 
-    /// Starts the task that keeps the connection, on the runtime that runs this.
-    fn start(self: &Arc<Self>) {
+    /// Starts the task that keeps the connection on the current runtime, unless another call has just started it.
+    /// Returns whether this call has.
+    fn start(self: &Arc<Self>) -> bool {
         let is_mine = self.phase.send_if_modified(|phase| {
             let is_idle = matches!(phase, Phase::Idle);
             if is_idle {
@@ -204,6 +214,7 @@ impl Shared {
         if is_mine {
             tokio::spawn(keep(Keeper(self.clone())));
         }
+        is_mine
     }
 
     /// Lets everybody use this connection until it ends.
@@ -229,7 +240,8 @@ impl Shared {
     }
 }
 
-/// The task that keeps the connection. Should its runtime end, the next call starts another.
+/// The task that keeps the connection. When its runtime shuts down, the task ends, and the next call on another runtime
+/// starts a new one.
 struct Keeper(Arc<Shared>);
 
 impl Drop for Keeper {
@@ -338,3 +350,6 @@ impl Drop for Waiting<'_> {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! For tests: what a future does that is polled while its runtime shuts down.
+
+use std::{
+    pin::Pin,
+    sync::mpsc,
+    task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::runtime::{Builder, Runtime};
+
+/// Of both kinds.
+pub(crate) fn runtimes() -> [Runtime; 2] {
+    let [mut one, mut many] = [Builder::new_current_thread(), Builder::new_multi_thread()];
+    [one.enable_all().build().unwrap(), many.worker_threads(2).enable_all().build().unwrap()]
+}
+
+/// Polls the future once while the runtime shuts down. By then the runtime drops each task in the call that spawns it.
+///
+/// # Panics
+/// When the poll does not return.
+#[track_caller]
+pub(crate) fn poll_at_shutdown<T: Send + 'static>(
+    runtime: Runtime,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Poll<T> {
+    let (sender, polled) = mpsc::channel();
+    let last = LastPoll(Box::pin(future), sender);
+    runtime.spawn(async move {
+        let _last = last;
+        std::future::pending::<()>().await;
+    });
+    thread::spawn(move || drop(runtime));
+    polled.recv_timeout(Duration::from_secs(10)).expect("the poll returns")
+}
+
+/// Polls when it is dropped.
+struct LastPoll<T>(BoxFuture<'static, T>, mpsc::Sender<Poll<T>>);
+
+impl<T> Drop for LastPoll<T> {
+    fn drop(&mut self) {
+        let polled = Pin::new(&mut self.0).poll(&mut Context::from_waker(Waker::noop()));
+        // The test has failed already if nobody receives it.
+        let _ = self.1.send(polled);
+    }
+}
