@@ -54,6 +54,12 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Generate docs/guarantees-tests.md from docs/GUARANTEES.md and xtask/promises.txt.
+    Promises {
+        /// Change nothing; fail if the page is not up to date, or if a test that is named does not exist.
+        #[arg(long)]
+        check: bool,
+    },
     /// Use the page of `bandog schedule` in a Chromium without a window; needs one, and a redis-server.
     Page {
         /// Make the pictures of the docs anew.

@@ -6,6 +6,7 @@ mod fault;
 mod interop;
 mod measure;
 mod page;
+mod promises;
 mod release;
 mod step;
 mod storm;
@@ -38,6 +39,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Peers { args } => measure::peers(&args),
         Task::Storm { args } => storm::run(&args),
         Task::Interop { args } => interop::run(&args),
+        Task::Promises { check } => promises::run(check),
         Task::Page { pictures, args } => page::run(pictures, &args),
     }
 }

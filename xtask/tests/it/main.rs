@@ -4,4 +4,5 @@
 mod house;
 mod invariants;
 mod manifests;
+mod pages;
 mod promises;

@@ -1,0 +1,153 @@
+//! The promises of docs/GUARANTEES.md and the tests behind each of them.
+//!
+//! The page numbers its promises. `xtask/promises.txt` assigns tests to the numbers, and this task generates
+//! docs/guarantees-tests.md from both.
+
+mod named;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::fault::Fault;
+
+const PAGE: &str = "docs/GUARANTEES.md";
+const TESTS: &str = "xtask/promises.txt";
+const GENERATED: &str = "docs/guarantees-tests.md";
+
+/// Pages that name tests in their own text.
+const NAMING: &[&str] = &["docs/redisson.md"];
+
+/// Generates the page, or with `check` compares it with the file.
+pub(crate) fn run(check: bool) -> Result<(), Fault> {
+    let page = read(PAGE)?;
+    let (promises, mut problems) = promises(&page);
+    let tests = tests_by_number(&read(TESTS)?);
+    problems.extend(missing(&promises, &tests));
+    problems.extend(absent(TESTS, tests.values().flatten().map(String::as_str)));
+    for page in NAMING {
+        let text = read(page)?;
+        let names = named::names(&text);
+        if names.len() <= 10 {
+            problems.push(format!("{page} names only {} tests; did its notation change?", names.len()));
+        }
+        problems.extend(absent(page, names.into_iter()));
+    }
+    if !problems.is_empty() {
+        return Err(Fault::failed(problems.join("\n")));
+    }
+    let generated = render(&promises, &tests);
+    if check && read(GENERATED).ok().as_deref() != Some(generated.as_str()) {
+        return Err(Fault::failed(format!("{GENERATED} is not up to date: run `cargo xtask promises`")));
+    }
+    if check {
+        return Ok(());
+    }
+    fs::write(GENERATED, generated).map_err(|error| Fault::failed(format!("cannot write {GENERATED}: {error}")))
+}
+
+/// One line of a table.
+#[derive(Debug, PartialEq, Eq)]
+struct Promise<'a> {
+    section: &'a str,
+    number: &'a str,
+    text: &'a str,
+}
+
+/// The promises of a page, and its table rows without a number or with a number that was used before.
+///
+/// Tables whose first header cell has a text are no lists of promises.
+fn promises(page: &str) -> (Vec<Promise<'_>>, Vec<String>) {
+    let (mut promises, mut problems) = (Vec::new(), Vec::new());
+    let (mut section, mut numbered) = ("", false);
+    let mut seen = BTreeSet::new();
+    let mut lines = page.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(title) = line.strip_prefix("## ") {
+            section = title;
+        }
+        let Some(row) = line.strip_prefix("| ") else { continue };
+        if lines.peek().is_some_and(|next| next.starts_with("|---")) {
+            numbered = row.starts_with("| ");
+            continue;
+        }
+        if !numbered {
+            continue;
+        }
+        let mut cells = row.split(" | ");
+        let (number, text) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+        if !is_number(number) {
+            problems.push(format!("{PAGE}: no number: | {row}"));
+        } else if !seen.insert(number) {
+            problems.push(format!("{PAGE}: the number {number} is used twice"));
+        } else {
+            promises.push(Promise { section, number, text });
+        }
+    }
+    (promises, problems)
+}
+
+/// Capital letters, then digits: `L1`, `RD18`.
+fn is_number(text: &str) -> bool {
+    let digits = text.trim_start_matches(|c: char| c.is_ascii_uppercase());
+    let letters = text.len() - digits.len();
+    letters > 0 && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A number on a line of its own, and one indented line for each test.
+fn tests_by_number(text: &str) -> BTreeMap<String, Vec<String>> {
+    let mut tests: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut number = String::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix("  ") {
+            Some(test) => tests.entry(number.clone()).or_default().push(test.to_owned()),
+            None => line.clone_into(&mut number),
+        }
+    }
+    tests
+}
+
+/// Promises without a test, and tests of no promise.
+fn missing(promises: &[Promise<'_>], tests: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let bare = promises.iter().filter(|promise| !tests.contains_key(promise.number));
+    let bare = bare.map(|promise| format!("{TESTS} has no test for {}: {}", promise.number, promise.text));
+    let stray = tests.keys().filter(|number| !promises.iter().any(|promise| promise.number == *number));
+    bare.chain(stray.map(|number| format!("{TESTS} has tests for {number}, which is not in {PAGE}"))).collect()
+}
+
+fn absent<'a>(page: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let absent = names.filter(|name| named::home(name).is_none());
+    absent.map(|name| format!("{page} names a test that does not exist: {name}")).collect()
+}
+
+fn render(promises: &[Promise<'_>], tests: &BTreeMap<String, Vec<String>>) -> String {
+    let mut page = HEAD.to_owned();
+    let mut section = "";
+    for promise in promises {
+        if promise.section != section {
+            section = promise.section;
+            page += &format!("\n## {section}\n");
+        }
+        page += &format!("\n### {}\n\n{}\n\n", promise.number, promise.text);
+        for test in tests.get(promise.number).into_iter().flatten() {
+            let home = named::home(test).unwrap_or_default();
+            page += &format!("- [`{test}`](../{home})\n");
+        }
+    }
+    page
+}
+
+fn read(path: &str) -> Result<String, Fault> {
+    fs::read_to_string(path).map_err(|error| Fault::failed(format!("cannot read {path}: {error}")))
+}
+
+const HEAD: &str = "\
+# The tests behind each promise
+
+Generated by `cargo xtask promises` from [GUARANTEES.md](GUARANTEES.md) and `xtask/promises.txt`; do not edit.
+
+A name is an area, a file and a function.
+`law/…` is a law in `crates/bandog-conformance/src/laws`, which runs on every backend; a law that a backend cannot have is printed with the reason.
+The other areas are the crates (`sync/…` is `bandog-sync`), `interop` for the tests with Java, and `storm`.
+";

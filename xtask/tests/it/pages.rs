@@ -1,0 +1,134 @@
+//! What holds for every page of Markdown: short lines, and links that lead somewhere.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::house::root;
+
+/// Maximum length of a line of prose, in characters. Lines of code and generated pages are exempt.
+const LONGEST: usize = 400;
+
+/// Maximum number of lines of the README.
+const README: usize = 150;
+
+#[test]
+fn the_readme_is_short() {
+    let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(lines <= README, "README.md has {lines} lines; at most {README} are allowed");
+}
+
+#[test]
+fn no_line_of_prose_is_long() {
+    let mut long = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(root().join(&page)).unwrap();
+        let prose = prose(&text).filter(|(_, line)| line.chars().count() > LONGEST);
+        long.extend(prose.map(|(at, line)| format!("{}:{}: {}", page.display(), at + 1, line.chars().count())));
+    }
+    assert!(long.is_empty(), "lines above {LONGEST} characters: {long:#?}");
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = pages();
+    let texts: BTreeMap<_, _> =
+        pages.iter().map(|page| (page.clone(), fs::read_to_string(root().join(page)).unwrap())).collect();
+    let mut dead = Vec::new();
+    for (page, text) in &texts {
+        for (at, link) in prose(text).flat_map(|(at, line)| links(line).into_iter().map(move |link| (at, link))) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { page.clone() } else { flat(&page.parent().unwrap().join(path)) };
+            let leads = match texts.get(&target) {
+                Some(text) => anchor.is_empty() || anchors(text).iter().any(|known| known == anchor),
+                None => anchor.is_empty() && root().join(&target).exists(),
+            };
+            if !leads {
+                dead.push(format!("{}:{}: {link}", page.display(), at + 1));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "links that lead nowhere: {dead:#?}");
+}
+
+#[test]
+fn links_and_anchors_are_found() {
+    assert_eq!(
+        links("[a](b.md#c), ![d](e.png), [f](https://g), `[h](i)` <img src=\"j.png\">"),
+        ["b.md#c", "e.png", "j.png"]
+    );
+    assert_eq!(anchors("# A `b`, c: D-e\n## A\n```sh\n# no\n```\n## A\n"), ["a-b-c-d-e", "a", "a-1"]);
+    assert_eq!(flat(Path::new("docs/../crates/./a")), Path::new("crates/a"));
+}
+
+/// Every page of the project, relative to its root.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
+    let crates = crates.map(|name| Path::new("crates").join(name));
+    for folder in [PathBuf::new(), "docs".into()].into_iter().chain(crates) {
+        let files = fs::read_dir(root().join(&folder)).unwrap().map(|entry| folder.join(entry.unwrap().file_name()));
+        pages.extend(files.filter(|file| file.extension().is_some_and(|kind| kind == "md")));
+    }
+    assert!(pages.len() > 15, "only {} pages", pages.len());
+    pages.sort();
+    pages
+}
+
+/// The lines outside of blocks of code, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut code = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        !code && !fence
+    })
+}
+
+/// The targets of links and pictures that lie in the project.
+fn links(line: &str) -> Vec<&str> {
+    let plain = line.split('`').step_by(2);
+    let targets = plain.flat_map(|part| {
+        let links = part.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let pictures = part.split("src=\"").skip(1).chain(part.split("srcset=\"").skip(1));
+        links.chain(pictures.filter_map(|rest| rest.split('"').next()))
+    });
+    targets.filter(|target| !target.contains("://")).collect()
+}
+
+/// The anchors that GitHub gives to the headings of a page.
+fn anchors(text: &str) -> Vec<String> {
+    let mut anchors: Vec<String> = Vec::new();
+    for (_, line) in prose(text) {
+        let title = line.trim_start_matches('#');
+        if title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect();
+        let same = |known: &&String| {
+            known.as_str() == anchor
+                || known.strip_prefix(&format!("{anchor}-")).is_some_and(|n| n.parse::<u32>().is_ok())
+        };
+        match anchors.iter().filter(same).count() {
+            0 => anchors.push(anchor),
+            times => anchors.push(format!("{anchor}-{times}")),
+        }
+    }
+    anchors
+}
+
+/// The path without `.` and `..`.
+fn flat(path: &Path) -> PathBuf {
+    let mut flat = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(flat.pop()),
+            std::path::Component::CurDir => {}
+            part => flat.push(part),
+        }
+    }
+    flat
+}
