@@ -4,5 +4,6 @@
 mod house;
 mod invariants;
 mod manifests;
+mod modules;
 mod pages;
 mod promises;
