@@ -18,6 +18,7 @@ pub(crate) enum Task {
     ///
     /// Servers are started by the tests themselves, on free ports, and die with them.
     /// A server program that is missing is installed with apt-get: without a question as root or with CI=true, after a question on a terminal.
+    /// The tests of the Redis backend then run again on each further server that BANDOG_TEST_SERVERS names, as paths with a colon between them.
     Test {
         /// Run only what needs no server, and say what is left out.
         #[arg(long)]

@@ -1,6 +1,10 @@
 //! Running the tests, and saying how it went.
 
+use std::env;
+use std::fmt::Display;
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use crate::fault::Fault;
@@ -12,6 +16,11 @@ use crate::tools::{self, REDIS};
 const NEED_SERVERS: &[(&str, &str)] =
     &[("bandog-redis", "is about Redis"), ("bandog-testkit", "starts the servers of the other tests")];
 
+/// Paths of further servers, with a colon between them.
+const SERVERS: &str = "BANDOG_TEST_SERVERS";
+/// What tells the testkit which server to start.
+const SERVER: &str = "BANDOG_TEST_SERVER";
+
 /// What every run of the tests asks of cargo.
 ///
 /// The facade leaves SQLite off, since it links a C library; its tests are part of ours.
@@ -22,7 +31,38 @@ pub(crate) fn full() -> Result<(), Fault> {
     tools::ensure(&[REDIS])?;
     let mut run = Run::start();
     run.cargo("all tests, on memory and on real servers", &[])?;
-    run.finish()
+    let servers = further_servers();
+    for server in &servers {
+        run.on_server(server)?;
+    }
+    let outcome = run.finish();
+    if servers.is_empty() {
+        eprintln!("not run: {SERVERS} is not set; tested on {} only", version(Path::new("redis-server"))?);
+    }
+    outcome
+}
+
+/// The further servers that the tests of the Redis backend run on.
+fn further_servers() -> Vec<PathBuf> {
+    let paths = env::var_os(SERVERS).unwrap_or_default();
+    env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
+/// What a server says that it is, such as `Redis server v=7.0.15`.
+fn version(server: &Path) -> Result<String, Fault> {
+    let cannot = |why: &dyn Display| Fault::unavailable(format!("cannot run {}: {why}", server.display()));
+    let out = Command::new(server).arg("--version").output().map_err(|error| cannot(&error))?;
+    let said = String::from_utf8_lossy(&out.stdout);
+    let words: Vec<&str> = said.split_whitespace().take(3).collect();
+    if words.is_empty() { Err(cannot(&"it says nothing of its version")) } else { Ok(words.join(" ")) }
+}
+
+/// Whether a server was built with TLS. It ends either way: it has no certificate, or it does not know the setting.
+fn speaks_tls(server: &Path) -> Result<bool, Fault> {
+    let out = Command::new(server).args(["--port", "0", "--tls-port", "1"]).output();
+    let out = out.map_err(|error| Fault::unavailable(format!("cannot run {}: {error}", server.display())))?;
+    let said = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
+    Ok(!["tls-port", "finding TLS support"].iter().any(|words| said.contains(words)))
 }
 
 /// The tests that need no server.
@@ -42,11 +82,13 @@ struct Run {
     start: Instant,
     tally: Tally,
     succeeded: bool,
+    /// What a server could not be asked, and why.
+    left_out: Vec<String>,
 }
 
 impl Run {
     fn start() -> Self {
-        Self { start: Instant::now(), tally: Tally::default(), succeeded: true }
+        Self { start: Instant::now(), tally: Tally::default(), succeeded: true, left_out: Vec::new() }
     }
 
     fn cargo(&mut self, what: &str, args: &[&str]) -> Result<(), Fault> {
@@ -55,8 +97,25 @@ impl Run {
         Ok(())
     }
 
+    /// The tests of the Redis backend, its laws included, on one more server.
+    fn on_server(&mut self, server: &Path) -> Result<(), Fault> {
+        let what = format!("the tests of the Redis backend, on {} ({})", version(server)?, server.display());
+        let mut command = step::cargo(&["test", "--locked", "--no-fail-fast", "-p", "bandog-redis", "--tests"]);
+        command.env(SERVER, server);
+        if !speaks_tls(server)? {
+            self.left_out
+                .push(format!("not run on {}: the tests of TLS, without which it was built", version(server)?));
+            command.args(["--", "--skip", "tls::"]);
+        }
+        self.succeeded &= step::watch(&what, &mut command, |line| self.tally.see(line))?;
+        Ok(())
+    }
+
     /// The closing summary.
     fn finish(self) -> Result<(), Fault> {
+        for line in &self.left_out {
+            eprintln!("{line}");
+        }
         for name in &self.tally.failures {
             eprintln!("failed: {name}");
         }

@@ -33,9 +33,10 @@ pub(crate) fn is_denied(error: &ServerError) -> bool {
     code(error) == "NOPERM"
 }
 
-/// Whether the user lacks the right for a key, although he may ask.
+/// Whether the user lacks the right for a key, although he may ask. Every version has words of its own: "one of the
+/// keys", "a key", "the 'k' key".
 pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
-    is_denied(error) && details(error).contains("keys")
+    is_denied(error) && details(error).contains("access") && details(error).contains("key")
 }
 
 /// Whether the same command will be refused again, by this server to this user.
@@ -73,25 +74,65 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "NOREPLICAS" => (Unavailable, "Redis has fewer replicas than it needs to take writes"),
         "MISCONF" => (Unavailable, "Redis cannot write its data to disk, and takes no writes until it can"),
         "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => (Unavailable, "Redis cannot serve now"),
-        _ if details(error).starts_with("unknown command") => (Denied, "Redis does not know the command"),
+        "UNKNOWN" => (Denied, "Redis does not know the command"),
         _ => return (None, "Redis refuses"),
     };
     (Some(kind), message)
 }
 
-/// The code that counts. What fails inside a script is `ERR` to Redis 6, with the real code in the text, and a right
-/// that its user lacks is `ERR` to Redis 7.0 too.
+/// The code that counts. Servers before Redis 7 put their place in a script before what failed there, so that the code
+/// of the reply is `ERR` or the place; and no server gives a right that is missing inside a script the code `NOPERM`.
 fn code(error: &ServerError) -> &str {
     let (code, details) = (error.code(), details(error));
-    if code != "ERR" {
+    let is_place = is_place(code);
+    if code != "ERR" && !is_place {
         return code;
     }
-    if details.contains("The user executing the script can't") || details.contains("NOPERM") {
+    let inner = without_places(if is_place { after_number(details) } else { details });
+    if NO_RIGHT.iter().any(|words| inner.starts_with(words)) {
         return "NOPERM";
     }
-    let inner = details.split_once("@user_script: ").and_then(|(_, at)| at.split_once(": "));
-    let inner = inner.and_then(|(_, text)| text.trim_start_matches('-').split_whitespace().next());
-    inner.filter(|word| word.bytes().all(|byte| byte.is_ascii_uppercase())).unwrap_or(code)
+    if UNKNOWN.iter().any(|words| inner.starts_with(words)) {
+        return "UNKNOWN";
+    }
+    let word = inner.trim_start_matches('-').split_whitespace().next().unwrap_or_default();
+    let is_code = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    // A code in the text of a plain `ERR` counts only where a script put it.
+    if is_code && (is_place || inner.len() < details.len()) { word } else { code }
+}
+
+/// What a right is called that is missing inside a script: by Redis to 7.0, and by Redis 7.2 and 8 and Valkey.
+const NO_RIGHT: [&str; 2] = ["The user executing the script can't", "ACL failure in script"];
+
+/// What an unknown command is called, outside and inside scripts: the latter by Redis and by Valkey.
+const UNKNOWN: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
+
+/// What remains of a message after the places in a script that stand before it, such as
+/// `Error running script (call to f_SHA): @user_script:14: @user_script: 14: `.
+fn without_places(mut text: &str) -> &str {
+    if text.starts_with("Error running script")
+        && let Some((_, rest)) = text.split_once("): ")
+    {
+        text = rest;
+    }
+    while is_place(text)
+        && let Some((_, rest)) = text.split_once(':')
+    {
+        text = after_number(rest);
+    }
+    text
+}
+
+fn is_place(text: &str) -> bool {
+    text.starts_with("@user_script:")
+}
+
+/// What remains after `14: `, with a space before it or not.
+fn after_number(text: &str) -> &str {
+    match text.split_once(": ") {
+        Some((number, rest)) if number.trim_start().bytes().all(|byte| byte.is_ascii_digit()) => rest,
+        Some(_) | None => text,
+    }
 }
 
 fn details(error: &ServerError) -> &str {

@@ -19,6 +19,7 @@ mod port;
 pub mod process;
 mod redis;
 mod resp;
+mod version;
 mod wire;
 
 pub use ear::Ear;
@@ -27,4 +28,5 @@ pub use process::{Process, is_alive};
 pub use redis::{RedisServer, TlsFiles};
 pub use resp::{RawRedis, Reply};
 pub use rustix::process::Signal;
+pub use version::ServerVersion;
 pub use wire::Wire;

@@ -16,10 +16,27 @@ pub(crate) struct Port {
     _held: OwnedFd,
 }
 
+/// So many ports are looked at for two that are some way apart.
+const TRIES: u32 = 1000;
+
 impl Port {
     /// Takes a port that no socket of this machine is bound to.
     pub(crate) fn reserve() -> Self {
         reserve().unwrap_or_else(|error| panic!("no free port on 127.0.0.1: {error}"))
+    }
+
+    /// Takes two ports that are this far apart.
+    pub(crate) fn reserve_two(apart: u16) -> (Self, Self) {
+        // Those that are too high are kept until the end, so that the next one is another.
+        let mut others = Vec::new();
+        for _ in 0..TRIES {
+            let first = Self::reserve();
+            match first.number.checked_add(apart).map(bound_to) {
+                Some(Ok(second)) => return (first, second),
+                Some(Err(_)) | None => others.push(first),
+            }
+        }
+        panic!("no two free ports on 127.0.0.1 that are {apart} apart");
     }
 
     pub(crate) fn number(&self) -> u16 {
@@ -32,8 +49,13 @@ impl Port {
 }
 
 fn reserve() -> rustix::io::Result<Port> {
+    bound_to(0)
+}
+
+/// This port; 0 is any.
+fn bound_to(number: u16) -> rustix::io::Result<Port> {
     let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+    bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, number))?;
     // Only after the bind: before it, two reservations could share one port.
     sockopt::set_socket_reuseaddr(&held, true)?;
     let bound = SocketAddrV4::try_from(getsockname(&held)?)?;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddrV4;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::port::Port;
 use crate::resp::{RawRedis, Reply};
+use crate::version::ServerVersion;
 use crate::wire::Wire;
 use crate::{eventually, keeper, process};
 
@@ -79,6 +80,18 @@ impl RedisServer {
         rights(2)
     }
 
+    /// The server that tests start: the program that `BANDOG_TEST_SERVER` names, or else `redis-server`.
+    ///
+    /// # Panics
+    /// When it cannot be run.
+    #[must_use]
+    pub fn version() -> &'static ServerVersion {
+        static VERSION: LazyLock<ServerVersion> = LazyLock::new(|| {
+            ServerVersion::of(&program()).unwrap_or_else(|error| panic!("cannot run {}: {error}", program().display()))
+        });
+        &VERSION
+    }
+
     /// Starts a server and waits until it answers, some 15 ms.
     #[must_use]
     #[track_caller]
@@ -90,7 +103,7 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn start_with(args: &[&str]) -> Self {
-        Self::start_on(None, None, args.iter().map(ToString::to_string).collect())
+        Self::launched(Port::reserve(), None, None, args.iter().map(ToString::to_string).collect())
     }
 
     /// Starts a server that listens with TLS on a second port and asks nobody for a certificate, unless the arguments
@@ -105,22 +118,22 @@ impl RedisServer {
             all.extend([format!("--tls-{name}-file"), path.display().to_string()]);
         }
         all.extend(args.iter().map(ToString::to_string));
-        Self::start_on(Some(tls), None, all)
+        Self::launched(Port::reserve(), Some(tls), None, all)
     }
 
     /// Starts a server that is one node of a cluster and has no slots.
     #[must_use]
     #[track_caller]
     pub fn start_node() -> Self {
-        let bus = Port::reserve();
-        let args = ["--cluster-enabled", "yes", "--cluster-port", &bus.number().to_string()].map(String::from);
-        Self::start_on(None, Some(bus), args.to_vec())
+        // The second port cannot be chosen before Redis 7.
+        let (port, bus) = Port::reserve_two(10_000);
+        Self::launched(port, None, Some(bus), ["--cluster-enabled", "yes"].map(String::from).to_vec())
     }
 
     #[track_caller]
-    fn start_on(tls: Option<Port>, bus: Option<Port>, args: Vec<String>) -> Self {
+    fn launched(port: Port, tls: Option<Port>, bus: Option<Port>, args: Vec<String>) -> Self {
         let server = Self {
-            port: Port::reserve(),
+            port,
             tls,
             _bus: bus,
             dir: tempfile::Builder::new().prefix("bandog-redis-").tempdir().expect("a directory for redis-server"),
@@ -273,22 +286,28 @@ impl RedisServer {
     #[track_caller]
     fn launch(&self) {
         let child = self.spawn().unwrap_or_else(|error| {
-            panic!("cannot start redis-server ({error}); `cargo xtask test` installs what the tests need")
+            let program = program();
+            panic!("cannot start {} ({error}); `cargo xtask test` installs what the tests need", program.display())
         });
         *self.child() = Some(child);
         eventually(READY_WITHIN, || self.ask_if_ready());
     }
 
     fn spawn(&self) -> io::Result<Child> {
-        if !is_installed("redis-server") {
+        let program = program();
+        if !is_installed(&program) {
             return Err(io::ErrorKind::NotFound.into());
         }
         let log = File::create(self.log_path())?;
-        let mut command = keeper::command("redis-server");
+        let mut command = keeper::command(&program);
+        // Older servers let everybody debug them.
+        if Self::version().is_since(7, 0) {
+            command.args(["--enable-debug-command", "local"]);
+        }
         command
             .args(["--bind", "127.0.0.1", "--port", &self.port().to_string()])
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
-            .args(["--protected-mode", "no", "--enable-debug-command", "local"])
+            .args(["--protected-mode", "no"])
             .arg("--dir")
             .arg(self.dir.path())
             .arg("--unixsocket")
@@ -352,8 +371,13 @@ fn rights(number: usize) -> Vec<&'static str> {
     rules.nth(number).expect("docs/redis.md has the rules").split(' ').collect()
 }
 
+/// What the tests start.
+fn program() -> PathBuf {
+    std::env::var_os("BANDOG_TEST_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
+}
+
 /// The wrapper that starts the server always exists, so a missing server would otherwise be seen only as an odd exit code.
-fn is_installed(program: &str) -> bool {
+fn is_installed(program: &Path) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }

@@ -25,16 +25,78 @@ fn every_refusal_has_a_meaning() {
     }
 }
 
+/// What each kind of refusal is to us, in the words of every version: raised by a call in a script, and as an element
+/// of the list that a script gives.
 #[test]
-fn what_fails_inside_a_script_of_redis_6_means_the_same() {
-    let script = "ERR Error running script (call to f_6f): @user_script:14: @user_script: 14: ";
+fn what_fails_inside_a_script_means_the_same_on_every_version() {
+    let of_6 = "ERR Error running script (call to f_6f): @user_script:14: ";
+    let right = "The user executing the script can't run this command or subcommand";
+    let key = "The user executing the script can't access at least one of the keys mentioned in the command arguments";
+    let channel = "The user executing the script can't publish to the channel mentioned in the command";
+    let acl = "ERR ACL failure in script:";
+    let at = "script: 6f, on @user_script:1.";
     for (text, kind) in [
-        ("-WRONGTYPE Operation against a key holding the wrong kind of value", Denied),
-        ("-READONLY You can't write against a read only replica.", Unavailable),
-        ("The user executing the script can't run this command or subcommand", Denied),
+        // Redis 6.2.
+        (format!("{of_6}WRONGTYPE Operation against a key holding the wrong kind of value"), Denied),
+        (format!("{of_6}@user_script: 14: {right}"), Denied),
+        (format!("@user_script: 14: {right}"), Denied),
+        (format!("@user_script: 14: {key}"), Denied),
+        (format!("@user_script: 14: {channel}"), Denied),
+        (format!("{of_6}@user_script: 14: Unknown Redis command called from Lua script"), Denied),
+        (format!("{of_6}@user_script: 14: -OOM command not allowed when used memory > 'maxmemory'."), Unavailable),
+        ("@user_script: 14: -OOM command not allowed when used memory > 'maxmemory'.".into(), Unavailable),
+        (format!("{of_6}@user_script: 14: -READONLY You can't write against a read only replica."), Unavailable),
+        ("@user_script: 14: -NOREPLICAS Not enough good replicas to write.".into(), Unavailable),
+        ("@user_script: 14: -MISCONF Redis is configured to save RDB snapshots, but".into(), Unavailable),
+        // Redis 7.0.
+        (format!("WRONGTYPE Operation against a key holding the wrong kind of value {at}"), Denied),
+        (format!("ERR {right} {at}"), Denied),
+        (format!("ERR {key}"), Denied),
+        (format!("ERR Unknown Redis command called from script {at}"), Denied),
+        // Redis 7.2 and 8, Valkey.
+        (format!("{acl} User low has no permissions to run the 'get' command {at}"), Denied),
+        (format!("{acl} User low has no permissions to run the 'get' command script: on @user_script:1."), Denied),
+        (format!("{acl} No permissions to access a key"), Denied),
+        (format!("{acl} No permissions to access a channel"), Denied),
+        (format!("ERR Unknown command called from script {at}"), Denied),
+        (format!("OOM command not allowed when used memory > 'maxmemory'. {at}"), Unavailable),
+        ("BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.".into(), Unavailable),
+        ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.".into(), Unavailable),
     ] {
-        let error = refused(&reply(&format!("{script}{text}")));
+        let error = refused(&reply(&text));
         assert_eq!((error.kind(), error.maybe_applied()), (kind, false), "{text}");
+        assert_eq!(error.is_retryable(), kind == Unavailable, "{text}");
+    }
+}
+
+#[test]
+fn what_nobody_foresaw_inside_a_script_may_have_been_applied() {
+    for text in [
+        "ERR Error running script (call to f_6f): @user_script:1: Script killed by user with SCRIPT KILL...",
+        "ERR Error running script (call to f_6f): @user_script:1: user_script:1: OOM in my words",
+        "ERR user_script:1: my words script: 6f, on @user_script:1.",
+        "ERR WRONGTYPE is what a proxy says",
+        "ERR",
+        "@user_script:",
+    ] {
+        let error = refused(&reply(text));
+        assert_eq!((error.kind(), error.maybe_applied()), (Unavailable, true), "{text}");
+    }
+}
+
+#[test]
+fn a_key_out_of_reach_is_told_from_a_command_in_the_words_of_every_version() {
+    for (text, is_out) in [
+        ("NOPERM this user has no permissions to access one of the keys used as arguments", true),
+        ("NOPERM No permissions to access a key", true),
+        ("NOPERM User u has no permissions to access the 'k' key", true),
+        ("ERR ACL failure in script: No permissions to access a key", true),
+        ("NOPERM this user has no permissions to run the 'keys' command", false),
+        ("NOPERM User u has no permissions to run the 'keys' command", false),
+        ("NOPERM No permissions to access a channel", false),
+        ("WRONGTYPE Operation against a key holding the wrong kind of value", false),
+    ] {
+        assert_eq!(is_out_of_reach(&reply(text)), is_out, "{text}");
     }
 }
 

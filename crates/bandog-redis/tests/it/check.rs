@@ -13,7 +13,7 @@ async fn a_server_as_it_should_be_is_fine() {
     let subjects: Vec<&str> = findings.iter().map(|finding| finding.subject.as_str()).collect();
     let known = ["version", "maxmemory-policy", "persistence", "replication", "clock", "scripts", "rights"];
     assert_eq!(subjects, known);
-    for finding in &findings {
+    for finding in findings.iter().filter(|finding| finding.subject != "rights" || tells_rights()) {
         assert_eq!((finding.level, &finding.cure), (Level::Fine, &None), "{finding:?}");
     }
     assert_eq!(server.keys(), [""; 0], "a look changes nothing");
@@ -21,7 +21,8 @@ async fn a_server_as_it_should_be_is_fine() {
     for subject in known.iter().chain(&["tls", "cluster"]) {
         assert!(page.contains(&format!("\n| `{subject}` |")), "docs/redis.md says nothing of {subject}");
     }
-    assert!(findings[0].says.contains("Redis "), "{:?}", findings[0]);
+    let version = RedisServer::version().to_string();
+    assert!(findings[0].says.contains(&version), "{version}: {:?}", findings[0]);
 }
 
 #[tokio::test]
@@ -39,7 +40,8 @@ async fn a_policy_that_evicts_is_a_danger() {
     server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     let finding = found(&server, "maxmemory-policy").await;
     assert_eq!(finding.level, Level::Danger, "full: {finding:?}");
-    server.cmd(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru", "maxmemory", "0"]);
+    server.cmd(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(found(&server, "maxmemory-policy").await.level, Level::Fine, "without a limit");
 }
 
@@ -85,7 +87,8 @@ async fn a_node_of_a_cluster_is_a_danger() {
 #[tokio::test]
 async fn what_may_not_be_asked_one_way_is_asked_the_other() {
     let server = limited();
-    server.cmd(&["CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"]);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "100mb"]);
+    server.cmd(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     for (denied, levels) in [
         ("-config", [Level::Danger, Level::Advice, Level::Fine, Level::Fine]),
         ("-info", [Level::Danger, Level::Advice, Level::Advice, Level::Advice]),
@@ -121,6 +124,10 @@ async fn rights_that_locks_need_and_lack_are_named() {
     ] {
         server.cmd(&[&["ACL", "SETUSER", "u", "+@all", "~*", "&*"], rules].concat());
         let finding = found_by_u(&server, "rights").await;
+        if !tells_rights() {
+            assert!(finding.level == Level::Advice && finding.says.contains("could not be looked at"), "{finding:?}");
+            continue;
+        }
         assert_eq!(finding.level, level, "{rules:?}: {finding:?}");
         assert!(finding.says.contains(part), "{rules:?}: {finding:?}");
         assert_eq!(finding.cure.is_none(), level == Level::Fine);
@@ -132,6 +139,10 @@ async fn the_cure_for_a_missing_right_is_one() {
     let server = limited();
     server.cmd(&["ACL", "SETUSER", "u", "-pexpire", "-hset", "-time"]);
     let cure = found_by_u(&server, "rights").await.cure.unwrap();
+    if !tells_rights() {
+        assert!(cure.contains("ACL GETUSER"), "{cure}");
+        return;
+    }
     let words: Vec<&str> = cure.split(' ').collect();
     assert_eq!(server.cmd(&words).text(), "OK", "{cure}");
     assert_eq!(found_by_u(&server, "rights").await.level, Level::Fine);
@@ -164,6 +175,11 @@ async fn a_server_that_is_not_there_is_an_error() {
     server.kill();
     let error = operator(&server).check().await.unwrap_err();
     assert_eq!(error.verb(), Some("check"));
+}
+
+/// Whether the server can be asked what a user may do: `ACL DRYRUN` came with Redis 7.
+fn tells_rights() -> bool {
+    RedisServer::version().is_since(7, 0)
 }
 
 fn limited() -> RedisServer {

@@ -91,9 +91,9 @@ async fn a_server_that_loads_its_data_is_unavailable_until_it_has() {
     let redis = backend(&server);
     let held = claim("k");
     fences(&redis, &held).await;
-    server.cmd(&["EVAL", "for i = 1, 1000 do redis.call('set', 'filler' .. i, string.rep('x', 1000)) end", "0"]);
-    // Loading looks at its clients every so many bytes, and is made slow enough to be seen.
-    server.cmd(&["CONFIG", "SET", "loading-process-events-interval-bytes", "1024"]);
+    server.cmd(&["EVAL", "for i = 1, 1000 do redis.call('set', 'filler' .. i, string.rep('x', 10000)) end", "0"]);
+    // Loading looks at its clients every 2 MB, before Redis 7 without a setting, and is made slow enough to be seen.
+    server.cmd(&["CONFIG", "SET", "rdbcompression", "no"]);
     server.cmd(&["CONFIG", "SET", "key-load-delay", "2000"]);
     let mut client = server.client();
     client.send(&["DEBUG", "RELOAD"]).unwrap();

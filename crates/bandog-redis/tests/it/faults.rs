@@ -298,7 +298,7 @@ async fn a_server_that_cannot_serve_now_leaves_everything_as_it_was() {
 
 #[tokio::test]
 async fn a_server_busy_with_a_script_is_unavailable() {
-    let server = RedisServer::start_with(&["--busy-reply-threshold", "1"]);
+    let server = RedisServer::start_with(&["--lua-time-limit", "1"]);
     let redis = backend(&server);
     redis.ping().await.unwrap();
     let mut client = server.client();

@@ -149,5 +149,7 @@ async fn the_rights_to_lock_and_to_look_are_enough_to_look() {
     assert_eq!(redis.members().await.unwrap().len(), 1);
     redis.evict(&held.key).await.unwrap();
     let rights = redis.check().await.unwrap().into_iter().find(|finding| finding.subject == "rights").unwrap();
-    assert!(rights.says.contains("which schedules need") && rights.level == bandog_core::Level::Advice, "{rights:?}");
+    // Redis can be asked what a user may do since version 7.
+    let says = if RedisServer::version().is_since(7, 0) { "which schedules need" } else { "could not be looked at" };
+    assert!(rights.says.contains(says) && rights.level == bandog_core::Level::Advice, "{rights:?}");
 }

@@ -172,7 +172,7 @@ async fn an_announcement_that_lacks_one_right_leaves_nothing_behind() {
 #[tokio::test]
 async fn where_scripts_cannot_be_loaded_their_text_is_sent() {
     let (server, redis) = limited();
-    server.cmd(&["ACL", "SETUSER", "u", "-script|load", "-evalsha", "+eval"]);
+    server.cmd(&["ACL", "SETUSER", "u", "-script", "-evalsha", "+eval"]);
     // The first call may still go by the hash, since nobody waits for the answer to the loading.
     let held = claim("k");
     bandog_testkit::eventually_async(crate::help::SOON, async || take(&redis, &held).await).await;

@@ -1,0 +1,68 @@
+//! Which server it is.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// A server's name and version, as it tells them itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerVersion {
+    name: String,
+    text: String,
+    /// The version of Redis that it is like.
+    like: (u32, u32),
+}
+
+impl ServerVersion {
+    /// Asks a program that is a server.
+    ///
+    /// # Errors
+    /// When it cannot be run, or says something else.
+    pub fn of(program: &Path) -> io::Result<Self> {
+        let out = Command::new(program).arg("--version").output()?;
+        let said = String::from_utf8_lossy(&out.stdout);
+        Self::read(&said).ok_or_else(|| io::Error::other(format!("it does not tell its version: {said:?}")))
+    }
+
+    /// Whether it has what Redis has since this version. Valkey began as Redis 7.2.
+    #[must_use]
+    pub fn is_since(&self, major: u32, minor: u32) -> bool {
+        self.like >= (major, minor)
+    }
+
+    /// Reads `Redis server v=7.0.15 sha=…`.
+    fn read(said: &str) -> Option<Self> {
+        let mut words = said.split_whitespace();
+        let name = words.next()?.to_owned();
+        let text = words.find_map(|word| word.strip_prefix("v="))?.to_owned();
+        let mut numbers = text.split('.').map(|number| number.parse().ok());
+        let own = (numbers.next()??, numbers.next()??);
+        let like = if name == "Redis" { own } else { (7, 2) };
+        Some(Self { name, text, like })
+    }
+}
+
+impl fmt::Display for ServerVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_says_what_it_is() {
+        let redis = ServerVersion::read("Redis server v=6.2.14 sha=40305114:0 malloc=libc bits=64").unwrap();
+        assert_eq!(redis.to_string(), "Redis 6.2.14");
+        assert!(redis.is_since(6, 2) && !redis.is_since(7, 0));
+        let valkey = ServerVersion::read("Valkey server v=9.1.2 sha=00000000:1").unwrap();
+        assert_eq!(valkey.to_string(), "Valkey 9.1.2");
+        assert!(valkey.is_since(7, 0) && !valkey.is_since(8, 0));
+        for nonsense in ["", "GNU bash", "Redis server v=seven"] {
+            assert_eq!(ServerVersion::read(nonsense), None, "{nonsense}");
+        }
+    }
+}
