@@ -49,6 +49,13 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// End real programs in every way, and check that each exits in time; try `cargo xtask exits --help`.
+    #[command(disable_help_flag = true)]
+    Exits {
+        /// Handed to the harness.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Hold, await and hand over the same locks from Rust and from Java's Redisson; needs a JDK and Maven.
     Interop {
         /// Handed to the tests, such as a part of the names of those to run.
@@ -76,6 +83,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask test              everything; installs redis-server if it may
   cargo xtask test --embedded   no server needed
   cargo xtask storm redis       a million calls on Redis under faults, checked
+  cargo xtask exits --each 2000 two thousand exits of each kind
   cargo xtask page              the page in a real browser
   cargo xtask check             formatting, clippy, docs
   cargo xtask release-check     what docs/RELEASING.md asks for

@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod exits;
 mod fault;
 mod interop;
 mod measure;
@@ -38,6 +39,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Bench { args } => measure::bench(&args),
         Task::Peers { args } => measure::peers(&args),
         Task::Storm { args } => storm::run(&args),
+        Task::Exits { args } => exits::run(&args),
         Task::Interop { args } => interop::run(&args),
         Task::Promises { check } => promises::run(check),
         Task::Page { pictures, args } => page::run(pictures, &args),

@@ -1,6 +1,6 @@
 use crate::house::{root, sources, table, that_say};
 
-const FLOORS: [(&str, &[&str]); 11] = [
+const FLOORS: [(&str, &[&str]); 12] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-macros", &["bandog-cron"]),
@@ -11,6 +11,7 @@ const FLOORS: [(&str, &[&str]); 11] = [
     ("bandog", &["bandog-core", "bandog-macros", "bandog-redis", "bandog-schedule", "bandog-sqlite", "bandog-sync"]),
     ("bandog-cli", &["bandog", "bandog-cron"]),
     ("bandog-conformance", &["bandog-core", "bandog-sync", "bandog-testkit"]),
+    ("bandog-exits", &["bandog", "bandog-testkit"]),
     ("bandog-storm", &["bandog", "bandog-conformance", "bandog-testkit"]),
 ];
 

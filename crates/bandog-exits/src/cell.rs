@@ -1,0 +1,167 @@
+//! What differs between two programs that end.
+
+use std::{fmt, time::Duration};
+
+use clap::ValueEnum;
+
+use crate::args::TIMEOUT;
+
+/// One kind of exit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
+pub(crate) struct Cell {
+    #[arg(value_enum)]
+    pub(crate) engine: Engine,
+    #[arg(value_enum)]
+    pub(crate) runtime: Ends,
+    #[arg(value_enum)]
+    pub(crate) store: Store,
+    #[arg(value_enum)]
+    pub(crate) way: Way,
+}
+
+/// Where the client's engine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    OwnThread,
+    CurrentRuntime,
+}
+
+/// The program's runtime, and how it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Ends {
+    /// Two workers; dropped at the end.
+    MultiThread,
+    /// No worker; dropped at the end.
+    CurrentThread,
+    /// Two workers; ends with `shutdown_background`.
+    ShutdownBackground,
+    /// Two workers; ends with `shutdown_timeout`.
+    ShutdownTimeout,
+    /// The program has no runtime.
+    None,
+}
+
+/// The store, and what has become of it when the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Store {
+    Memory,
+    Sqlite,
+    Redis,
+    /// The server was killed: its port refuses.
+    RedisKilled,
+    /// The server was stopped: nothing is answered.
+    RedisStopped,
+}
+
+/// What the program does at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Way {
+    /// The guard is dropped, then the client, then the runtime.
+    Dropped,
+    /// The guard is released, and the client closed.
+    Released,
+    /// The guard is released, and the client dropped without a close.
+    NoClose,
+    /// The guard is leaked.
+    Forgotten,
+    /// A task that never ends has the guard.
+    Task,
+    /// A task waits for a lock that another client of this process holds.
+    Waiting,
+    /// `main` panics while it holds the lock.
+    Panic,
+    /// `main` returns with guard and client, which are dropped after the runtime.
+    Return,
+    /// `process::exit` while the lock is held.
+    Exit,
+    /// The client is in a static, and never dropped.
+    Static,
+    /// A scheduler is dropped while a run is in progress.
+    Job,
+    /// A scheduler is stopped while a run is in progress.
+    Stop,
+    /// The guard is one of `bandog::blocking`; in a runtime it is in `spawn_blocking`.
+    Blocking,
+}
+
+/// How long a last handle waits for the store, per client with a thread of its own: documented at `Client`.
+const LAST_WAIT: Duration = Duration::from_millis(100);
+/// The timeout of `shutdown_timeout`.
+pub(crate) const SHUTDOWN: Duration = Duration::from_millis(100);
+/// Time for runs to end by themselves when a scheduler stops.
+pub(crate) const DRAIN: Duration = Duration::from_millis(20);
+/// Time for a cancelled run to end.
+pub(crate) const GRACE: Duration = Duration::from_millis(20);
+
+impl Cell {
+    /// The cell in which one exit of about a hundred hung.
+    pub(crate) const SUSPECT: Self =
+        Self { engine: Engine::CurrentRuntime, runtime: Ends::MultiThread, store: Store::Redis, way: Way::Dropped };
+
+    /// All combinations, also those that make no sense.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let stores = Store::value_variants().iter();
+        stores.flat_map(|store| {
+            Way::value_variants().iter().flat_map(move |way| {
+                Engine::value_variants().iter().flat_map(move |engine| {
+                    let ends = Ends::value_variants().iter();
+                    ends.map(move |runtime| Self { engine: *engine, runtime: *runtime, store: *store, way: *way })
+                })
+            })
+        })
+    }
+
+    /// Why this combination is not played.
+    pub(crate) fn makes_no_sense(self) -> Option<&'static str> {
+        match (self.engine, self.runtime, self.way) {
+            (Engine::CurrentRuntime, _, Way::Blocking) => {
+                Some("refused by the library: that engine cannot run while a call blocks")
+            }
+            (Engine::CurrentRuntime, Ends::None, _) => Some("an engine on the current runtime needs one"),
+            (_, Ends::None, way) if way != Way::Blocking => Some("async calls need a runtime"),
+            (_, Ends::ShutdownBackground | Ends::ShutdownTimeout, Way::Exit) => {
+                Some("process::exit ends the program before the runtime ends, so this is multi-thread again")
+            }
+            _ => None,
+        }
+    }
+
+    /// The exit code that the program gives.
+    pub(crate) fn code(self) -> u8 {
+        match self.way {
+            Way::Panic => 101,
+            Way::Exit => 7,
+            Way::Return => 3,
+            _ => 0,
+        }
+    }
+
+    /// How long the end may take by what is documented.
+    pub(crate) fn bound(self) -> Duration {
+        let last = match (self.engine, self.way) {
+            (Engine::CurrentRuntime, _) => Duration::ZERO,
+            (Engine::OwnThread, Way::Waiting) => LAST_WAIT * 2,
+            (Engine::OwnThread, _) => LAST_WAIT,
+        };
+        let way = match self.way {
+            Way::Released => TIMEOUT * 3, // `release` waits for one timeout, `close` for two.
+            Way::NoClose => TIMEOUT,
+            Way::Stop => DRAIN + GRACE + TIMEOUT * 4, // The run's end, the session, the other nodes; one that was on its way.
+            _ => Duration::ZERO,
+        };
+        let runtime = if self.runtime == Ends::ShutdownTimeout { SHUTDOWN } else { Duration::ZERO };
+        last + way + runtime
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { engine, runtime, store, way } = self;
+        write!(f, "{}/{}/{}/{}", name(store), name(way), name(engine), name(runtime))
+    }
+}
+
+/// The word of the command line for a value.
+pub(crate) fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}

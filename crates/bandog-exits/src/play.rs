@@ -1,0 +1,206 @@
+//! The program that ends.
+
+use std::{
+    future::pending,
+    io::{BufRead, Write, stdin, stdout},
+    process::{self, ExitCode},
+    sync::{Arc, OnceLock},
+    thread,
+    time::Duration,
+};
+
+use bandog::{
+    Client, ConnectOptions, Guard,
+    schedule::{Job, Scheduler},
+};
+use rustix::{
+    process::{Signal, getppid, set_parent_process_death_signal},
+    time::{ClockId, clock_gettime},
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::{Notify, oneshot},
+    task::spawn_blocking,
+    time::timeout,
+};
+
+use crate::{
+    args::{PlayArgs, TIMEOUT},
+    cell::{DRAIN, Ends, Engine, GRACE, SHUTDOWN, Way},
+};
+
+/// The exit code of a program that has a busy thread after its end.
+pub(crate) const BUSY: u8 = 98;
+/// How long a call has waited when it counts as one that waits.
+const WAITS: Duration = Duration::from_millis(30);
+
+static CLIENT: OnceLock<Client> = OnceLock::new();
+
+/// Plays one cell, up to its end.
+pub(crate) fn run(args: &PlayArgs) -> ExitCode {
+    set_parent_process_death_signal(Some(Signal::KILL)).expect("Linux has death signals");
+    if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != args.parent) {
+        return ExitCode::FAILURE; // It died before the kernel was asked.
+    }
+    let left = match args.cell.runtime {
+        Ends::None => {
+            blocking(args);
+            None
+        }
+        runtime => {
+            let runtime = Ending::start(runtime);
+            runtime.block_on(scene(args))
+        }
+    };
+    drop(left);
+    // Every second program goes on for a moment, as one does that has several runtimes.
+    if args.number.is_multiple_of(2) && !comes_to_rest() {
+        return ExitCode::from(BUSY);
+    }
+    ExitCode::from(args.cell.code())
+}
+
+/// A runtime that ends in its way, also when `main` panics.
+struct Ending(Option<Runtime>, Ends);
+
+impl Ending {
+    fn start(ends: Ends) -> Self {
+        let mut builder = match ends {
+            Ends::CurrentThread | Ends::None => Builder::new_current_thread(),
+            Ends::MultiThread | Ends::ShutdownBackground | Ends::ShutdownTimeout => Builder::new_multi_thread(),
+        };
+        Self(Some(builder.worker_threads(2).enable_all().build().expect("a runtime")), ends)
+    }
+
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.0.as_ref().expect("it has not ended").block_on(future)
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let Some(runtime) = self.0.take() else { return };
+        match self.1 {
+            Ends::MultiThread | Ends::CurrentThread | Ends::None => drop(runtime),
+            Ends::ShutdownBackground => runtime.shutdown_background(),
+            Ends::ShutdownTimeout => runtime.shutdown_timeout(SHUTDOWN),
+        }
+    }
+}
+
+/// The last part of an async program; gives what it keeps beyond the end of its runtime.
+async fn scene(args: &PlayArgs) -> Option<(Guard, Client)> {
+    let client = options(args).connect().await.expect("connected");
+    match args.cell.way {
+        Way::Job | Way::Stop => {
+            schedule(args, &client).await;
+            return None;
+        }
+        Way::Blocking => {
+            blocking_in_runtime(client).await;
+            return None;
+        }
+        _ => {}
+    }
+    let guard = client.mutex("exit").lock().await.expect("granted");
+    if args.cell.way == Way::Waiting {
+        let other = options(args).connect().await.expect("connected");
+        let mut call = Box::pin(async move { other.mutex("exit").lock().await });
+        assert!(timeout(WAITS, &mut call).await.is_err(), "the lock is held");
+        tokio::spawn(call);
+    }
+    ready().await;
+    match args.cell.way {
+        Way::Dropped | Way::Waiting | Way::Job | Way::Stop | Way::Blocking => drop(guard),
+        Way::Released => {
+            // A store that is gone is reported.
+            let _ = guard.release().await;
+            client.close().await.expect("closed");
+        }
+        Way::NoClose => _ = guard.release().await,
+        #[expect(clippy::mem_forget, reason = "programs leak guards, too")]
+        Way::Forgotten => std::mem::forget(guard),
+        Way::Task => {
+            tokio::spawn(async move {
+                let _guard = guard;
+                pending::<()>().await;
+            });
+        }
+        Way::Panic => panic!("as asked"),
+        Way::Return => return Some((guard, client)),
+        Way::Exit => process::exit(args.cell.code().into()),
+        Way::Static => _ = CLIENT.set(client),
+    }
+    None
+}
+
+async fn schedule(args: &PlayArgs, client: &Client) {
+    let begun = Arc::new(Notify::new());
+    let begins = Arc::clone(&begun);
+    let job = Job::once("exit").grace(GRACE).run(move |_| {
+        begins.notify_one();
+        pending::<()>()
+    });
+    let running = Scheduler::over(client).drain(DRAIN).job(job).start().await.expect("started");
+    begun.notified().await;
+    ready().await;
+    if args.cell.way == Way::Stop {
+        // A store that is gone is reported.
+        let _ = running.stop().await;
+    }
+}
+
+fn blocking(args: &PlayArgs) {
+    let client = options(args).connect_blocking().expect("connected");
+    let mutex = client.mutex("exit");
+    let _guard = mutex.lock().expect("granted");
+    wait_for_order();
+}
+
+/// The guard is dropped while the runtime shuts down, which waits for it.
+async fn blocking_in_runtime(client: Client) {
+    let client = client.blocking().expect("an engine on its own thread");
+    let (ends, ended) = oneshot::channel();
+    spawn_blocking(move || {
+        let mutex = client.mutex("exit");
+        let _guard = mutex.lock().expect("granted");
+        wait_for_order();
+        let _ = ends.send(());
+    });
+    ended.await.expect("the order came");
+}
+
+fn options(args: &PlayArgs) -> ConnectOptions {
+    let options = ConnectOptions::parse(&args.url).expect("a URL").timeout(TIMEOUT);
+    let options = options.prefix(format!("{}:", args.number));
+    match args.cell.engine {
+        Engine::OwnThread => options,
+        Engine::CurrentRuntime => options.on_current_runtime(),
+    }
+}
+
+/// Says that everything is set up, and waits for the order to end, while the runtime goes on.
+async fn ready() {
+    spawn_blocking(wait_for_order).await.expect("read");
+}
+
+fn wait_for_order() {
+    let mut out = stdout().lock();
+    writeln!(out, "ready").and_then(|()| out.flush()).expect("somebody reads");
+    stdin().lock().read_line(&mut String::new()).expect("an order");
+}
+
+/// Whether all threads come to rest: none computes for most of a while.
+fn comes_to_rest() -> bool {
+    const WHILE: Duration = Duration::from_millis(10);
+    (0..200).any(|_| {
+        let before = cpu_time();
+        thread::sleep(WHILE);
+        cpu_time() - before < WHILE / 4
+    })
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}

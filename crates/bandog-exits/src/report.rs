@@ -1,0 +1,108 @@
+//! What came of all exits.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    time::{Duration, Instant},
+};
+
+use crate::cell::{Cell, name};
+
+/// How one program ended.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    pub(crate) cell: Cell,
+    /// From the order to end to the exit.
+    pub(crate) took: Duration,
+    pub(crate) cpu: Duration,
+    /// What is wrong with it.
+    pub(crate) fault: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Report {
+    since: Instant,
+    /// By store and way.
+    rows: BTreeMap<(String, String), Row>,
+    faults: Vec<String>,
+    /// Combinations that are not played, by reason.
+    left_out: BTreeMap<&'static str, usize>,
+    listed: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    exits: usize,
+    faults: usize,
+    slowest: Duration,
+    cpu: Duration,
+    most_cpu: Duration,
+}
+
+impl Report {
+    pub(crate) fn new(since: Instant) -> Self {
+        Self { since, rows: BTreeMap::new(), faults: Vec::new(), left_out: BTreeMap::new(), listed: Vec::new() }
+    }
+
+    pub(crate) fn leave_out(&mut self, cells: &[Cell]) {
+        for reason in cells.iter().filter_map(|cell| cell.makes_no_sense()) {
+            *self.left_out.entry(reason).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn list(&mut self, cells: &[Cell]) {
+        self.listed = cells.iter().map(ToString::to_string).collect();
+    }
+
+    pub(crate) fn add(&mut self, exits: Vec<Exit>) {
+        for Exit { cell, took, cpu, fault } in exits {
+            let row = self.rows.entry((name(&cell.store), name(&cell.way))).or_default();
+            row.exits += 1;
+            row.slowest = row.slowest.max(took);
+            row.cpu += cpu;
+            row.most_cpu = row.most_cpu.max(cpu);
+            if let Some(fault) = fault {
+                row.faults += 1;
+                eprintln!("{cell}: {fault}");
+                self.faults.push(format!("{cell}: {fault}"));
+            }
+        }
+    }
+
+    pub(crate) fn is_well(&self) -> bool {
+        self.faults.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for cell in &self.listed {
+            writeln!(f, "{cell}")?;
+        }
+        if !self.rows.is_empty() {
+            writeln!(
+                f,
+                "{:<14} {:<10} {:>6} {:>6} {:>9} {:>7} {:>8}",
+                "store", "way", "exits", "wrong", "slowest", "CPU", "most CPU"
+            )?;
+        }
+        for ((store, way), row) in &self.rows {
+            let Row { exits, faults, slowest, cpu, most_cpu } = row;
+            let (slowest, most) = (slowest.as_millis(), most_cpu.as_millis());
+            let cpu = cpu.as_millis() / u128::try_from((*exits).max(1)).unwrap_or(1);
+            writeln!(f, "{store:<14} {way:<10} {exits:>6} {faults:>6} {slowest:>6} ms {cpu:>4} ms {most:>5} ms")?;
+        }
+        for (reason, count) in &self.left_out {
+            writeln!(f, "left out: {count} combinations: {reason}")?;
+        }
+        for fault in &self.faults {
+            writeln!(f, "wrong: {fault}")?;
+        }
+        if !self.listed.is_empty() {
+            return Ok(());
+        }
+        let exits: usize = self.rows.values().map(|row| row.exits).sum();
+        let wrong = self.faults.len();
+        writeln!(f, "{exits} exits in {:.0} s, {wrong} of them wrong", self.since.elapsed().as_secs_f64())
+    }
+}

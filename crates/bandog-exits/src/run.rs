@@ -1,0 +1,75 @@
+//! All cells, each as often as asked for.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use bandog_testkit::RedisServer;
+use clap::ValueEnum;
+
+use crate::{
+    args::Args,
+    batch::Batch,
+    cell::{Cell, Store},
+    report::Report,
+};
+
+/// Batches at the same time.
+const LANES: usize = 3;
+
+pub(crate) fn run(args: &Args) -> Report {
+    let mut report = Report::new(Instant::now());
+    let wanted: Vec<Cell> = Cell::all().filter(|cell| cell.to_string().contains(&args.only)).collect();
+    let (senseless, cells): (Vec<Cell>, Vec<Cell>) =
+        wanted.into_iter().partition(|cell| cell.makes_no_sense().is_some());
+    report.leave_out(&senseless);
+    if args.list {
+        report.list(&cells);
+        return report;
+    }
+    let batches = Mutex::new(batches(&cells, args));
+    let (report, live) = (Mutex::new(report), RedisServer::start());
+    let dir = tempfile::tempdir().expect("a directory");
+    let lane = || {
+        let own = RedisServer::start();
+        loop {
+            let next = batches.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(batch) = next else { return };
+            let url = match batch.store {
+                Store::Memory => "memory:exits".to_owned(),
+                Store::Sqlite => format!("sqlite:{}", dir.path().join("exits.db").display()),
+                Store::Redis => live.url(),
+                Store::RedisKilled | Store::RedisStopped => own.url(),
+            };
+            let exits = batch.play(&url, &own);
+            report.lock().unwrap_or_else(PoisonError::into_inner).add(exits);
+        }
+    };
+    // Children die with the thread that started them, so the lanes' threads outlive them.
+    thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(lane);
+        }
+    });
+    report.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Cells of one store share batches. Those of one cell come one after the other, not at the same time.
+fn batches(cells: &[Cell], args: &Args) -> VecDeque<Batch> {
+    let mut first = 0;
+    let mut all = VecDeque::new();
+    for &store in Store::value_variants() {
+        let here: Vec<Cell> = cells.iter().copied().filter(|cell| cell.store == store).collect();
+        let suspects = args.suspect.saturating_sub(args.each);
+        let suspects = here.iter().filter(|cell| **cell == Cell::SUSPECT).flat_map(|cell| vec![*cell; suspects]);
+        let exits: Vec<Cell> = (0..args.each).flat_map(|_| here.iter().copied()).chain(suspects).collect();
+        for cells in exits.chunks(Batch::size(store)) {
+            all.push_back(Batch { store, cells: cells.to_vec(), first });
+            first += cells.len();
+        }
+    }
+    all
+}
