@@ -21,6 +21,19 @@ fn the_readme_is_short() {
 }
 
 #[test]
+fn the_readme_has_the_figures_of_the_page_of_figures() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let figures = fs::read_to_string(root().join("docs/PERFORMANCE.md")).unwrap();
+    let speed = readme.split("\n## ").find(|section| section.starts_with("Speed")).unwrap();
+    let rows: Vec<_> = speed.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert_eq!(rows.len(), 5, "five rows of figures");
+    let words = rows.iter().flat_map(|row| row.split([' ', '(', ')', ';']));
+    let numbers = words.map(|word| word.trim_end_matches(',')).filter(|word| word.contains(['.', ',', '×']));
+    let unknown: Vec<_> = numbers.filter(|number| !figures.contains(number.split("/s").next().unwrap())).collect();
+    assert!(unknown.is_empty(), "docs/PERFORMANCE.md does not have these figures of README.md: {unknown:?}");
+}
+
+#[test]
 fn no_line_of_prose_is_long() {
     let mut long = Vec::new();
     for page in pages() {
