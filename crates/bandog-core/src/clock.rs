@@ -124,6 +124,19 @@ impl Clock {
         matches!(self.source, Source::Tokio)
     }
 
+    /// Whether tokio's clock is paused in the runtime of the caller, as `#[tokio::test(start_paused = true)]` and
+    /// `tokio::time::pause` do. A clock that runs is never reported as paused. False outside a runtime.
+    pub fn tokio_is_paused() -> bool {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return false;
+        }
+        // A clock of tokio's that runs is the one of `std`, which is read in between: it moves as soon as that one does.
+        let before = tokio::time::Instant::now();
+        let start = Instant::now();
+        let has_moved = (0..READS).any(|_| Instant::now() > start);
+        has_moved && tokio::time::Instant::now() == before
+    }
+
     /// What the wall clock shows. It may be wrong, and jump: leases never ask it. The store's clock decides where
     /// several machines must agree.
     pub fn wall(&self) -> SystemTime {
@@ -147,6 +160,9 @@ impl Clock {
         }
     }
 }
+
+/// Maximum number of reads until the machine's clock moves: the coarsest one moves after some hundred nanoseconds.
+const READS: u32 = 10_000;
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn system_now() -> Moment {

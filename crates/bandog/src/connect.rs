@@ -11,8 +11,10 @@ use std::{
 use bandog_core::{Clock, Error, ErrorKind, Memory, Result};
 use bandog_sync::{Client, ClientOptions};
 
-use crate::blocking;
-use crate::url::{Parts, Scheme, check_timeout, redact};
+use crate::{
+    blocking, paused,
+    url::{Parts, Scheme, check_timeout, redact},
+};
 
 /// A client for the store that the URL names, once it has answered.
 ///
@@ -39,6 +41,11 @@ use crate::url::{Parts, Scheme, check_timeout, redact};
 /// compiled in and for a server that is none, `Denied` for a refused user, password or certificate, `Unavailable` when
 /// nothing answers within 5 s.
 ///
+/// # Paused time
+/// Leases of `memory:` follow the machine's clock. Under a paused clock of tokio (`#[tokio::test(start_paused = true)]`)
+/// they would never expire, so such a call is `Misused`: [`testing::client()`](crate::testing::client) gives a test its
+/// client. With a real store a warning is logged: timers of that runtime fire at once while a call waits for the store.
+///
 /// # Cancel safety
 /// Dropping the future ends the client that it was making.
 pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
@@ -60,6 +67,7 @@ pub struct ConnectOptions {
     parts: Parts,
     ttl: Duration,
     client: ClientOptions,
+    current_runtime: bool,
     must_exist: bool,
 }
 
@@ -76,7 +84,7 @@ impl ConnectOptions {
         let parts = Parts::parse(url)?;
         let ttl = parts.watchdog.unwrap_or(WATCHDOG);
         let client = Client::options().watchdog(ttl).prefix(&parts.prefix);
-        Ok(Self { url: url.to_owned(), parts, ttl, client, must_exist: false })
+        Ok(Self { url: url.to_owned(), parts, ttl, client, current_runtime: false, must_exist: false })
     }
 
     /// The ttl of locks without a lease. Default 30 s, or what the URL says; 100 ms to 365 days.
@@ -119,6 +127,7 @@ impl ConnectOptions {
     #[must_use]
     pub fn on_current_runtime(mut self) -> Self {
         self.client = self.client.on_current_runtime();
+        self.current_runtime = true;
         self
     }
 
@@ -169,7 +178,8 @@ impl ConnectOptions {
     /// # Errors
     /// As [`connect()`]; `Misused` in async code, and after [`ConnectOptions::on_current_runtime`].
     pub fn connect_blocking(self) -> Result<blocking::Client> {
-        let client = self.connect_lazy()?.blocking()?;
+        // Blocking calls wait on their own thread, by the machine's clock.
+        let client = self.start()?.blocking()?;
         client.ready()?;
         Ok(client)
     }
@@ -179,6 +189,11 @@ impl ConnectOptions {
     /// # Errors
     /// As [`connect()`], but for what needs I/O.
     pub fn connect_lazy(self) -> Result<Client> {
+        paused::check(self.parts.scheme, self.current_runtime)?;
+        self.start()
+    }
+
+    fn start(self) -> Result<Client> {
         let timeout = self.parts.timeout.map(check_timeout).transpose()?;
         match self.parts.scheme {
             Scheme::Redis => redis(self.client, &self.parts.rest, timeout),

@@ -18,26 +18,22 @@
 //!
 //! # In your tests
 //!
-//! A client over the memory backend needs no server, and its clock can be tokio's, which a test can pause: then a lease
-//! of an hour ends in no time. The feature `test-util` adds `Guard::lose()`, which makes a guard lost at once.
+//! [`testing`] has clients that need no server, and whose clock a test can pause: then a lease of an hour expires in no
+//! time.
 //!
 //! ```
-//! use bandog::{Client, Clock, backend::Memory};
 //! use std::time::Duration;
 //!
 //! // In a test: #[tokio::test(start_paused = true)]
 //! #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! async fn main() -> bandog::Result<()> {
-//!     let store = Memory::new(Clock::tokio());
-//!     let client = Client::options().clock(Clock::tokio()).on_current_runtime().over(store.clone())?;
-//!     let another = Client::options().clock(Clock::tokio()).on_current_runtime().over(store)?; // another process
+//!     let store = bandog::testing::Store::new();
+//!     let (client, other) = (store.client(), store.client()); // two processes
 //!
 //!     let guard = client.mutex("orders").lease(Duration::from_secs(3600)).lock().await?;
-//!     assert!(another.mutex("orders").try_lock().await?.is_none());
-//!     guard.lost().await; // a hundredth before the hour is over: told before anybody else can be granted
-//!     assert!(another.mutex("orders").try_lock_for(Duration::from_secs(60)).await?.is_some());
-//!     drop(guard);
-//!     client.idle().await; // nothing is owed to the store any more: now look at it
+//!     assert!(other.mutex("orders").try_lock().await?.is_none());
+//!     guard.lost().await; // shortly before the hour is over, so before another process can be granted the lock
+//!     assert!(other.mutex("orders").try_lock_for(Duration::from_secs(60)).await?.is_some());
 //!     Ok(())
 //! }
 //! ```
@@ -49,6 +45,8 @@
 pub mod __locked;
 pub mod blocking;
 mod connect;
+mod paused;
+pub mod testing;
 mod url;
 
 pub use bandog_core::{

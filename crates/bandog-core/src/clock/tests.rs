@@ -112,3 +112,38 @@ fn a_machine_that_slept_finds_both_clocks_later() {
     assert!(set.wall() >= leap_day() + HOUR && set.wall() < leap_day() + HOUR * 2);
     assert!(clock.wall() >= SystemTime::now() + HOUR - Duration::from_secs(60));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_is_noticed_as_long_as_it_is_paused() {
+    assert!(Clock::tokio_is_paused());
+    tokio::time::sleep(HOUR).await;
+    assert!(Clock::tokio_is_paused(), "after it has advanced by itself");
+    advance(HOUR).await;
+    assert!(Clock::tokio_is_paused(), "after it was advanced");
+    tokio::time::resume();
+    assert!(!Clock::tokio_is_paused());
+    tokio::time::pause();
+    assert!(Clock::tokio_is_paused());
+}
+
+/// Each read may fall into any part of the clock's granularity, so there are many, also in other threads of a runtime
+/// and on runtimes without timers.
+#[test]
+fn a_clock_that_runs_is_never_reported_as_paused() {
+    let never = || (0..20_000).all(|_| !Clock::tokio_is_paused());
+    assert!(never(), "outside a runtime");
+    let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    assert!(paused.block_on(async { Clock::tokio_is_paused() }), "this process has paused a clock once");
+    assert!(never(), "outside a runtime");
+    let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(bare.block_on(async { never() }), "without timers");
+    let running = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert!(running.block_on(async { never() }));
+    let again = running.block_on(async {
+        tokio::time::pause();
+        tokio::time::resume();
+        never()
+    });
+    assert!(again, "after it was paused and resumed");
+    assert!(running.block_on(async { tokio::task::spawn_blocking(never).await.unwrap() }), "on a blocking thread");
+}

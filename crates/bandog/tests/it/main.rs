@@ -7,4 +7,5 @@ mod handed_over;
 mod locked;
 mod locked_shapes;
 mod scheduled;
+mod testing;
 mod urls;

@@ -1,0 +1,29 @@
+//! A client of a real clock in a test that has paused tokio's.
+
+use bandog_core::{Clock, Error, Result};
+
+use crate::url::Scheme;
+
+/// Refuses what cannot work under a paused clock of tokio, and warns of what surprises.
+pub(crate) fn check(scheme: Scheme, on_current_runtime: bool) -> Result<()> {
+    if !Clock::tokio_is_paused() {
+        return Ok(());
+    }
+    match (scheme, on_current_runtime) {
+        (Scheme::Memory, _) => Err(Error::misused(
+            "tokio's clock is paused here (start_paused, tokio::time::pause), but leases of memory: follow the machine's \
+             clock and would never expire; use bandog::testing::client(), whose leases follow tokio's clock",
+        )),
+        (Scheme::Redis | Scheme::Sqlite, true) => Err(Error::misused(
+            "tokio's clock is paused here (start_paused, tokio::time::pause), so with on_current_runtime() each request to \
+             the store would time out at once; use bandog::testing::client(), or a test whose clock runs",
+        )),
+        (Scheme::Redis | Scheme::Sqlite, false) => {
+            tracing::warn!(
+                "tokio's clock is paused in this runtime: its timers fire at once while a call waits for the store, whose \
+                 leases expire in real time; use bandog::testing::client(), or a test whose clock runs"
+            );
+            Ok(())
+        }
+    }
+}

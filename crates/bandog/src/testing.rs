@@ -1,0 +1,141 @@
+//! Clients and schedulers for the tests of your own code: no server, and a clock that a test can pause.
+//!
+//! | to test | take |
+//! |---|---|
+//! | code that locks | [`client()`] |
+//! | code of several processes that share a store | [`Store`], and a client of it for each process |
+//! | jobs: which tick runs when, on which replica | [`TestScheduler`] |
+//! | code without async | [`blocking::connect("memory:")`](crate::blocking::connect), in real time |
+//!
+//! Under `#[tokio::test(start_paused = true)]` time passes only while every task waits, and then at once: a lease of an
+//! hour expires in microseconds. (`start_paused` needs tokio's feature `test-util` among the `dev-dependencies`.) Without
+//! it the same clients run in real time.
+//!
+//! ```
+//! use bandog::testing;
+//! use std::time::Duration;
+//!
+//! // The code under test takes its client as a parameter.
+//! async fn cancel_order(client: &bandog::Client, id: u64) -> bandog::Result<bool> {
+//!     let Some(_guard) = client.mutex(format!("order-{id}")).try_lock_for(Duration::from_secs(5)).await? else {
+//!         return Ok(false); // another process worked on this order for 5 s
+//!     };
+//!     Ok(true)
+//! }
+//!
+//! // In a test: #[tokio::test(start_paused = true)]
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() -> bandog::Result<()> {
+//!     let store = testing::Store::new();
+//!     let (client, other) = (store.client(), store.client()); // two processes
+//!
+//!     let guard = other.mutex("order-17").lease(Duration::from_secs(3600)).lock().await?;
+//!     assert!(!cancel_order(&client, 17).await?); // after 5 s of virtual time
+//!     guard.lost().await; // and an hour later
+//!     assert!(cancel_order(&client, 17).await?);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Losing a lock
+//!
+//! Three ways, by what the test needs:
+//! - the time passes: `.lease(ttl)` is not renewed, as above;
+//! - another process takes it: `other.evict("order-17").await?`, which the holder notices at its next renewal;
+//! - at once: `guard.lose()`, with bandog's feature `test-util` (a feature, so that no program calls it by mistake).
+//!
+//! # Why no feature flag
+//!
+//! The memory store and tokio's clock are in every build of bandog anyway, and what is here is a few lines around them. So a
+//! first test needs no change in `Cargo.toml`.
+
+use bandog_core::{Clock, Memory};
+use bandog_sync::{Client, ClientOptions};
+
+pub use bandog_schedule::{TestRun, TestScheduler, TestSetting};
+
+/// A client over a store of its own in memory, on the current runtime and on tokio's clock, which a test can pause.
+///
+/// ```
+/// # use std::time::Duration;
+/// // In a test: #[tokio::test(start_paused = true)]
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog::Result<()> {
+/// let client = bandog::testing::client();
+/// let guard = client.mutex("orders").lease(Duration::from_secs(3600)).lock().await?;
+/// guard.lost().await; // an hour passes at once
+/// assert!(client.mutex("orders").try_lock().await?.is_some());
+/// # Ok(()) }
+/// ```
+///
+/// # Panics
+/// Outside a Tokio runtime.
+#[must_use = "a client ends with its last handle"]
+#[track_caller]
+pub fn client() -> Client {
+    Store::new().client()
+}
+
+/// A store in memory, which the clients of one test share as processes share a server. Clones are the same store.
+///
+/// ```
+/// // In a test: #[tokio::test(start_paused = true)]
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog::Result<()> {
+/// let store = bandog::testing::Store::new();
+/// let (one, other) = (store.client(), store.client());
+/// let guard = one.mutex("orders").lock().await?;
+/// assert!(other.mutex("orders").try_lock().await?.is_none());
+/// drop(guard);
+/// one.idle().await; // the release has reached the store
+/// assert!(other.mutex("orders").try_lock().await?.is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Store {
+    memory: Memory,
+}
+
+impl Store {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { memory: Memory::new(Clock::tokio()) }
+    }
+
+    /// One more client of this store: another process. Its watchdog's ttl is the default, 30 s.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    #[must_use = "a client ends with its last handle"]
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        self.client_with(|options| options)
+    }
+
+    /// One more client of this store, with options of its own.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog::Result<()> {
+    /// let store = bandog::testing::Store::new();
+    /// let client = store.client_with(|options| options.watchdog(Duration::from_secs(10)).prefix("shop:"));
+    /// # client.close().await }
+    /// ```
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime, and for options that are refused (see [`ClientOptions::over`]).
+    #[must_use = "a client ends with its last handle"]
+    #[track_caller]
+    pub fn client_with(&self, change: impl FnOnce(ClientOptions) -> ClientOptions) -> Client {
+        let options = Client::options().clock(Clock::tokio()).on_current_runtime();
+        match change(options).over(self.memory.clone()) {
+            Ok(client) => client,
+            Err(error) => panic!("no client for a test: {error}"),
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new()
+    }
+}

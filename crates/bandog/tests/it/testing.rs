@@ -1,0 +1,85 @@
+//! Clients for tests, and what `connect` says in a test whose clock is paused.
+
+use std::time::Duration;
+
+use bandog::{ConnectOptions, ErrorKind, blocking, connect, testing};
+use bandog_testkit::RedisServer;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_expires_in_paused_time() {
+    let client = testing::client();
+    let guard = client.mutex("orders").lease(HOUR).lock().await.unwrap();
+    assert!(client.mutex("orders").try_lock().await.unwrap().is_none());
+    let start = tokio::time::Instant::now();
+    guard.lost().await;
+    let passed = start.elapsed();
+    assert!(passed <= HOUR && passed > HOUR / 100 * 98, "{passed:?}");
+    assert!(client.mutex("orders").try_lock_for(HOUR).await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_of_one_store_are_processes_and_those_of_two_never_meet() {
+    let (store, apart) = (testing::Store::new(), testing::client());
+    let (one, other) = (store.client(), store.clone().client_with(|options| options.watchdog(HOUR)));
+    let guard = one.mutex("orders").lock().await.unwrap();
+    assert!(other.mutex("orders").try_lock().await.unwrap().is_none());
+    assert!(apart.mutex("orders").try_lock().await.unwrap().is_some());
+    tokio::time::sleep(HOUR).await;
+    assert!(!guard.is_lost(), "it is renewed");
+    drop(guard);
+    let guard = other.mutex("orders").lock().await.unwrap();
+    assert!(guard.remaining() > HOUR / 2, "options of its own");
+}
+
+/// The same client in real time: nothing depends on the pause.
+#[tokio::test]
+async fn a_test_client_works_without_a_pause() {
+    let client = testing::client();
+    let guard = client.mutex("orders").lease(Duration::from_millis(100)).lock().await.unwrap();
+    guard.lost().await;
+    assert!(client.mutex("orders").try_lock_for(HOUR).await.unwrap().is_some());
+}
+
+#[test]
+#[should_panic(expected = "outside a Tokio runtime")]
+fn a_test_client_needs_a_runtime() {
+    drop(testing::client());
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_under_a_paused_clock_is_refused_with_what_to_use() {
+    let lazy = |url: &str| ConnectOptions::parse(url).and_then(ConnectOptions::connect_lazy);
+    let options = ConnectOptions::parse("memory:").unwrap().on_current_runtime();
+    for made in [connect("memory:").await, connect("memory:shop").await, lazy("memory:"), options.connect().await] {
+        let error = made.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misused);
+        assert!(error.to_string().contains("bandog::testing::client()"), "{error}");
+    }
+    tokio::time::resume();
+    connect("memory:").await.unwrap().close().await.unwrap();
+}
+
+/// Blocking calls wait by the machine's clock, whatever tokio's says.
+#[tokio::test(start_paused = true)]
+async fn blocking_clients_do_not_mind_a_paused_clock() {
+    let locked = tokio::task::spawn_blocking(|| {
+        let client = blocking::connect("memory:")?;
+        client.mutex("orders").lock()?.release()
+    });
+    locked.await.unwrap().unwrap();
+}
+
+/// A real store works under a paused clock, with a warning, unless the engine itself would live in that time.
+#[tokio::test(start_paused = true)]
+async fn a_real_store_under_a_paused_clock_works_on_a_thread_of_its_own() {
+    let server = RedisServer::start();
+    let client = connect(server.url()).await.unwrap();
+    client.mutex("orders").lock().await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+
+    let error = ConnectOptions::parse(server.url()).unwrap().on_current_runtime().connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused);
+    assert!(error.to_string().contains("time out at once"), "{error}");
+}
