@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bandog_core::{Clock, Memory, Result};
+use bandog_core::{Clock, Error, Memory, Result};
 use bandog_cron::Time;
 use bandog_sync::Client;
 use tokio::time;
@@ -287,11 +287,13 @@ impl TestSetting {
     /// Starts the replicas.
     ///
     /// # Errors
-    /// As [`Scheduler::start`].
-    ///
-    /// # Panics
-    /// When the runtime's clock is not paused and this would therefore take as long as it says.
+    /// As [`Scheduler::start`]; `Misused` in a runtime whose clock is not paused.
     pub async fn start(self, jobs: impl Fn() -> Vec<Job> + Send) -> Result<TestScheduler> {
+        if !Clock::tokio_is_paused() {
+            return Err(Error::misused(
+                "a TestScheduler needs a paused clock, or a virtual day would take a day; write #[tokio::test(start_paused = true)]",
+            ));
+        }
         bandog_core::check_ttl("the lease", self.lease)?;
         let clock = Clock::tokio().set_to(self.at.into());
         let (replicas, store) = (self.replicas, Memory::new(clock));

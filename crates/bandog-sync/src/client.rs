@@ -469,6 +469,11 @@ impl Handle {
         key.strip_prefix(&self.prefix).map(ToOwned::to_owned).unwrap_or(key)
     }
 
+    /// Resolves when the engine has ended.
+    pub(crate) async fn ended(&self) {
+        self.mail.closed().await;
+    }
+
     pub(crate) fn has_own_thread(&self) -> bool {
         self.home.is_own_thread()
     }

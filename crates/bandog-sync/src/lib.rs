@@ -25,6 +25,7 @@ mod owner;
 mod prefix;
 mod records;
 mod rings;
+mod singleton;
 
 #[doc(hidden)]
 pub use client::Teller;

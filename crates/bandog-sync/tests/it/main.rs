@@ -24,6 +24,7 @@ mod rings;
 mod runtime;
 mod server_away;
 mod shares;
+mod singleton;
 mod suspend;
 mod traps;
 mod types;

@@ -1,0 +1,370 @@
+//! A task that runs in one process at a time.
+
+use std::{
+    cell::{Cell, RefCell},
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use bandog_conformance::wrap::{Fate, Lossy, Stopped, Which};
+use bandog_core::{Clock, Error, ErrorKind, Fence, Memory, Result};
+use bandog_sync::{Client, Guard};
+use tokio::{task::JoinHandle, time};
+
+use crate::kit::{client, held, kind, memory, ms, paused, soon};
+
+/// What runs have done, in order.
+type Log = Arc<Mutex<Vec<Event>>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Began { who: usize, fence: Fence },
+    Ended { who: usize },
+}
+
+/// A run that logs its end, however it ends.
+struct Running {
+    who: usize,
+    log: Log,
+}
+
+impl Running {
+    fn begin(who: usize, guard: &Guard, log: &Log) -> Self {
+        log.lock().unwrap().push(Event::Began { who, fence: guard.fence() });
+        Self { who, log: Arc::clone(log) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.log.lock().unwrap().push(Event::Ended { who: self.who });
+    }
+}
+
+/// A replica whose task runs until it is cancelled. That it can be spawned is part of the contract.
+fn replica(who: usize, client: &Client, log: &Log) -> JoinHandle<Result<()>> {
+    let (client, log) = (client.clone(), Arc::clone(log));
+    tokio::spawn(async move {
+        client
+            .singleton("relay", async |guard| {
+                let _running = Running::begin(who, guard, &log);
+                std::future::pending().await
+            })
+            .await
+    })
+}
+
+fn events(log: &Log) -> Vec<Event> {
+    log.lock().unwrap().clone()
+}
+
+/// Who runs the task now.
+fn leader(log: &Log) -> Option<usize> {
+    match events(log).last()? {
+        Event::Began { who, .. } => Some(*who),
+        Event::Ended { .. } => None,
+    }
+}
+
+/// Waits, in virtual time, until this one runs the task.
+async fn until_led_by(log: &Log, who: usize) {
+    soon(async {
+        while leader(log) != Some(who) {
+            time::sleep(ms(1)).await;
+        }
+    })
+    .await;
+}
+
+/// Never two at a time, and fences that rise.
+#[track_caller]
+fn assert_one_at_a_time(log: &Log) {
+    let events = events(log);
+    let mut fences = Vec::new();
+    for pair in events.windows(2) {
+        match (pair[0], pair[1]) {
+            (Event::Began { who: one, .. }, Event::Ended { who: other }) => assert_eq!(one, other, "{events:?}"),
+            (Event::Ended { .. }, Event::Began { .. }) => {}
+            _ => panic!("two at a time: {events:?}"),
+        }
+    }
+    for event in &events {
+        if let Event::Began { fence, .. } = event {
+            fences.push(*fence);
+        }
+    }
+    assert!(fences.windows(2).all(|pair| pair[0] < pair[1]), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_replica_runs_it_and_the_next_takes_over_when_it_ends() {
+    let (store, log) = (memory(), Log::default());
+    let clients: Vec<_> = (0..3).map(|_| client(store.clone())).collect();
+    let mut replicas: Vec<_> = clients.iter().enumerate().map(|(who, client)| replica(who, client, &log)).collect();
+    time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(events(&log).len(), 1, "one, for many renewals: {:?}", events(&log));
+    for _ in 0..3 {
+        let who = leader(&log).unwrap();
+        replicas[who].abort();
+        let before = events(&log).len();
+        soon(async {
+            while events(&log).len() < before + 1 {
+                time::sleep(ms(1)).await;
+            }
+        })
+        .await;
+        replicas[who] = replica(who, &clients[who], &log);
+        time::sleep(ms(5_000)).await;
+        assert_ne!(leader(&log), Some(who), "another one had been waiting");
+    }
+    assert_one_at_a_time(&log);
+}
+
+/// A leader that is cut off is cancelled before another replica begins, and competes again when it is back.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_is_cancelled_before_the_next_begins() {
+    let (store, log) = (memory(), Log::default());
+    let wire = Stopped::new(store.clone());
+    let (ours, theirs) = (client(wire.clone()), client(store));
+    for round in 0..5 {
+        let first = replica(0, &ours, &log);
+        until_led_by(&log, 0).await;
+        let second = replica(1, &theirs, &log);
+        time::sleep(ms(2_000)).await;
+        wire.stop(if round % 2 == 0 { Which::Requests } else { Which::Answers });
+        until_led_by(&log, 1).await;
+        wire.go_on();
+        second.abort();
+        until_led_by(&log, 0).await;
+        first.abort();
+        assert!(first.await.is_err() && second.await.is_err());
+        ours.idle().await;
+    }
+    assert_one_at_a_time(&log);
+}
+
+/// An operator moves the task on: the evicted leader learns it at its next renewal, and then waits behind the other.
+#[tokio::test(start_paused = true)]
+async fn an_evicted_leader_is_cancelled_and_waits_again() {
+    let (store, log) = (memory(), Log::default());
+    let client = client(store);
+    let running = replica(0, &client, &log);
+    until_led_by(&log, 0).await;
+    assert!(client.evict("relay").await.unwrap());
+    soon(async {
+        while events(&log).len() < 3 {
+            time::sleep(ms(1)).await;
+        }
+    })
+    .await;
+    assert_one_at_a_time(&log);
+    assert_eq!(leader(&log), Some(0), "nobody else wanted it");
+    running.abort();
+}
+
+/// An error: the lock goes to another replica at once, and this one retries after delays that grow to 30 s.
+#[tokio::test(start_paused = true)]
+async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let failing = {
+        let (ours, begun) = (ours.clone(), Arc::clone(&begun));
+        tokio::spawn(async move {
+            ours.singleton("relay", async |_| {
+                begun.lock().unwrap().push(time::Instant::now());
+                "no number".parse::<u32>()?;
+                Ok(())
+            })
+            .await
+        })
+    };
+    time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(held(&store).await, [""; 0], "free between two tries");
+    let times = begun.lock().unwrap().clone();
+    let delays: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
+    let mut longest = 100;
+    for delay in &delays {
+        // The lock itself takes no time here, but for timers that are rounded up.
+        assert!((longest / 2..=longest + 3).contains(delay), "{delays:?}");
+        longest = (longest * 2).min(30_000);
+    }
+    assert_eq!(longest, 30_000, "{delays:?}");
+    assert!(delays.windows(2).any(|pair| pair[0] * 2 != pair[1]), "they are random: {delays:?}");
+
+    let log = Log::default();
+    let other = replica(1, &theirs, &log);
+    until_led_by(&log, 1).await;
+    let tries = begun.lock().unwrap().len();
+    time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(begun.lock().unwrap().len(), tries, "the other one runs it now");
+    failing.abort();
+    other.abort();
+}
+
+/// After a run of 30 s or more the next failure counts as the first.
+#[tokio::test(start_paused = true)]
+async fn a_long_run_forgives_earlier_failures() {
+    let client = client(memory());
+    let (ended, delays) = (Cell::new(time::Instant::now()), RefCell::new(Vec::new()));
+    let task = client.singleton("relay", async |_| {
+        delays.borrow_mut().push(ended.get().elapsed());
+        let runs = delays.borrow().len();
+        time::sleep(if runs == 8 { Duration::from_secs(31) } else { ms(1) }).await;
+        ended.set(time::Instant::now());
+        if runs == 10 { Ok(()) } else { Err("not yet".into()) }
+    });
+    soon(task).await.unwrap();
+    let delays = delays.into_inner();
+    assert!(delays[7] > ms(3_000), "after seven failures: {delays:?}");
+    assert!(delays[8] < ms(105) && delays[9] > ms(90), "after a long run: {delays:?}");
+}
+
+/// A panic is a failure like any other: a replica whose task has panicked does not drop out in silence.
+#[tokio::test(start_paused = true)]
+async fn a_panic_counts_as_a_failure() {
+    let (store, runs) = (memory(), Cell::new(0));
+    let client = client(store.clone());
+    let task = client.singleton("relay", async |_| {
+        runs.set(runs.get() + 1);
+        match runs.get() {
+            1 => panic!("at once"),
+            2 => {
+                time::sleep(ms(10)).await;
+                panic!("after {} ms", 10)
+            }
+            _ => Ok(()),
+        }
+    });
+    soon(task).await.unwrap();
+    assert_eq!(runs.get(), 3);
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_done_gives_the_lock_back_and_ends_the_call() {
+    let (store, log) = (memory(), Log::default());
+    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    let done = ours.singleton("relay", async |guard| {
+        drop(Running::begin(0, guard, &log));
+        Ok(())
+    });
+    done.await.unwrap();
+    assert_eq!(held(&store).await, [""; 0]);
+    let other = replica(1, &theirs, &log);
+    until_led_by(&log, 1).await;
+    other.abort();
+}
+
+/// Wherever the call stands when its client closes, it ends as `Closed`, and its task has been dropped.
+#[tokio::test(start_paused = true)]
+async fn a_closed_client_ends_it() {
+    let (store, log) = (memory(), Log::default());
+    let (leads, waits, rests) = (client(store.clone()), client(store.clone()), client(store.clone()));
+    let leading = replica(0, &leads, &log);
+    until_led_by(&log, 0).await;
+    let waiting = replica(1, &waits, &log);
+    let resting = {
+        let rests = rests.clone();
+        tokio::spawn(async move { rests.singleton("fails", async |_| Err("always".into())).await })
+    };
+    time::sleep(Duration::from_secs(600)).await;
+    for (client, call) in [(waits, waiting), (leads, leading), (rests, resting)] {
+        let start = time::Instant::now();
+        client.close().await.unwrap();
+        assert_eq!(kind(soon(call).await.unwrap()), Some(ErrorKind::Closed));
+        assert!(start.elapsed() < ms(10), "at once, not after {:?}", start.elapsed());
+    }
+    assert_eq!(leader(&log), None);
+    assert_eq!(events(&log).len(), 2);
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_drops_its_task_and_gives_the_lock_back() {
+    let (store, log) = (memory(), Log::default());
+    let client = client(store.clone());
+    let leading = replica(0, &client, &log);
+    let waiting = replica(1, &client, &log);
+    until_led_by(&log, 0).await;
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    leading.abort();
+    assert!(leading.await.is_err());
+    assert_eq!(leader(&log), None);
+    client.idle().await;
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+/// A store that has not answered yet is waited for; what no retry can cure is told at once.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_is_waited_for_and_a_refusal_is_an_error() {
+    let (wire, log) = (Lossy::new(memory()), Log::default());
+    wire.always(Fate::Refused);
+    let ours = client(wire.clone());
+    let call = replica(0, &ours, &log);
+    time::sleep(Duration::from_secs(60)).await;
+    assert!(!call.is_finished());
+    wire.heal();
+    until_led_by(&log, 0).await;
+    call.abort();
+
+    let bad_name = ours.singleton("", async |_| Ok(())).await;
+    assert_eq!(kind(bad_name), Some(ErrorKind::Misused));
+    let bad_ttl = ours.mutex("relay").watchdog(ms(1)).singleton(async |_| Ok(())).await;
+    assert_eq!(kind(bad_ttl), Some(ErrorKind::Misused));
+}
+
+/// The ttl of the mutex is the time after which a dead leader is replaced.
+#[tokio::test(start_paused = true)]
+async fn a_mutex_of_its_own_ttl_is_led_with_that_ttl() {
+    let client = client(memory());
+    let left = Cell::new(Duration::ZERO);
+    let relay = client.mutex("relay").watchdog(ms(5_000));
+    let call = relay.singleton(async |guard| {
+        left.set(guard.remaining());
+        Ok(())
+    });
+    call.await.unwrap();
+    assert!(left.get() > ms(4_000) && left.get() < ms(5_000), "{left:?}");
+}
+
+/// Without a runtime there would be no timers to retry by.
+#[test]
+fn outside_a_runtime_it_is_misused() {
+    let client = Client::over(Memory::new(Clock::system())).unwrap();
+    let call = pin!(client.singleton("relay", async |_| Ok(())));
+    let Poll::Ready(Err(error)) = call.poll(&mut Context::from_waker(Waker::noop())) else { panic!("it waits") };
+    assert_eq!(error.kind(), ErrorKind::Misused);
+    assert!(error.to_string().contains("Tokio runtime"), "{error}");
+}
+
+/// Bodies may fail with any error, borrow what is around them, and be functions.
+#[tokio::test(start_paused = true)]
+async fn tasks_of_every_kind_are_taken() {
+    async fn function(_: &Guard) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(())
+    }
+    let client = paused().over(memory()).unwrap();
+    client.singleton("function", function).await.unwrap();
+    let counter = Cell::new(0);
+    client
+        .singleton("counts", async |guard| {
+            counter.set(counter.get() + 1);
+            if counter.get() < 3 {
+                Err(Error::lost(guard.key()))?;
+            }
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert_eq!(counter.get(), 3);
+    let endless = client.singleton("endless", async |_| {
+        loop {
+            time::sleep(ms(100)).await;
+        }
+    });
+    assert!(time::timeout(ms(60_000), endless).await.is_err());
+}
