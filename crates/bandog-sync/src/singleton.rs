@@ -69,7 +69,11 @@ impl Client {
     ///
     /// # Cancel safety
     /// Dropping the future drops the task, then gives the lock back, or the place in the queue.
-    pub async fn singleton(&self, name: impl AsRef<str>, task: impl AsyncFnOnce(&Guard) -> Ended + Clone) -> Result<()> {
+    pub async fn singleton(
+        &self,
+        name: impl AsRef<str>,
+        task: impl AsyncFnOnce(&Guard) -> Ended + Clone,
+    ) -> Result<()> {
         self.mutex(name).singleton(task).await
     }
 }
