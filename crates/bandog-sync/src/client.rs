@@ -390,7 +390,7 @@ impl Client {
         self.request(wrapped).await?
     }
 
-    async fn request<T>(&self, msg: impl FnOnce(oneshot::Sender<T>) -> Msg) -> Result<T> {
+    pub(crate) async fn request<T>(&self, msg: impl FnOnce(oneshot::Sender<T>) -> Msg) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         self.handle.send(msg(reply))?;
         answer.await.map_err(|_| Error::closed())

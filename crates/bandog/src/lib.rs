@@ -54,7 +54,7 @@ pub use bandog_core::{
     Pattern, Result, Row,
 };
 pub use bandog_macros::{locked, scheduled};
-pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Lost, Mutex, Owner, Rings};
+pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Health, Lost, Mutex, Owner, Rings};
 
 pub use self::connect::{ConnectOptions, connect};
 pub use self::url::{redact, without_secrets};

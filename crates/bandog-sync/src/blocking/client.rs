@@ -3,6 +3,7 @@
 use bandog_core::{ClientId, Error, Finding, Member, Pattern, Result, Row};
 
 use super::{Mutex, thread, wait::wait};
+use crate::Health;
 
 /// The way to locks on one store, for code without async. Clones are the same client, and so is the async
 /// [`crate::Client`] that it was made of.
@@ -60,6 +61,15 @@ impl Client {
     pub fn ready(&self) -> Result<()> {
         thread::may_block("connect")?;
         wait(self.client.ready())
+    }
+
+    /// How this client stands with its store, for readiness probes; see [`crate::Client::health`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::health`], and `Misused` in async code.
+    pub fn health(&self) -> Result<Health> {
+        thread::may_block("health")?;
+        wait(self.client.health())
     }
 
     /// One lock as the store sees it, whoever holds it.

@@ -6,7 +6,7 @@ use bandog_core::{
     Answer, Backend, Bell, Claim, ClientId, Error, ErrorKind, Key, Member, Moment, Renewal, Result, Ringer, Step,
 };
 use futures_util::{
-    future::BoxFuture,
+    future::{BoxFuture, Either, select},
     stream::{FuturesUnordered, StreamExt},
 };
 use tokio::{sync::oneshot, time};
@@ -19,11 +19,30 @@ const PING_AGAIN: Duration = Duration::from_millis(50);
 
 /// A call's answer.
 pub(super) enum Done {
-    Applied { asked_at: Moment, steps: Vec<Step>, answers: Vec<Result<Answer>> },
-    Renewed { asked_at: Moment, claims: Vec<Claim>, answers: Vec<Result<Renewal>> },
-    Listening { key: Key, bell: Result<Bell> },
-    Hearing { id: Ticket, bell: Result<Bell> },
-    Pinged { reply: oneshot::Sender<Result<()>>, result: Result<()> },
+    Applied {
+        asked_at: Moment,
+        steps: Vec<Step>,
+        answers: Vec<Result<Answer>>,
+    },
+    Renewed {
+        asked_at: Moment,
+        claims: Vec<Claim>,
+        answers: Vec<Result<Renewal>>,
+    },
+    Listening {
+        key: Key,
+        bell: Result<Bell>,
+    },
+    Hearing {
+        id: Ticket,
+        bell: Result<Bell>,
+    },
+    /// None: it was cancelled.
+    Probed(Option<Result<()>>),
+    Pinged {
+        reply: oneshot::Sender<Result<()>>,
+        result: Result<()>,
+    },
     Announced(Result<()>),
     Looked,
 }
@@ -114,6 +133,17 @@ impl Calls {
         }));
     }
 
+    /// Asks once, unless it is cancelled.
+    pub(super) fn probe(&self, cancelled: oneshot::Receiver<()>) {
+        let backend = Arc::clone(&self.backend);
+        self.flying.push(Box::pin(async move {
+            match select(backend.ping(), cancelled).await {
+                Either::Left((answer, _)) => Done::Probed(Some(answer)),
+                Either::Right((_, _)) => Done::Probed(None),
+            }
+        }));
+    }
+
     pub(super) fn look(&self, looking: BoxFuture<'static, ()>) {
         self.flying.push(Box::pin(async move {
             looking.await;
@@ -164,8 +194,12 @@ impl Calls {
         match &done {
             Done::Applied { steps, .. } => self.steps -= steps.len(),
             Done::Renewed { .. } => self.renewing -= 1,
-            Done::Listening { .. } | Done::Hearing { .. } | Done::Pinged { .. } | Done::Announced(_) | Done::Looked => {
-            }
+            Done::Listening { .. }
+            | Done::Hearing { .. }
+            | Done::Pinged { .. }
+            | Done::Probed(_)
+            | Done::Announced(_)
+            | Done::Looked => {}
         }
         self.landed.push_back(done);
     }

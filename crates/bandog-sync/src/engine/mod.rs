@@ -12,9 +12,11 @@
 //! - `reap`: releases until the store has answered them;
 //! - `hear`: records that users hear;
 //! - `herald`: who this client is, for operators;
+//! - `health`: how the store answers, for readiness probes;
 //! - `calls`, `timers`, `rings`: what it waits for; `meters`: what it counts.
 
 mod calls;
+mod health;
 mod hear;
 mod herald;
 mod hold;
@@ -40,6 +42,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::{
     calls::{Calls, Done},
+    health::Vitals,
     hear::Hearer,
     herald::Herald,
     hold::Held,
@@ -114,6 +117,7 @@ pub(crate) struct Engine {
     claims: u64,
     herald: Herald,
     meters: Meters,
+    vitals: Vitals,
     /// Whether the store has ever answered.
     answered: bool,
     /// Whether the store was silent the last time.
@@ -170,6 +174,7 @@ impl Engine {
             claims: 0,
             herald: Herald::new(member, terms.ttl),
             meters: Meters::new(),
+            vitals: Vitals::default(),
             answered: false,
             away: false,
             away_told: None,
@@ -260,6 +265,7 @@ impl Engine {
                 Timer::Ticket(key, ticket) => self.time_is_up(&key, ticket, now),
                 Timer::Hearer(id) => self.hearer_is_due(id),
                 Timer::Herald => self.herald_is_due(now),
+                Timer::Health => self.health_is_due(),
             }
         }
     }
@@ -306,6 +312,7 @@ impl Engine {
             Msg::Hear { id, key, ringer } => self.hear(id, key, ringer),
             Msg::HearNoMore(id) => self.hear_no_more(id),
             Msg::Ping(reply) => self.calls.ping(reply),
+            Msg::Health(caller) => self.health(caller),
             Msg::Look(look) => self.calls.look(look(Arc::clone(&self.backend))),
             Msg::Idle(reply) => self.idlers.push(reply),
             Msg::Close(reply) => {
@@ -343,6 +350,7 @@ impl Engine {
                 // The caller may have gone.
                 let _ = reply.send(result);
             }
+            Done::Probed(answer) => self.probed(answer),
             Done::Looked => {}
         }
     }
@@ -370,6 +378,10 @@ impl Engine {
         }
         let silent = fault.filter(|error| error.is_retryable());
         self.answered |= silent.is_none();
+        match silent {
+            Some(error) => self.vitals.failed(self.now, error),
+            None => self.vitals.answered(self.now),
+        }
         // One line for each change, none for each retry, and few for a store that cannot make up its mind.
         match silent {
             Some(error) if self.answered => {
@@ -424,6 +436,7 @@ impl Engine {
         }
         self.closing = Some(self.now + self.timeout * 2);
         self.hearers.clear();
+        self.stop_probing();
         let keys: Vec<_> = self.slots.keys().cloned().collect();
         for key in keys {
             self.refuse_all(&key, &Error::closed());

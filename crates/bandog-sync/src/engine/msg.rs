@@ -11,7 +11,7 @@ use bandog_core::{Backend, Key, Result, Ringer};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use crate::{Owner, client::Handle, guard::Turn};
+use crate::{Health, Owner, client::Handle, guard::Turn};
 
 /// A place in a queue: smaller came first. Also the number of whoever hears a record.
 pub(crate) type Ticket = u64;
@@ -58,6 +58,7 @@ pub(crate) enum Msg {
     /// And does so no more.
     HearNoMore(Ticket),
     Ping(oneshot::Sender<Result<()>>),
+    Health(oneshot::Sender<Health>),
     Look(Looker),
     Idle(oneshot::Sender<()>),
     Close(oneshot::Sender<()>),
@@ -122,6 +123,7 @@ impl fmt::Debug for Msg {
             Self::Hear { .. } => "Hear",
             Self::HearNoMore(_) => "HearNoMore",
             Self::Ping(_) => "Ping",
+            Self::Health(_) => "Health",
             Self::Look(_) => "Look",
             Self::Idle(_) => "Idle",
             Self::Close(_) => "Close",

@@ -21,6 +21,8 @@ pub(super) enum Timer {
     Hearer(Ticket),
     /// The registry to tell of this client again.
     Herald,
+    /// Callers that have waited long enough for a ping.
+    Health,
 }
 
 #[derive(Debug, Default)]

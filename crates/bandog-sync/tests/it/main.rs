@@ -11,6 +11,7 @@ mod deaf;
 mod doubts;
 mod ending;
 mod expiring;
+mod health;
 mod kit;
 mod logs;
 mod meters;

@@ -4,6 +4,7 @@
 mod connecting;
 mod emptied;
 mod handed_over;
+mod health;
 mod locked;
 mod locked_shapes;
 mod scheduled;

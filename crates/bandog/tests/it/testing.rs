@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog::{ConnectOptions, ErrorKind, blocking, connect, testing};
-use bandog_testkit::RedisServer;
+use bandog_testkit::{Ear, RedisServer};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -74,8 +74,10 @@ async fn blocking_clients_do_not_mind_a_paused_clock() {
 /// A real store works under a paused clock, with a warning, unless the engine itself would live in that time.
 #[tokio::test(start_paused = true)]
 async fn a_real_store_under_a_paused_clock_works_on_a_thread_of_its_own() {
+    let (ear, _hears) = Ear::of_thread("bandog");
     let server = RedisServer::start();
     let client = connect(server.url()).await.unwrap();
+    assert_eq!(ear.heard("tokio's clock is paused").len(), 1);
     client.mutex("orders").lock().await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 

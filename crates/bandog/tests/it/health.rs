@@ -1,0 +1,70 @@
+//! `Client::health` with a real server that comes and goes.
+
+use std::time::{Duration, Instant};
+
+use bandog::{Health, connect};
+use bandog_testkit::{RedisServer, eventually_async};
+
+const SOON: Duration = Duration::from_secs(20);
+/// Half a second is promised; the rest is for a machine under load.
+const PROBE: Duration = Duration::from_secs(2);
+
+/// Each answer must come in time, whatever the server does.
+async fn until(client: &bandog::Client, is_so: impl Fn(&Health) -> bool) -> Health {
+    let mut last = None;
+    eventually_async(SOON, async || {
+        let start = Instant::now();
+        let health = client.health().await.unwrap();
+        assert!(start.elapsed() < PROBE, "a probe took {:?}", start.elapsed());
+        let is_so = is_so(&health);
+        last = Some(health);
+        is_so
+    })
+    .await;
+    last.unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_paused_and_restarted_is_reported() {
+    let server = RedisServer::start_with(&["--requirepass", "hunter2"]);
+    let url = format!("redis://:hunter2@{}?timeout=1s", server.addr());
+    let client = connect(url).await.unwrap();
+    assert!(client.health().await.unwrap().reachable);
+
+    server.kill();
+    let away = until(&client, |health| !health.reachable).await;
+    assert!(away.error.as_ref().is_some_and(|error| error.contains("Unavailable")), "{away:?}");
+    assert!(!format!("{away:?} {away}").contains("hunter2"), "{away:?}");
+    let later = until(&client, |health| health.away_for > Some(Duration::from_secs(1))).await;
+    assert!(later.last_answer > away.last_answer, "{later:?}");
+
+    server.restart();
+    let back = until(&client, |health| health.reachable).await;
+    assert!(back.error.is_none() && back.away_for.is_none(), "{back:?}");
+
+    server.pause();
+    until(&client, |health| !health.reachable).await;
+    server.resume();
+    until(&client, |health| health.reachable).await;
+    client.close().await.unwrap();
+}
+
+/// A password that no longer holds: the server answers, but this client is as good as away.
+#[tokio::test]
+async fn a_client_that_is_refused_is_not_reachable() {
+    let server = RedisServer::start();
+    let client = connect(format!("redis://{}?timeout=1s", server.addr())).await.unwrap();
+    assert!(client.health().await.unwrap().reachable);
+    server.kill_clients();
+    server.cmd(&["ACL", "SETUSER", "default", "resetpass", ">hunter2"]);
+    let refused = until(&client, |health| !health.reachable).await;
+    assert!(refused.error.as_ref().is_some_and(|error| error.contains("Denied")), "{refused:?}");
+}
+
+#[test]
+fn blocking_clients_have_it_too() {
+    let client = bandog::blocking::connect("memory:").unwrap();
+    let _guard = client.mutex("orders").lock().unwrap();
+    let health = client.health().unwrap();
+    assert!(health.reachable && health.holds == 1, "{health:?}");
+}
