@@ -10,7 +10,7 @@ const SOON: Duration = Duration::from_secs(20);
 const PROBE: Duration = Duration::from_secs(2);
 
 /// Each answer must come in time, whatever the server does.
-async fn until(client: &bandog::Client, is_so: impl Fn(&Health) -> bool) -> Health {
+async fn until(client: &bandog::Client, is_so: fn(&Health) -> bool) -> Health {
     let mut last = None;
     eventually_async(SOON, async || {
         let start = Instant::now();
