@@ -29,9 +29,9 @@
 //!     let store = testing::Store::new();
 //!     let (client, other) = (store.client(), store.client()); // two processes
 //!
-//!     let guard = other.mutex("order-17").lease(Duration::from_secs(3600)).lock().await?;
+//!     let guard = other.mutex("order-17").lease(Duration::from_secs(60)).lock().await?;
 //!     assert!(!cancel_order(&client, 17).await?); // after 5 s of virtual time
-//!     guard.lost().await; // and an hour later
+//!     guard.lost().await; // shortly before the minute is over
 //!     assert!(cancel_order(&client, 17).await?);
 //!     Ok(())
 //! }
@@ -63,7 +63,7 @@ pub use bandog_schedule::{TestRun, TestScheduler, TestSetting};
 /// let client = bandog::testing::client();
 /// let guard = client.mutex("orders").lease(Duration::from_secs(3600)).lock().await?;
 /// guard.lost().await; // an hour passes at once
-/// assert!(client.mutex("orders").try_lock().await?.is_some());
+/// assert!(client.mutex("orders").try_lock_for(Duration::from_secs(60)).await?.is_some());
 /// # Ok(()) }
 /// ```
 ///
