@@ -7,6 +7,7 @@ mod handed_over;
 mod health;
 mod locked;
 mod locked_shapes;
+mod readme;
 mod scheduled;
 mod testing;
 mod urls;
