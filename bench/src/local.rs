@@ -96,7 +96,7 @@ fn plain_loop(report: &Report) -> f64 {
 
 /// An owner that takes again what it holds, and a look at a guard.
 pub(crate) fn reentry(report: &mut Report) {
-    const TURNS: u32 = 1_000_000;
+    let turns = report.size.pick(1_000_000, 10_000);
     let (mut entries, mut looks) = (Vec::new(), Vec::new());
     for round in 0..report.rounds {
         let (entry, look) = Workers::Current.runtime().block_on(async {
@@ -105,15 +105,15 @@ pub(crate) fn reentry(report: &mut Report) {
             let mutex = client.mutex("again").by(&owner);
             let guard = mutex.lock().await.expect("granted");
             let start = Instant::now();
-            for _ in 0..TURNS {
+            for _ in 0..turns {
                 drop(mutex.lock().await.expect("granted again"));
             }
-            let entry = start.elapsed().as_nanos() as f64 / f64::from(TURNS);
+            let entry = start.elapsed().as_nanos() as f64 / f64::from(turns);
             let start = Instant::now();
-            for _ in 0..TURNS {
+            for _ in 0..turns {
                 assert!(!std::hint::black_box(&guard).is_lost(), "held");
             }
-            (entry, start.elapsed().as_nanos() as f64 / f64::from(TURNS))
+            (entry, start.elapsed().as_nanos() as f64 / f64::from(turns))
         });
         report.raw(json!({"what": "reentry", "round": round, "entry_ns": entry, "is_lost_ns": look}));
         entries.push(entry);

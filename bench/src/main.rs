@@ -13,12 +13,16 @@ mod records;
 mod report;
 mod scale;
 mod schedule;
+mod watchdog;
 
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 
-use self::report::Report;
+use self::{
+    report::{Report, Size},
+    watchdog::Watchdog,
+};
 
 /// Ratios in one run. The servers are its own, on free ports, and end with it.
 #[derive(Parser)]
@@ -27,15 +31,21 @@ struct Args {
     /// schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift. Without a name:
     /// everything.
     what: Vec<String>,
-    /// How long each figure is measured, in seconds.
-    #[arg(long, default_value_t = 1.0)]
-    seconds: f64,
-    /// How often each figure is measured; the median counts.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// How long locks are held by `held`, in seconds.
-    #[arg(long, default_value_t = 60)]
-    hold: u64,
+    /// How long each figure is measured, in seconds [default: 1, or 0.02 with --short].
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// How often each figure is measured; the median counts [default: 5, or 1 with --short].
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// How long locks are held by `held`, in seconds [default: 60, or 1 with --short].
+    #[arg(long)]
+    hold: Option<u64>,
+    /// Measures little, for a check that every part still ends; the figures mean nothing.
+    #[arg(long)]
+    short: bool,
+    /// Fails when a part takes longer than this, in seconds [default: none, or 120 with --short].
+    #[arg(long)]
+    limit: Option<u64>,
     /// Locks something of its own now and then on this server until its standard input ends; `held` starts it.
     #[arg(long, hide = true)]
     bystander: Option<String>,
@@ -59,16 +69,19 @@ fn main() -> ExitCode {
         held::stand_by(url);
         return ExitCode::SUCCESS;
     }
+    let size = if args.short { Size::Short } else { Size::Full };
     if args.load {
-        schedule::load();
+        schedule::load(size);
         return ExitCode::SUCCESS;
     }
     if let Some(url) = &args.node {
         schedule::stand_in(url);
         return ExitCode::SUCCESS;
     }
-    let mut report = Report::new(args.rounds, Duration::from_secs_f64(args.seconds));
-    let hold = Duration::from_secs(args.hold);
+    let seconds = args.seconds.unwrap_or(size.pick(1.0, 0.02));
+    let mut report = Report::new(size, args.rounds.unwrap_or(size.pick(5, 1)), Duration::from_secs_f64(seconds));
+    let hold = Duration::from_secs(args.hold.unwrap_or(size.pick(60, 1)));
+    let few = |locks: usize| size.pick(locks, locks / 100);
     let parts: &[Part<'_>] = &[
         ("cycles", &cycles::measure),
         ("one-name", &contend::one_name),
@@ -76,10 +89,10 @@ fn main() -> ExitCode {
         ("handoff", &handoff::measure),
         ("sqlite", &local::sqlite),
         ("reentry", &local::reentry),
-        ("held", &|report| held::measure(report, hold, 10_000, "0 lost, ≤ 1 %, ≤ 1500 bytes")),
+        ("held", &|report| held::measure(report, hold, few(10_000), "0 lost, ≤ 1 %, ≤ 1500 bytes")),
         ("scale", &|report| {
             let target = "0 lost, ≤ 4 %, ≤ 1200 bytes, p99 ≤ 2000 µs";
-            held::measure(report, hold, 100_000, target);
+            held::measure(report, hold, few(100_000), target);
             scale::measure(report);
         }),
         ("cron", &cron::measure),
@@ -100,8 +113,10 @@ fn main() -> ExitCode {
         eprintln!("bench: {unknown:?} cannot be measured; known are {}", known.join(", "));
         return ExitCode::from(64);
     }
+    let watchdog = args.limit.or(size.pick(None, Some(120))).map(|limit| Watchdog::start(Duration::from_secs(limit)));
     for (part, measure) in parts {
         if args.what.is_empty() || args.what.iter().any(|asked| means(asked, part)) {
+            watchdog.iter().for_each(|watchdog| watchdog.begins(part));
             measure(&mut report);
         }
     }

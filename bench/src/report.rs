@@ -4,7 +4,26 @@ use std::{fs, path::Path, process::ExitCode, time::Duration};
 
 use serde_json::{Value, json};
 
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    Full,
+    /// Too little for figures that mean anything: enough to see that every part still runs and ends.
+    Short,
+}
+
+impl Size {
+    /// What each size takes of something.
+    pub(crate) fn pick<T>(self, full: T, short: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Short => short,
+        }
+    }
+}
+
 pub(crate) struct Report {
+    pub(crate) size: Size,
     pub(crate) rounds: usize,
     pub(crate) span: Duration,
     lines: Vec<String>,
@@ -12,8 +31,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(rounds: usize, span: Duration) -> Self {
-        let mut report = Self { rounds, span, lines: Vec::new(), table: Vec::new() };
+    pub(crate) fn new(size: Size, rounds: usize, span: Duration) -> Self {
+        let mut report = Self { size, rounds, span, lines: Vec::new(), table: Vec::new() };
         let date = std::process::Command::new("date").arg("-uIminutes").output();
         let date = date.map(|date| String::from_utf8_lossy(&date.stdout).trim().to_owned()).unwrap_or_default();
         let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

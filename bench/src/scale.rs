@@ -8,17 +8,19 @@ use serde_json::json;
 use crate::{cycles::Engine, held::cpu_seconds, measure::Workers, report::Report};
 
 /// How long the crowd waits while it is measured.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE: [Duration; 2] = [Duration::from_secs(10), Duration::from_millis(200)];
 
 pub(crate) fn measure(report: &mut Report) {
-    crowd(report, 1, 10_000);
-    crowd(report, 1_000, 10);
+    crowd(report, 1, report.size.pick(10_000, 200));
+    crowd(report, report.size.pick(1_000, 20), 10);
 }
 
 /// So many names, each held by another client, and so many calls that wait for each.
 fn crowd(report: &mut Report, names: usize, each: usize) {
     let server = RedisServer::start();
     let waiters = names * each;
+    let [full, short] = IDLE;
+    let idle = report.size.pick(full, short);
     Workers::Two.runtime().block_on(async {
         let (holder, client) = (Engine::OwnThread.connect(&server.url()).await, Engine::OwnThread.connect(&server.url()).await);
         let mut held = Vec::with_capacity(names);
@@ -36,7 +38,7 @@ fn crowd(report: &mut Report, names: usize, each: usize) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let (commands, cpu, clock) = (processed(&server), cpu_seconds(), Instant::now());
-        tokio::time::sleep(IDLE).await;
+        tokio::time::sleep(idle).await;
         let seconds = clock.elapsed().as_secs_f64();
         let rate = (processed(&server) - commands) as f64 / seconds;
         let share = 100.0 * (cpu_seconds() - cpu) / seconds;
@@ -58,7 +60,7 @@ fn crowd(report: &mut Report, names: usize, each: usize) {
             "{connections} connections of two clients, {channels} subscriptions, {rate:.0} commands/s, {share:.1} % of a core"
         );
         report.row(
-            format!("{each} waiters on each of {names} names, for {} s", IDLE.as_secs()),
+            format!("{each} waiters on each of {names} names, for {} s", idle.as_secs_f64()),
             ours,
             format!("then all {waiters} served in {served:.2} s, {left} keys left"),
             "bounded: 2 connections a client, 1 subscription a name, ≤ 4 commands/s a name, those inside scripts counted",

@@ -30,7 +30,8 @@ pub(crate) enum Task {
     ///
     /// It needs rustup and a network; what else is missing it says at the end, with how to get it.
     ReleaseCheck,
-    /// Measure in one run: ours, the floor, the peers.
+    /// Measure in one run: ours, the floor, the peers. With `--short` it only checks that every part still ends, as
+    /// the tests do.
     Bench {
         /// Handed to the benchmark; try `--help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -134,7 +134,8 @@ fn left_out() -> Result<Vec<String>, Fault> {
     let packages =
         NEED_SERVERS.iter().map(|(package, why)| format!("left out: {package}, which {why} and needs redis-server"));
     let crates = fs::read_dir("crates").map_err(|error| Fault::failed(format!("cannot list the crates: {error}")))?;
-    let suites = crates.filter_map(Result::ok).map(|entry| entry.path().join("tests/servers"));
+    let crates = crates.filter_map(Result::ok).map(|entry| entry.path());
+    let suites = crates.chain(["bench".into()]).map(|folder| folder.join("tests/servers"));
     let suites = suites.filter(|suite| suite.exists()).filter(|suite| {
         // A package that is left out whole was named already.
         !NEED_SERVERS.iter().any(|(package, _)| suite.starts_with(format!("crates/{package}")))

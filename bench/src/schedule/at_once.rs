@@ -16,7 +16,6 @@ use tokio::{
     time::{Instant as Then, sleep, sleep_until},
 };
 
-pub(crate) const AT_ONCE: usize = 100_000;
 /// How long after the making of the jobs they are due.
 const AHEAD: Duration = Duration::from_secs(3);
 /// So many tasks are made by one task.
@@ -26,21 +25,21 @@ const CHUNK: usize = 128;
 type Begun = Arc<[AtomicU64]>;
 
 /// How late half of them had begun, and the last, in milliseconds.
-pub(crate) fn jobs() -> [f64; 2] {
+pub(crate) fn jobs(number: usize) -> [f64; 2] {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
-        let (begun, due) = (none(), SystemTime::now() + AHEAD);
+        let (begun, due) = (none(number), SystemTime::now() + AHEAD);
         // Of a wall clock in milliseconds, as jobs have it.
         let due = SystemTime::from(Time::from(due));
         let since = move || due.elapsed().unwrap_or_default();
-        let jobs = (0..AT_ONCE).map(|number| {
+        let jobs = (0..number).map(|number| {
             let begun = Arc::clone(&begun);
             Job::at(format!("job-{number}"), Time::from(due)).run(move |_| {
                 begins(&begun, number, since());
                 std::future::ready(())
             })
         });
-        let running = Scheduler::new().pool(AT_ONCE).jobs(jobs).start().await.expect("started");
+        let running = Scheduler::new().pool(number).jobs(jobs).start().await.expect("started");
         let late = all(&begun).await;
         running.stop().await.expect("stopped");
         late
@@ -48,21 +47,21 @@ pub(crate) fn jobs() -> [f64; 2] {
 }
 
 /// The same of bare tasks, made by tasks that make 128 of them each.
-pub(crate) fn tasks() -> [f64; 2] {
+pub(crate) fn tasks(number: usize) -> [f64; 2] {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
-        let (begun, due) = (none(), Then::now() + AHEAD / 10);
+        let (begun, due) = (none(number), Then::now() + AHEAD / 10);
         let make = {
             let begun = Arc::clone(&begun);
             async move {
                 sleep_until(due).await;
                 let due = Instant::now();
-                for chunk in 0..AT_ONCE.div_ceil(CHUNK) {
+                for chunk in 0..number.div_ceil(CHUNK) {
                     let begun = Arc::clone(&begun);
                     tokio::spawn(async move {
-                        for number in (chunk * CHUNK..AT_ONCE).take(CHUNK) {
+                        for one in (chunk * CHUNK..number).take(CHUNK) {
                             let begun = Arc::clone(&begun);
-                            tokio::spawn(async move { begins(&begun, number, due.elapsed()) });
+                            tokio::spawn(async move { begins(&begun, one, due.elapsed()) });
                         }
                     });
                 }
@@ -73,8 +72,8 @@ pub(crate) fn tasks() -> [f64; 2] {
     })
 }
 
-fn none() -> Begun {
-    (0..AT_ONCE).map(|_| AtomicU64::new(0)).collect()
+fn none(number: usize) -> Begun {
+    (0..number).map(|_| AtomicU64::new(0)).collect()
 }
 
 fn begins(begun: &[AtomicU64], number: usize, after: Duration) {
@@ -90,6 +89,6 @@ async fn all(begun: &[AtomicU64]) -> [f64; 2] {
             continue;
         }
         late.sort_unstable();
-        return [late[AT_ONCE / 2], late[AT_ONCE - 1]].map(|micros| micros as f64 / 1e3);
+        return [late[late.len() / 2], late[late.len() - 1]].map(|micros| micros as f64 / 1e3);
     }
 }

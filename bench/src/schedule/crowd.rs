@@ -12,26 +12,32 @@ use super::at_once as due;
 use crate::{
     held::{cpu_seconds, resident},
     measure::Workers,
-    report::{Report, median},
+    report::{Report, Size, median},
 };
 
-const MILLION: usize = 1_000_000;
-/// How long they are watched while nothing is due.
-const IDLE: Duration = Duration::from_secs(20);
+/// Jobs that wait, and how long they are watched while nothing is due.
+fn waiting_jobs(size: Size) -> (usize, Duration) {
+    size.pick((1_000_000, Duration::from_secs(20)), (10_000, Duration::from_millis(200)))
+}
 
 /// In a process of its own, which has held no other memory.
 pub(crate) fn million(report: &mut Report) {
     let program = std::env::current_exe().expect("this program has a path");
     let figure = |name: &str, one: &Value| one[name].as_f64().expect("a figure");
+    let (number, idle) = waiting_jobs(report.size);
     let (mut sizes, mut peaks, mut loads, mut shares) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..report.rounds.min(3) {
-        let output = Command::new(&program).arg("--load").output().expect("this program starts again");
+        let output = Command::new(&program)
+            .arg("--load")
+            .args(report.size.pick(None, Some("--short")))
+            .output()
+            .expect("this program starts again");
         let one: Value = serde_json::from_slice(&output.stdout).expect("what it measured");
         sizes.push(figure("resident_mib", &one));
         peaks.push(figure("peak_mib", &one));
         loads.push(figure("loaded_s", &one));
         shares.push(figure("idle_core_percent", &one));
-        report.raw(json!({"what": "jobs that wait", "round": round, "jobs": MILLION, "figures": one}));
+        report.raw(json!({"what": "jobs that wait", "round": round, "jobs": number, "figures": one}));
     }
     let ours = format!(
         "{:.0} MiB ({:.0} at most), loaded in {:.2} s, idle {:.2} % of a core",
@@ -41,18 +47,19 @@ pub(crate) fn million(report: &mut Report) {
         median(shares)
     );
     report.row(
-        "1,000,000 jobs of one process, cron expressions of 3,600 kinds",
+        format!("{number} jobs of one process, cron expressions of 3,600 kinds"),
         ours,
-        format!("nothing due for {} s", IDLE.as_secs()),
+        format!("nothing due for {} s", idle.as_secs_f64()),
         "≤ 300 MiB, ≤ 3 s, ≤ 1 %",
     );
 }
 
 /// What the process of `million` does.
-pub(crate) fn load() {
+pub(crate) fn load(size: Size) {
+    let (number, idle) = waiting_jobs(size);
     let figures = Workers::Two.runtime().block_on(async {
         let start = Instant::now();
-        let jobs = (0..MILLION).map(|number| {
+        let jobs = (0..number).map(|number| {
             Job::cron(format!("job-{number}"), waiting(number)).run(move |_: Run| async move {
                 std::hint::black_box(number);
             })
@@ -62,7 +69,7 @@ pub(crate) fn load() {
         running.idle().await;
         let loaded = start.elapsed();
         let (cpu, clock) = (cpu_seconds(), Instant::now());
-        tokio::time::sleep(IDLE).await;
+        tokio::time::sleep(idle).await;
         let share = 100.0 * (cpu_seconds() - cpu) / clock.elapsed().as_secs_f64();
         json!({"resident_mib": mib(resident("VmRSS:")), "peak_mib": mib(resident("VmHWM:")),
             "loaded_s": loaded.as_secs_f64(), "idle_core_percent": share})
@@ -84,16 +91,17 @@ fn mib(bytes: u64) -> f64 {
 
 /// The first round is told by itself: its memory is new to the process.
 pub(crate) fn at_once(report: &mut Report) {
-    let rounds: Vec<_> = (0..report.rounds).map(|_| [due::jobs(), due::tasks()]).collect();
+    let number = report.size.pick(100_000, 1_000);
+    let rounds: Vec<_> = (0..report.rounds).map(|_| [due::jobs(number), due::tasks(number)]).collect();
     for (round, [jobs, tasks]) in rounds.iter().enumerate() {
-        report.raw(json!({"what": "at once", "round": round, "number": due::AT_ONCE, "jobs_p50_ms": jobs[0],
+        report.raw(json!({"what": "at once", "round": round, "number": number, "jobs_p50_ms": jobs[0],
             "jobs_last_ms": jobs[1], "tasks_last_ms": tasks[1]}));
     }
     let middle = |figure: fn(&[[f64; 2]; 2]) -> f64| median(rounds.iter().map(figure).collect());
     let (p50, last, floor) = (middle(|round| round[0][0]), middle(|round| round[0][1]), middle(|round| round[1][1]));
     let first = rounds[0][0][1];
     report.row(
-        "100,000 jobs of one process, due at the same instant",
+        format!("{number} jobs of one process, due at the same instant"),
         format!("the last begins after {last:.0} ms, half of them after {p50:.0} ms; the first time {first:.0} ms"),
         format!("bare tasks: the last after {floor:.0} ms"),
         "≤ 150 ms",

@@ -7,16 +7,16 @@ use serde_json::json;
 
 use crate::report::Report;
 
-const TICKS: u32 = 1_000_000;
 const PERIOD: Duration = Duration::from_secs(1);
 
 pub(crate) fn measure(report: &mut Report) {
+    let ticks = report.size.pick(1_000_000, 1_000);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let (ran, drift, took) = runtime.expect("a runtime starts").block_on(async {
         let start = Instant::now();
         let jobs = || vec![Job::fixed_rate("tick", PERIOD).run(async |_: Run| ())];
         let test = TestScheduler::at("2026-01-01T00:00:00Z").start(jobs).await.expect("started");
-        test.advance(PERIOD * (TICKS - 1)).await;
+        test.advance(PERIOD * (ticks - 1)).await;
         test.run_until_idle().await;
         let runs = test.runs();
         let period = i64::try_from(PERIOD.as_millis()).expect("a short one");

@@ -16,11 +16,13 @@ use crate::{
 
 /// Long enough for all that a node does now and then: each 30 s it reads everything again.
 const SPAN: Duration = Duration::from_secs(31);
+const SHORT: Duration = Duration::from_millis(200);
 
 pub(crate) fn measure(report: &mut Report) {
-    for jobs in [1, 100, 10_000] {
+    let span = report.size.pick(SPAN, SHORT);
+    for jobs in [1, 100, report.size.pick(10_000, 1_000)] {
         let server = RedisServer::start();
-        let (bytes, share, rate) = Workers::Two.runtime().block_on(node(&server, jobs));
+        let (bytes, share, rate) = Workers::Two.runtime().block_on(node(&server, jobs, span));
         let on_server = used(&server) as f64 / jobs as f64;
         report.raw(json!({"what": "idle node", "jobs": jobs, "bytes_each": bytes, "core_percent": share,
             "commands_per_second": rate, "server_bytes_each": on_server}));
@@ -36,7 +38,7 @@ pub(crate) fn measure(report: &mut Report) {
 }
 
 /// Bytes of each job, share of a core, commands a second.
-async fn node(server: &RedisServer, count: usize) -> (f64, f64, f64) {
+async fn node(server: &RedisServer, count: usize, span: Duration) -> (f64, f64, f64) {
     let client = Engine::OwnThread.connect(&server.url()).await;
     let before = resident("VmRSS:");
     let jobs = (0..count).map(|number| Job::cron(format!("job-{number}"), "0 0 0 1 1 ? 2099").run(async |_: Run| ()));
@@ -44,7 +46,7 @@ async fn node(server: &RedisServer, count: usize) -> (f64, f64, f64) {
     running.idle().await;
     let bytes = resident("VmRSS:").saturating_sub(before) as f64 / count as f64;
     let (commands, cpu, clock) = (processed(server), cpu_seconds(), Instant::now());
-    tokio::time::sleep(SPAN).await;
+    tokio::time::sleep(span).await;
     let seconds = clock.elapsed().as_secs_f64();
     let share = 100.0 * (cpu_seconds() - cpu) / seconds;
     let rate = (processed(server) - commands) as f64 / seconds;

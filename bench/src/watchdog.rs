@@ -1,0 +1,43 @@
+//! Ends the bench when a part of it does not end.
+
+use std::{
+    process,
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread,
+    time::Duration,
+};
+
+/// The exit code after a part that did not end.
+const HANGS: i32 = 70;
+
+/// Receives the name of each part that begins. When it is dropped, the bench has ended in time.
+pub(crate) struct Watchdog(Sender<&'static str>);
+
+impl Watchdog {
+    /// Each part may take this long.
+    pub(crate) fn start(limit: Duration) -> Self {
+        let (sender, begun) = mpsc::channel();
+        thread::spawn(move || {
+            let mut part = "its start";
+            loop {
+                match begun.recv_timeout(limit) {
+                    Ok(next) => part = next,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => {
+                        eprintln!(
+                            "bench: {part} has not ended within {limit:?}; a hang, or a machine that is too busy"
+                        );
+                        process::exit(HANGS);
+                    }
+                }
+            }
+        });
+        Self(sender)
+    }
+
+    /// A part begins, and the one before it has ended.
+    pub(crate) fn begins(&self, part: &'static str) {
+        // The thread ends only with the process.
+        let _ = self.0.send(part);
+    }
+}
