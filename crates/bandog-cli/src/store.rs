@@ -156,7 +156,9 @@ impl Store {
 
 /// The URL of a file with its whole path: a child that changes its directory must not lock in another file.
 fn absolute(url: &str) -> String {
-    let Some(rest) = url.strip_prefix("sqlite:") else { return url.to_owned() };
+    let Some(rest) = url.strip_prefix("sqlite:").filter(|_| ConnectOptions::parse(url).is_ok()) else {
+        return url.to_owned(); // What is wrong with it is told when it is used.
+    };
     let (path, options) = place(rest);
     match std::path::absolute(path) {
         Ok(path) => path.to_str().map_or(url.to_owned(), |path| format!("sqlite:{path}{options}")),

@@ -12,7 +12,7 @@ use bandog_core::{Clock, Error, ErrorKind, Memory, Result};
 use bandog_sync::{Client, ClientOptions};
 
 use crate::{
-    blocking, paused,
+    blocking, file, paused,
     url::{Parts, Scheme, check_timeout, redact},
 };
 
@@ -235,16 +235,7 @@ fn redis(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
 
 #[cfg(feature = "sqlite")]
 fn sqlite(client: ClientOptions, place: &str, timeout: Option<Duration>, must_exist: bool) -> Result<Client> {
-    let path = place.strip_prefix("//").unwrap_or(place);
-    if path.starts_with(":memory:") || path.starts_with("file:") {
-        return Err(Error::misused(format!(
-            "the URL sqlite:{path} is SQLite's own way of writing; write sqlite:PATH, or memory: for locks of one process"
-        )));
-    }
-    if path.is_empty() {
-        return Err(Error::misused("the URL sqlite: names no file; write sqlite:PATH"));
-    }
-    let mut options = bandog_sqlite::SqliteOptions::at(path);
+    let mut options = bandog_sqlite::SqliteOptions::at(file::path(place)?);
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
     }

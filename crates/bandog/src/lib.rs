@@ -45,6 +45,7 @@
 pub mod __locked;
 pub mod blocking;
 mod connect;
+mod file;
 mod paused;
 pub mod testing;
 mod url;

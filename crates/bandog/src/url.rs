@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bandog_core::{Error, MAX_TTL, Result, check_ttl};
 
+use crate::file;
+
 /// Which backend a URL names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
@@ -58,6 +60,9 @@ impl Parts {
             prefix: String::new(),
             rest: format!("{word}:{place}"),
         };
+        if scheme == Scheme::Sqlite {
+            file::path(place)?;
+        }
         let own = own_options(word);
         let mut seen = BTreeSet::new();
         for option in query.split('&').filter(|option| !option.is_empty()) {

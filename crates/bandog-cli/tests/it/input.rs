@@ -66,6 +66,9 @@ fn bad_urls_are_told_without_their_secrets() {
         ("memory:?watchdog=0s", ["watchdog", "100 ms to 365 days"]),
         ("memory:?timeout=1ms", ["1ms", "10 ms to 365 days"]),
         ("sqlite:", ["no file", "sqlite:PATH"]),
+        ("sqlite:~/x.db", ["sqlite:/home/NAME/x.db", "$HOME"]),
+        ("sqlite::memory:", ["names no file", "sqlite:PATH"]),
+        ("sqlite://tmp/x.db", ["sqlite:///tmp/x.db", "sqlite:tmp/x.db"]),
         ("hunter2", ["no URL", "redis://HOST"]),
     ] {
         let ran = Place::new().run(&lock("x", &["--url", url]));

@@ -9,5 +9,6 @@ mod locked;
 mod locked_shapes;
 mod readme;
 mod scheduled;
+mod sqlite_urls;
 mod testing;
 mod urls;

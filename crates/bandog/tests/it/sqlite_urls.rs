@@ -1,0 +1,70 @@
+//! URLs of SQLite: which are paths, and which would make a file in a place where nobody looks for it.
+
+use bandog::{ConnectOptions, ErrorKind};
+
+#[track_caller]
+fn refused(url: &str, told: &[&str]) {
+    let error = ConnectOptions::parse(url).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    for words in told {
+        assert!(error.to_string().contains(words), "{error} says nothing of {words:?}");
+    }
+}
+
+#[test]
+fn paths_are_taken_as_they_stand() {
+    let paths = [
+        "/abs/x.db",
+        "///abs/x.db",
+        "x.db",
+        "sub/x.db",
+        "./~/x.db",
+        "./~x.db",
+        "~x.db",
+        "../x.db",
+        "a:b.db",
+        "memory",
+        "x~/y.db",
+        "/home/me/:memory:.db",
+    ];
+    for path in paths {
+        assert!(ConnectOptions::parse(format!("sqlite:{path}?watchdog=1s")).is_ok(), "{path}");
+    }
+}
+
+#[test]
+fn a_home_that_no_shell_has_replaced_is_refused() {
+    for url in ["sqlite:~/x.db", "sqlite://~/x.db", "sqlite:~/x.db?watchdog=1s"] {
+        refused(url, &["sqlite:/home/NAME/x.db", "\"sqlite:$HOME/x.db\"", "sqlite:./~/x.db"]);
+    }
+    refused("sqlite:~", &["sqlite:/home/NAME/locks.db"]);
+    refused("sqlite:~ada/x.db", &["begins with ~ada", "sqlite:./~ada/x.db"]);
+}
+
+#[test]
+fn a_database_in_memory_is_refused_in_every_spelling() {
+    for rest in [
+        ":memory:",
+        "//:memory:",
+        "///:memory:",
+        "/:memory:",
+        ":MEMORY:",
+        "memory:",
+        "sub/:memory:",
+        ":memory:?cache=shared",
+    ] {
+        refused(&format!("sqlite:{rest}"), &["memory: for locks of one process", "sqlite:PATH"]);
+    }
+    for rest in ["file::memory:", "file:x.db", "file:/tmp/x.db?mode=memory", "//file:x.db", ":memory:x"] {
+        refused(&format!("sqlite:{rest}"), &["memory: for locks of one process", "sqlite:PATH"]);
+    }
+}
+
+#[test]
+fn a_relative_path_after_two_slashes_is_refused() {
+    refused("sqlite://tmp/x.db", &["sqlite:///tmp/x.db for the absolute path /tmp/x.db", "sqlite:tmp/x.db for a path"]);
+    refused("sqlite://x.db", &["sqlite:///x.db", "sqlite:x.db"]);
+    refused("sqlite://./x.db", &["sqlite:./x.db"]);
+    refused("sqlite:", &["names no file"]);
+    refused("sqlite://", &["names no file"]);
+}
