@@ -5,8 +5,6 @@
 //! only those who wait for a key of that slot are woken: the kernel wakes every process that watches the file, but
 //! only those with a changed slot of theirs ask the database. The file never grows.
 
-#[cfg(unix)]
-use std::fs;
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -15,6 +13,8 @@ use std::{
 
 use bandog_core::Key;
 
+use crate::disk;
+
 const SLOTS: usize = 512;
 const WIDTH: usize = size_of::<u64>();
 
@@ -22,7 +22,6 @@ const WIDTH: usize = size_of::<u64>();
 #[derive(Debug)]
 pub(crate) struct BellFile {
     path: PathBuf,
-    #[cfg_attr(not(unix), expect(dead_code, reason = "there are no rights to take over"))]
     database: PathBuf,
 }
 
@@ -55,7 +54,7 @@ impl BellFile {
     /// The slots as they are.
     #[cfg(target_os = "linux")]
     pub(crate) fn slots(&self) -> io::Result<Slots> {
-        let mut bytes = fs::read(&self.path)?;
+        let mut bytes = std::fs::read(&self.path)?;
         bytes.resize(SLOTS * WIDTH, 0);
         Ok(Slots(bytes))
     }
@@ -63,29 +62,9 @@ impl BellFile {
     /// Opens it to be written, and makes it if it is not there.
     pub(crate) fn open(&self) -> io::Result<File> {
         match OpenOptions::new().write(true).open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => disk::create_like(&self.path, &self.database),
             done => done,
         }
-    }
-
-    #[cfg(unix)]
-    fn create(&self) -> io::Result<File> {
-        use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-        let database = fs::metadata(&self.database)?;
-        let mode = database.mode() & 0o666;
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(mode).open(&self.path)?;
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        let ours = file.metadata()?;
-        if (ours.uid(), ours.gid()) != (database.uid(), database.gid()) {
-            // Root's file would shut out those to whom the database belongs; others may not give files away.
-            let _ = fchown(&file, Some(database.uid()), Some(database.gid()));
-        }
-        Ok(file)
-    }
-
-    #[cfg(not(unix))]
-    fn create(&self) -> io::Result<File> {
-        OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)
     }
 }
 

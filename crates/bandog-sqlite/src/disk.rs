@@ -1,6 +1,10 @@
 //! The file system under the database: what it is, how much room it has, and who may write there.
 
-use std::{io, path::Path};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    path::Path,
+};
 
 /// What a file system is to a file of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,4 +139,28 @@ pub(crate) fn may_write(path: &Path) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn may_write(path: &Path) -> io::Result<()> {
     std::fs::metadata(path).map(drop)
+}
+
+/// Opens a file to read and write it, and makes it with the rights of the database if it is not there.
+#[cfg(unix)]
+pub(crate) fn create_like(path: &Path, database: &Path) -> io::Result<File> {
+    use std::{
+        fs::{Permissions, metadata},
+        os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+    };
+    let database = metadata(database)?;
+    let mode = database.mode() & 0o666;
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(mode).open(path)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    let ours = file.metadata()?;
+    if (ours.uid(), ours.gid()) != (database.uid(), database.gid()) {
+        // Root's file would shut out those to whom the database belongs; others may not give files away.
+        let _ = fchown(&file, Some(database.uid()), Some(database.gid()));
+    }
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn create_like(path: &Path, _: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }

@@ -5,7 +5,10 @@ use std::{io, path::Path};
 use bandog_core::{Error, ErrorKind};
 use rusqlite::ErrorCode;
 
-use crate::{disk, patience};
+use crate::{
+    disk,
+    patience::{self, Writing},
+};
 
 pub(crate) const MOVE_IT_AWAY: &str = "when nobody holds a lock of it, move it, its -wal and its -shm away";
 
@@ -24,6 +27,10 @@ pub(crate) enum Fault {
     ReadOnly,
     /// The files cannot be had.
     Files(io::Error),
+    /// Files of it were deleted or replaced, so it must be opened again; or somebody still writes into those that were.
+    Moved(Option<Writing>),
+    /// They were deleted or replaced during the commit, so nobody knows.
+    Unsure,
     /// It is already said in our words.
     Told(Error),
 }
@@ -37,11 +44,18 @@ impl From<rusqlite::Error> for Fault {
 impl Fault {
     /// Whether another connection was in the way all the time.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+        let is_moved = matches!(self, Self::Moved(_));
+        is_moved || matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    }
+
+    /// Whether the connection may be of use though it failed: a full disk is no better for a new one, and what stands
+    /// in files that were deleted can still be saved.
+    pub(crate) fn leaves_the_connection(&self) -> bool {
+        self.is_full() || matches!(self, Self::Unsure)
     }
 
     /// Whether the disk has no room.
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.code() == Some(ErrorCode::DiskFull)
     }
 
@@ -52,9 +66,8 @@ impl Fault {
                 matches!(self.code(), Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig))
             }
             Self::Sql(_) => true, // A value of another type than the schema has.
-            Self::MustWrite | Self::NeverUsed | Self::ReadOnly | Self::Commit(_) | Self::Files(_) | Self::Told(_) => {
-                false
-            }
+            Self::MustWrite | Self::NeverUsed | Self::ReadOnly | Self::Commit(_) | Self::Files(_) => false,
+            Self::Moved(_) | Self::Unsure | Self::Told(_) => false,
         }
     }
 
@@ -66,6 +79,16 @@ impl Fault {
                 Error::unavailable(format!("there is no database at {database:?}: no lock was ever taken there"))
             }
             Self::ReadOnly => Error::new(ErrorKind::Denied, not_writable(database)),
+            Self::Moved(Some(writing)) => Error::unavailable(format!(
+                "{writing} still writes into files beside {database:?} that were deleted or replaced"
+            )),
+            Self::Moved(None) => Error::unavailable(format!(
+                "{database:?} or files beside it were deleted or replaced, and it cannot be opened again yet"
+            )),
+            Self::Unsure => Error::unavailable(format!(
+                "{database:?} or files beside it were deleted or replaced while this was written"
+            ))
+            .ambiguous(),
             Self::Told(error) => error,
             Self::Files(cause) => files_error(cause, database),
             Self::Commit(cause) => sql_error(cause, database).ambiguous(),
@@ -76,7 +99,8 @@ impl Fault {
     fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Sql(error) | Self::Commit(error) => error.sqlite_error_code(),
-            Self::MustWrite | Self::NeverUsed | Self::ReadOnly | Self::Files(_) | Self::Told(_) => None,
+            Self::MustWrite | Self::NeverUsed | Self::ReadOnly | Self::Files(_) => None,
+            Self::Moved(_) | Self::Unsure | Self::Told(_) => None,
         }
     }
 }

@@ -66,7 +66,7 @@ impl Sqlite {
     /// A handle that opens the database when it is first used.
     ///
     /// # Errors
-    /// `Misused` for a path that names no file, or a timeout below 10 ms.
+    /// `Misused` for a path that names no file, or a timeout below 10 ms; `Unsupported` on systems other than Linux.
     pub fn new(options: SqliteOptions) -> Result<Self> {
         Self::on(Host::this(), options)
     }

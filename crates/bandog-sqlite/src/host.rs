@@ -80,7 +80,7 @@ fn boot() -> (String, i64) {
     }
 }
 
-/// Without a clock that two processes can compare, the wall clock must do.
+/// It compiles there, and is never asked: see `options::check_system`.
 #[cfg(not(target_os = "linux"))]
 fn boot() -> (String, i64) {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -21,10 +21,13 @@
 //!   files are created for their owner only (0600), and a missing directory as well (0700). To share the file with a
 //!   group, create it first with the rights that you want: the other files follow it.
 //! - The file must not be deleted while it is in use. When that happens all the same, it is seen at the next request
-//!   of each process: its holds are lost, and it goes on with the new file. Nor may a program that uses this crate
+//!   of each process: its holds are lost, and it goes on with the new file. When only the `-wal` or `-shm` file is
+//!   deleted, the first process that makes a request copies the log into the database, and nothing is lost unless another
+//!   process opened the database before that. Nor may a program that uses this crate
 //!   open and close the file by itself (to copy it, say): that gives up the locks by which SQLite's processes share it.
 //! - A program that updates the tables of an older version shuts out the programs of that version, which say so.
-//! - Elsewhere than on Linux leases end by the wall clock, and waiters poll.
+//! - It runs on Linux only. On other systems [`Sqlite::new`] returns `Unsupported`: processes there have no common
+//!   clock that nobody sets.
 //!
 //! # How it works
 //! One thread for each [`Sqlite`] does all the writing. It takes whatever stands in its queue into one transaction, so
@@ -44,12 +47,15 @@ mod host;
 mod inspect;
 mod lanes;
 mod leases;
+mod neighbours;
 mod open;
 mod options;
 mod patience;
+mod place;
 mod queue;
 mod records;
 mod registry;
+mod rescue;
 mod rules;
 mod seen;
 mod sql;

@@ -3,13 +3,17 @@
 use std::{cell::Cell, fs, io, path::Path, sync::Once};
 
 use bandog_core::{Error, ErrorKind};
-use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior, config::DbConfig};
 
 use crate::{
     SqliteOptions,
     disk::{FileSystem, Kind},
     fault::Fault,
-    patience, sql,
+    neighbours::{Neighbour, Poke},
+    patience,
+    place::{self, Files, Names, Place},
+    rescue::{self, Log},
+    sql,
 };
 
 /// `bdog`, which `file` and others can see in the header.
@@ -50,26 +54,43 @@ pub(crate) struct Store {
     pub(crate) conn: Connection,
     /// What the connection's commits outlive at present.
     durability: Cell<Durability>,
-    file: FileId,
+    place: Place,
     version: i64,
     is_read_only: bool,
+    /// Taken away after the connection was closed.
+    _neighbour: Neighbour,
 }
 
 impl Store {
     /// Opens the database, waiting for others as long as this thread's patience lasts.
     pub(crate) fn open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
+        Self::open_poked(options, purpose, None)
+    }
+
+    /// The same, for a connection that stays open: by `poke` it is asked to look whether its files are still there.
+    pub(crate) fn open_poked(options: &SqliteOptions, purpose: Purpose, poke: Option<Poke>) -> Result<Self, Fault> {
         loop {
             // SQLite does not wait by itself while another process switches the journal or recovers it.
-            match Self::try_open(options, purpose) {
+            match Self::try_open(options, purpose, poke.clone()) {
                 Err(fault) if fault.is_busy() && patience::busy(i32::MAX) => {}
                 done => return done,
             }
         }
     }
 
-    /// Whether the path still leads to this file. If not, others may use another one by now.
+    /// Whether the path still leads to these files. If not, others may use other ones by now.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        FileId::of(path).is_ok_and(|file| file == self.file)
+        self.place.is_at(path)
+    }
+
+    /// Whether the files still lie at their names.
+    pub(crate) fn stands(&self) -> bool {
+        self.place.stands()
+    }
+
+    /// Saves what stands in files that were deleted.
+    pub(crate) fn rescue(&self) -> Result<Log, Fault> {
+        if self.is_read_only { Ok(Log::Lost) } else { rescue::copy(&self.conn, &self.place) }
     }
 
     /// Whether it serves this purpose as it is.
@@ -106,18 +127,22 @@ impl Store {
         Ok(Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?)
     }
 
-    fn try_open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
+    fn try_open(options: &SqliteOptions, purpose: Purpose, poke: Option<Poke>) -> Result<Self, Fault> {
         let path = &options.path;
         check_file_system(path)?;
         let may_create = purpose == Purpose::Use && options.may_create;
         if may_create {
             create(path).map_err(Fault::Files)?;
         }
-        let file = match FileId::of(path) {
+        let names = match Names::of(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !may_create => return Err(Fault::NeverUsed),
             found => found.map_err(Fault::Files)?,
         };
         check_names(path)?;
+        let before = names.look();
+        let database = before.database.ok_or(Fault::Moved(None))?;
+        let neighbour = Neighbour::open(database, before, poke)?;
+        rescue::clear(&names);
         #[allow(unused_mut, reason = "rusqlite before 0.41 sets the handler without it")]
         let mut conn = Connection::open_with_flags(path, flags(may_create))?;
         conn.busy_handler(Some(patience::busy as fn(i32) -> bool))?;
@@ -136,12 +161,37 @@ impl Store {
             make_tables(&conn, path)?;
             version = VERSION;
         }
-        let store = Self { conn, durability: Cell::new(Durability::Process), file, version, is_read_only };
-        if !store.is_at(path) {
-            return Err(Fault::Told(Error::unavailable(format!("{path:?} was replaced while it was opened"))));
-        }
-        Ok(store)
+        // From its first statement on, the connection keeps SQLite in other processes from deleting the files.
+        let is_ours = |files: &Files| {
+            let is_known = before.files() == Some(*files) || !neighbour.is_alone(database);
+            files.database == database
+                && neighbour.opened(*files)
+                && (is_known || place::are_open_here([files.log, files.index]))
+        };
+        let Some(files) = names.look().files().filter(is_ours) else {
+            close_untouched(conn);
+            return Err(Fault::Moved(None));
+        };
+        let place = Place::new(names, files);
+        let durability = Cell::new(Durability::Process);
+        Ok(Self { conn, durability, place, version, is_read_only, _neighbour: neighbour })
     }
+}
+
+impl Drop for Store {
+    /// The last connection of all copies the log into the database when it is closed, and deletes the log by its name.
+    /// If another log lies there, that would destroy the commits of other processes.
+    fn drop(&mut self) {
+        if self.place.is_taken() {
+            let _ = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
+    }
+}
+
+/// Closes a connection and leaves all files as they are.
+fn close_untouched(conn: Connection) {
+    let _ = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    drop(conn);
 }
 
 fn flags(may_create: bool) -> OpenFlags {
@@ -343,21 +393,4 @@ fn is_mounted_by_itself(path: &Path) -> bool {
 #[cfg(all(unix, not(target_os = "linux")))]
 fn is_mounted_by_itself(_: &Path) -> bool {
     false
-}
-
-/// Which file it is, whatever its name.
-#[derive(Debug, PartialEq, Eq)]
-struct FileId(u64, u64);
-
-impl FileId {
-    #[cfg(unix)]
-    fn of(path: &Path) -> io::Result<Self> {
-        use std::os::unix::fs::MetadataExt;
-        fs::metadata(path).map(|file| Self(file.dev(), file.ino()))
-    }
-
-    #[cfg(not(unix))]
-    fn of(_: &Path) -> io::Result<Self> {
-        Ok(Self(0, 0))
-    }
 }

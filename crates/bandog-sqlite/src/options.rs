@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Error, Result};
+use bandog_core::{Error, ErrorKind, Result};
 
 /// Where the database is, and how long a request may take.
 #[derive(Debug, Clone)]
@@ -40,6 +40,7 @@ impl SqliteOptions {
 
     /// The same, with an absolute path, or why it cannot work.
     pub(crate) fn checked(mut self) -> Result<Self> {
+        check_system(std::env::consts::OS)?;
         if self.timeout < Duration::from_millis(10) {
             return Err(Error::misused(format!("the timeout is {:?}; it takes at least 10 ms", self.timeout)));
         }
@@ -57,4 +58,17 @@ impl SqliteOptions {
         name.push(ending);
         name.into()
     }
+}
+
+/// Leases need a clock that all processes share and that nobody sets, and only Linux has one with a name for each boot.
+pub(crate) fn check_system(system: &str) -> Result<()> {
+    if system == "linux" {
+        return Ok(());
+    }
+    let message = format!(
+        "SQLite as a store needs Linux, and this system is {system}: here the processes have no common clock that nobody \
+         sets, so a lease could end early and a lock could have two holders. Use a server (redis://HOST), or memory: for \
+         the locks of one process"
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
 }

@@ -1,8 +1,10 @@
 //! How long we wait for the transactions of others, and who they are.
 
-use std::{cell::Cell, path::Path, thread, time::Duration};
+use std::{cell::Cell, fmt, path::Path, thread, time::Duration};
 
 use bandog_core::{Clock, Moment};
+
+use crate::place::FileId;
 
 thread_local! {
     /// Until when this thread's statements may wait. The busy handler is a plain function, so it has no other state.
@@ -70,7 +72,23 @@ impl Writing {
         let mut index = database.as_os_str().to_owned();
         index.push("-shm");
         // Only looked at, never opened: closing any descriptor of the file would give up our own locks of it.
-        let inode = fs::metadata(&index).ok()?.ino();
+        Self::in_index(fs::metadata(&index).ok()?.ino())
+    }
+
+    /// Who writes into the log of this index, or copies it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn into(index: FileId) -> Option<Self> {
+        Self::in_index(index.inode())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn into(_: FileId) -> Option<Self> {
+        None
+    }
+
+    #[cfg(target_os = "linux")]
+    fn in_index(inode: u64) -> Option<Self> {
+        use std::fs;
         // The kernel gives the list in pieces, between which it may change, so an entry may be passed over.
         let pid = (0..3).find_map(|_| writer_in(&fs::read_to_string("/proc/locks").ok()?, inode))?;
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
@@ -84,24 +102,33 @@ impl Writing {
     }
 }
 
-/// The process that is in the middle of a write transaction, in words.
-pub(crate) fn who_locks(database: &Path) -> String {
-    let Some(Writing { pid, name, is_stopped }) = Writing::to(database) else {
-        return "another process".into();
-    };
-    let hint = if is_stopped { " (it is stopped: let it go on, or kill it)" } else { "" };
-    format!("process {pid}, {name:?}{hint},")
+impl fmt::Display for Writing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, name, is_stopped } = self;
+        let hint = if *is_stopped { " (it is stopped: let it go on, or kill it)" } else { "" };
+        write!(f, "process {pid}, {name:?}{hint},")
+    }
 }
 
-/// Who holds the write lock of a WAL index, which is the byte 120 of that file, in the text of `/proc/locks`.
+/// The process that is in the middle of a write transaction, in words.
+pub(crate) fn who_locks(database: &Path) -> String {
+    Writing::to(database).map_or_else(|| "another process".into(), |writing| writing.to_string())
+}
+
+/// Who holds the lock of writing or of copying of a WAL index, which are the bytes 120 and 121 of that file, in the
+/// text of `/proc/locks`. The kernel tells locks side by side as one.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn writer_in(locks: &str, inode: u64) -> Option<u32> {
     let inode = inode.to_string();
     locks.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let [_, "POSIX", _, "WRITE", pid, file, "120", "120"] = fields[..] else {
+        let [_, "POSIX", _, "WRITE", pid, file, first, last] = fields[..] else {
             return None;
         };
+        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        if first > 121 || last < 120 {
+            return None;
+        }
         if file.rsplit(':').next()? == inode { pid.parse().ok() } else { None }
     })
 }

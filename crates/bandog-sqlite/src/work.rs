@@ -51,6 +51,7 @@ pub(crate) struct Apply(pub(crate) Vec<Step>);
 pub(crate) struct Renew(pub(crate) Vec<Claim>);
 pub(crate) struct Listen(pub(crate) Vec<Key>);
 pub(crate) struct Hear;
+pub(crate) struct Look;
 pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
 pub(crate) struct Withdraw(pub(crate) ClientId);
 pub(crate) struct Ping(pub(crate) Purpose);
@@ -135,6 +136,23 @@ impl Work for Hear {
 
     fn run(&self, table: &mut Table<'_>) -> Result<bool, Fault> {
         Ok(table.is_heard())
+    }
+}
+
+impl Work for Look {
+    type Answer = ();
+
+    fn way(&self) -> Way {
+        Way::Look
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Look
+    }
+
+    /// Before anything is done, it is looked whether the files are still there.
+    fn run(&self, _: &mut Table<'_>) -> Result<(), Fault> {
+        Ok(())
     }
 }
 

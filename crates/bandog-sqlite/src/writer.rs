@@ -4,7 +4,7 @@
 //! nothing in between. So one caller pays nothing for it, and many share one commit. What must outlive a power failure
 //! has transactions of its own.
 
-use std::{mem, sync::Arc, thread};
+use std::{mem, path::Path, sync::Arc, thread};
 
 use bandog_core::{Clock, Error, Key, Moment, Result};
 use tokio::sync::mpsc;
@@ -13,12 +13,14 @@ use crate::{
     fault::Fault,
     handle::Shared,
     lanes::{Lanes, QUEUE},
+    neighbours::Poke,
     open::{Durability, Purpose, Store},
     patience,
     queue::Order,
+    rescue::Log,
     table::Table,
     watch::Watch,
-    work::{Listen, Way},
+    work::{Listen, Look, Way},
 };
 
 /// Starts the thread, which ends when all senders of its queue are gone and everything in it is answered.
@@ -83,9 +85,9 @@ impl Writer {
                     patience::busy(0); // SQLite does not always wait by itself.
                 }
                 Err(fault) => {
-                    // Whatever is wrong with it, a new connection is not worse. For a full disk it is no better, and
-                    // everybody would ask again at once, as they do after a reconnection.
-                    if !fault.is_full() {
+                    // Whatever is wrong with it, a new connection is not worse, but everybody asks again at once after a
+                    // reconnection.
+                    if !fault.leaves_the_connection() {
                         self.store = None;
                     }
                     let error = fault.error(&self.shared.options.path);
@@ -99,11 +101,20 @@ impl Writer {
         let store = self.opened(orders)?;
         self.hear(orders);
         let done = self.listen_again(&store).and_then(|()| self.run_on(&store, orders));
+        // What was read from deleted files means nothing, and other processes do not see what was written there.
+        let stands = store.stands();
         self.store = Some(store);
-        done
+        match done {
+            Ok(Done::Written) if !stands => Err(Fault::Unsure),
+            Ok(Done::Read) if !stands => Err(Fault::Moved(None)),
+            Ok(Done::Written | Done::Read) => Ok(()),
+            Err(Fault::Commit(cause)) => Err(Fault::Commit(cause)),
+            Err(_) if !stands => Err(Fault::Moved(None)),
+            Err(fault) => Err(fault),
+        }
     }
 
-    fn run_on(&mut self, store: &Store, orders: &mut [Order]) -> Result<(), Fault> {
+    fn run_on(&mut self, store: &Store, orders: &mut [Order]) -> Result<Done, Fault> {
         let table = || Table::new(store, &self.shared, self.watch.is_some());
         let is_any = |way| orders.iter().any(|order| order.way() == way);
         let is_durable = is_durable(orders);
@@ -112,7 +123,7 @@ impl Writer {
             let moment = if is_durable || is_any(Way::Read) { Some(store.reading()?) } else { None };
             match run_all(orders, &mut table()) {
                 Err(Fault::MustWrite) => drop(moment),
-                done => return done,
+                done => return done.map(|()| Done::Read),
             }
         }
         let durability = if is_durable { Durability::Power } else { Durability::Process };
@@ -124,12 +135,17 @@ impl Writer {
         let mut table = table().writing();
         run_all(orders, &mut table)?;
         let rung = table.into_rung();
+        // A process that saves a deleted log waits for transactions that write, and copies their commits too. So a commit
+        // that passes this check is saved, unless another process opens the database within the moment of the commit.
+        if !store.stands() {
+            return Err(Fault::Moved(None));
+        }
         transaction.commit().map_err(Fault::Commit)?;
         if is_durable {
             self.lanes.rest_after(begun);
         }
         self.ring(&rung);
-        Ok(())
+        Ok(Done::Written)
     }
 
     /// The open database: the one that we have, if its path still leads to it.
@@ -137,15 +153,35 @@ impl Writer {
         let options = &self.shared.options;
         self.used |= orders.iter().any(|order| order.purpose() == Purpose::Use);
         let purpose = if self.used { Purpose::Use } else { Purpose::Look };
-        let fits = |store: &Store| store.is_at(&options.path) && store.serves(purpose);
-        if let Some(store) = self.store.take().filter(fits) {
-            return Ok(store);
+        if let Some(store) = self.store.take() {
+            if !store.is_at(&options.path) {
+                match store.rescue() {
+                    Ok(log) => told(&options.path, log),
+                    Err(fault) => {
+                        self.store = Some(store);
+                        return Err(fault);
+                    }
+                }
+            } else if store.serves(purpose) {
+                return Ok(store);
+            }
         }
-        let store = Store::open(options, purpose)?;
+        let store = Store::open_poked(options, purpose, Some(self.poke()))?;
         self.shared.seen.clear();
         self.missed = *self.shared.epoch.borrow() > 0;
         self.shared.epoch.send_modify(|epoch| *epoch += 1);
         Ok(store)
+    }
+
+    /// Makes this writer check its files.
+    fn poke(&self) -> Poke {
+        let (ourselves, timeout) = (self.ourselves.clone(), self.shared.options.timeout);
+        Arc::new(move || {
+            if let Some(queue) = ourselves.upgrade() {
+                // If the queue is full, it looks all the same.
+                let _ = queue.try_send(Order::new(Look, Clock::system().now() + timeout).0);
+            }
+        })
     }
 
     /// Leaves all marks anew and rings everybody, after rings may have been missed.
@@ -200,6 +236,22 @@ impl Writer {
         if let Err(error) = self.shared.bell.ring(keys, self.shared.host.now()) {
             tracing::warn!(%error, bell = ?self.shared.bell.path(), "the bell file cannot be rung; waiters poll");
         }
+    }
+}
+
+/// What was done in one attempt.
+enum Done {
+    Read,
+    Written,
+}
+
+fn told(database: &Path, log: Log) {
+    let database = database.display();
+    match log {
+        Log::Kept => tracing::warn!(%database, "files beside the database were deleted or replaced while they were in \
+            use; nothing is lost, and it is opened again"),
+        Log::Lost => tracing::warn!(%database, "the database or files beside it were deleted or replaced while they \
+            were in use; it is opened again, and holds may be lost"),
     }
 }
 

@@ -58,18 +58,20 @@ pub(crate) enum Kind {
     BellDeleted,
     /// SQLite's bell file is replaced by another.
     BellReplaced,
+    /// SQLite's log, its index or both are deleted while the workers have them open.
+    LogDeleted,
     /// Somebody took the lock by force.
     Evict,
 }
 
 use Kind::{
     BellDeleted, BellReplaced, ClientsKilled, Cut, Evict, Forget, HoldAnswers, HoldRequests, Kill, KillInWrite,
-    LoseAnswers, LoseRequests, Lossy, OtherBoot, Refuse, ScriptsFlushed, ServerEmpty, ServerSleep, ServerStop, Slow,
-    Stall, Stop, StopInWrite, TimeNamespace, WritesPaused,
+    LogDeleted, LoseAnswers, LoseRequests, Lossy, OtherBoot, Refuse, ScriptsFlushed, ServerEmpty, ServerSleep,
+    ServerStop, Slow, Stall, Stop, StopInWrite, TimeNamespace, WritesPaused,
 };
 
 /// Each kind, its word in the history, and where and when it comes.
-const KINDS: [(Kind, &str, &[StoreKind], Option<Profile>); 25] = {
+const KINDS: [(Kind, &str, &[StoreKind], Option<Profile>); 26] = {
     use StoreKind::{Memory as M, Redis as R, Sqlite as S};
     [
         (Kill, "kill", &[S, R], Some(Profile::Pauses)),
@@ -96,6 +98,7 @@ const KINDS: [(Kind, &str, &[StoreKind], Option<Profile>); 25] = {
         (Forget, "forget", &[M], Some(Profile::Server)),
         (BellDeleted, "bell-deleted", &[S], Some(Profile::Server)),
         (BellReplaced, "bell-replaced", &[S], Some(Profile::Server)),
+        (LogDeleted, "log-deleted", &[S], Some(Profile::Server)),
         (Evict, "evict", &[], None),
     ]
 };
@@ -109,7 +112,8 @@ impl Kind {
 
     /// Whether the store does not know of a hold any more, although its time is not up.
     pub(crate) fn forgets(self) -> bool {
-        matches!(self, ServerEmpty | Forget | Evict)
+        // A log that was deleted is lost if a fresh worker opens the files before any of the others asks for something.
+        matches!(self, ServerEmpty | Forget | LogDeleted | Evict)
     }
 
     /// Whether the worker stands still meanwhile.
@@ -123,7 +127,7 @@ impl Kind {
             Kill | Stop | StopInWrite | KillInWrite | TimeNamespace | OtherBoot | Cut | Slow | LoseRequests
             | LoseAnswers | Stall | Refuse | Lossy | HoldRequests | HoldAnswers => true,
             ServerStop | ServerSleep | WritesPaused | ClientsKilled | ScriptsFlushed | ServerEmpty | Forget
-            | BellDeleted | BellReplaced | Evict => false,
+            | BellDeleted | BellReplaced | LogDeleted | Evict => false,
         }
     }
 

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     args::StoreKind,
+    nemesis,
     plan::{SLACK, TTL},
 };
 
@@ -53,6 +54,11 @@ impl House {
         }
     }
 
+    /// The file of SQLite's database.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.beside("")
+    }
+
     pub(crate) fn bell(&self) -> PathBuf {
         self.beside("-bell")
     }
@@ -64,7 +70,7 @@ impl House {
 
     fn beside(&self, ending: &str) -> PathBuf {
         match self {
-            Self::Sqlite(path) => PathBuf::from(format!("{}{ending}", path.display())),
+            Self::Sqlite(path) => nemesis::beside(path, ending),
             Self::Memory | Self::Redis(_) => unreachable!("only SQLite has files"),
         }
     }

@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -19,6 +19,8 @@ use crate::{
 
 /// How long it looks for a worker in the middle of a write.
 const HUNT: Duration = Duration::from_millis(500);
+/// How long it waits for a worker to notice that files were deleted.
+const NOTICED: Duration = Duration::from_secs(5);
 
 /// Harm that is being done.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl Nemesis {
             Kind::Stop | Kind::StopInWrite => 1.2 + self.random.f64(),
             Kind::Cut | Kind::Kill | Kind::ClientsKilled | Kind::ScriptsFlushed | Kind::ServerEmpty => 0.0,
             Kind::TimeNamespace | Kind::OtherBoot | Kind::KillInWrite => 0.0,
-            Kind::Forget | Kind::BellDeleted | Kind::BellReplaced | Kind::Evict => 0.0,
+            Kind::Forget | Kind::BellDeleted | Kind::BellReplaced | Kind::LogDeleted | Kind::Evict => 0.0,
             Kind::Slow | Kind::LoseRequests | Kind::LoseAnswers | Kind::Stall | Kind::Refuse => {
                 0.2 + 1.5 * self.random.f64()
             }
@@ -137,6 +139,7 @@ impl Nemesis {
                 let (bell, other) = (crew.house.bell(), crew.house.bell().with_extension("other"));
                 drop(fs::write(&other, []).and_then(|()| fs::rename(other, bell)));
             }
+            Kind::LogDeleted => delete_log(&crew.house.database(), &mut self.random),
             Kind::Evict => unreachable!("workers do that"),
         }
         true
@@ -176,6 +179,7 @@ impl Nemesis {
                 order(crew, harm.slot, &format!("heal {}", harm.client))
             }
             Kind::ServerStop => crew.house.server().resume(),
+            Kind::LogDeleted => await_log(&crew.house.database()),
             Kind::Kill
             | Kind::KillInWrite
             | Kind::TimeNamespace
@@ -197,6 +201,29 @@ impl Nemesis {
         let name = matches!(harm.kind, Kind::Forget | Kind::Evict).then_some(harm.name);
         Fault { kind: harm.kind, from: harm.from, to: now(), client, name }
     }
+}
+
+/// Deletes the log of a SQLite database, its index or both.
+pub(crate) fn delete_log(database: &Path, random: &mut fastrand::Rng) {
+    let endings: &[&str] = match random.u8(..4) {
+        0 => &["-wal"],
+        1 => &["-shm"],
+        _ => &["-wal", "-shm"],
+    };
+    endings.iter().for_each(|ending| drop(fs::remove_file(beside(database, ending))));
+}
+
+/// Waits until somebody has opened the files anew.
+pub(crate) fn await_log(database: &Path) {
+    let until = Instant::now() + NOTICED;
+    while ["-wal", "-shm"].iter().any(|ending| !beside(database, ending).exists()) && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The file beside a SQLite database with this ending.
+pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
+    PathBuf::from(format!("{}{ending}", database.display()))
 }
 
 /// Tells a memory's process, and waits until it has obeyed.

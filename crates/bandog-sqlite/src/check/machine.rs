@@ -12,13 +12,21 @@ use inotify::{Inotify, WatchMask};
 /// How many processes are named.
 const NAMED: usize = 10;
 
+/// What is said of processes whose log or index was deleted.
+const DELETED: &str = "have the database open, but its -wal or -shm was deleted under them: they and processes that open \
+    the database now may hold one lock twice";
+const SAVE: &str = "start nothing that uses the file until they have asked for something: the first of them that does saves \
+    the log. End those that never ask";
+
 /// Who has the database open. Files are only looked at, never opened: closing any descriptor of the database would give
 /// up all of this process's locks of it.
 pub(super) fn users(database: &Path) -> Finding {
     const SUBJECT: &str = "users";
     let file = fs::metadata(database).ok().map(|file| (file.dev(), file.ino()));
     let gone = PathBuf::from(format!("{} (deleted)", database.display()));
-    let (mut users, mut strays, mut hidden) = (Vec::new(), Vec::new(), 0);
+    let name = database.file_name().unwrap_or_default().to_string_lossy();
+    let lost = ["-wal", "-shm"].map(|ending| format!("{name}{ending} (deleted)"));
+    let (mut users, mut strays, mut apart, mut hidden) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for pid in processes().filter(|pid| *pid != std::process::id()) {
         let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
             hidden += 1;
@@ -26,8 +34,13 @@ pub(super) fn users(database: &Path) -> Finding {
         };
         let open: Vec<PathBuf> = open.filter_map(|entry| Some(entry.ok()?.path())).collect();
         let is_same = |fd: &PathBuf| fs::metadata(fd).is_ok_and(|found| Some((found.dev(), found.ino())) == file);
+        // By its last part, since a container may see the directory under another name.
+        let is_lost = |fd: &PathBuf| {
+            let link = fs::read_link(fd).unwrap_or_default();
+            link.file_name().is_some_and(|file| lost.iter().any(|lost| file == lost.as_str()))
+        };
         if file.is_some() && open.iter().any(is_same) {
-            users.push(called(pid));
+            if open.iter().any(is_lost) { apart.push(called(pid)) } else { users.push(called(pid)) }
         } else if open.iter().any(|fd| fs::read_link(fd).is_ok_and(|link| link == gone)) {
             strays.push(called(pid));
         }
@@ -41,6 +54,9 @@ pub(super) fn users(database: &Path) -> Finding {
             says,
             "they notice it when they next ask for something; end those that never do",
         );
+    }
+    if !apart.is_empty() {
+        return Finding::danger(SUBJECT, format!("{} {DELETED}", list(&apart)), SAVE);
     }
     if users.is_empty() {
         return Finding::fine(SUBJECT, format!("no other process has the database open{unseen}"));

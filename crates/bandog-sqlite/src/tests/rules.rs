@@ -2,7 +2,10 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use crate::rules::{Lease, Sighting, State, next_fence};
+use crate::{
+    options::check_system,
+    rules::{Lease, Sighting, State, next_fence},
+};
 
 fn held(ours: bool) -> Lease {
     Lease { owner: Some("me".into()), fence: 9, expires: 1_100, ttl: 100, stamp: 5, ours, wanted: false }
@@ -49,4 +52,16 @@ fn a_fence_rises_whatever_the_wall_clock_does() {
     assert_eq!(next_fence(1_003, 1_001, four), 1_007);
     assert_eq!(next_fence(1_003, 0, four), 1_007, "the wall clock was put back");
     assert_eq!(next_fence(1_003, 5_000, four), 5_003);
+}
+
+#[test]
+fn a_system_without_a_common_clock_is_refused() {
+    check_system("linux").unwrap();
+    for system in ["macos", "windows", "freebsd", "android"] {
+        let error = check_system(system).unwrap_err();
+        assert_eq!(error.kind(), bandog_core::ErrorKind::Unsupported);
+        for words in [system, "needs Linux", "redis://HOST", "memory:"] {
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ use rusqlite::Connection;
 
 use crate::{
     child::{SOON, start},
+    obeying::Other,
     support::{Place, TTL, claim, eventually, release, take},
 };
 
@@ -162,4 +163,20 @@ async fn a_write_ahead_log_that_never_begins_anew_is_told() {
     let log = OpenOptions::new().write(true).open(place.path().with_file_name("locks.db-wal")).unwrap();
     log.set_len(65 << 20).unwrap(); // What stands behind the last frame is not read.
     says(&found(&store, "wal").await, Level::Advice, &["66560 KiB", "reads without an end"]);
+}
+
+#[tokio::test]
+async fn processes_whose_log_or_index_was_deleted_are_named_and_the_look_takes_nothing_from_them() {
+    for ending in ["-wal", "-shm"] {
+        let place = Place::new();
+        let mut other = Other::at(&place.path());
+        other.take("k").unwrap();
+        fs::remove_file(place.path().with_file_name(format!("locks.db{ending}"))).unwrap();
+        let pid = other.process().pid().to_string();
+        for _ in 0..2 {
+            says(&found(&place.open(), "users").await, Level::Danger, &[&pid, "-wal or -shm was deleted"]);
+        }
+        assert_eq!(other.ask("renew k"), "extended", "{ending}");
+        says(&found(&place.open(), "users").await, Level::Fine, &[&pid]);
+    }
 }

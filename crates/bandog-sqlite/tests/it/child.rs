@@ -17,7 +17,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use crate::{
-    disks, power, records,
+    disks, obeying, power, records,
     support::{claim, release, take},
 };
 
@@ -58,6 +58,7 @@ async fn the_child_s_part() {
         "wait" => wait(path, ttl).await,
         "increment" => records::increment(&open(path)).await,
         "traffic" => records::traffic(&open(path)).await,
+        "obey" => obeying::obey(path).await,
         "power" => power::power(path).await,
         "full" => disks::full(path).await,
         "read-only" => disks::read_only(path).await,

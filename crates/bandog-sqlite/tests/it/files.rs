@@ -15,6 +15,7 @@ use rusqlite::Connection;
 
 use crate::{
     child::command,
+    obeying::is_open,
     support::{Place, TTL, claim, eventually, release, renew, take},
 };
 
@@ -166,10 +167,7 @@ async fn many_handles_may_make_the_database_at_once() {
 #[tokio::test]
 async fn the_last_handle_closes_the_database() {
     let place = Place::new();
-    let is_open = || {
-        let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-        links.into_iter().any(|file| file == place.path())
-    };
+    let is_open = || is_open(&place.path());
     let (store, ours) = (place.open(), claim("k", TTL));
     let (again, bell) = (store.clone(), store.listen(&ours.key, Ringer::new(|| {})).await.unwrap());
     drop(store);

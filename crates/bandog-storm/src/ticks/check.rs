@@ -195,7 +195,7 @@ fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
         Kind::Stall | Kind::Starved => harm.node == Some(start.node) && harm.to - harm.from >= history.terms.lease / 3,
         // Nobody knows whose it was.
         Kind::Evicted => start.at < harm.from,
-        Kind::Kill | Kind::Stop | Kind::Cut | Kind::Store | Kind::Locked => false,
+        Kind::Kill | Kind::Stop | Kind::Cut | Kind::Store | Kind::Locked | Kind::LogDeleted => false,
     };
     for harm in history.harms.iter().filter(stood) {
         if harm.to + history.terms.slack < start.at || harm.from > end {

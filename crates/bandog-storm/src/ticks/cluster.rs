@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     crew::now,
-    nemesis::{has_write_lock, hunt},
+    nemesis::{self, has_write_lock, hunt},
 };
 
 /// A node's lease: short, so that many are lost.
@@ -149,7 +149,7 @@ impl Cluster {
         let at = fastrand::usize(..self.nodes.len());
         let stall = Duration::from_millis(fastrand::u64(100..4500));
         let is_redis = matches!(self.store, Store::Redis(_));
-        match fastrand::u8(..10) {
+        match fastrand::u8(..11) {
             0..3 => self.kill(at),
             3..5 => self.stop(at),
             5 if is_redis => self.kill_store(),
@@ -157,6 +157,7 @@ impl Cluster {
             6..8 if is_redis => self.cut(at, stall),
             6 => self.in_write(at, |cluster| cluster.kill(at)),
             7 => self.in_write(at, |cluster| cluster.stall(at, stall)),
+            10 if !is_redis => self.delete_log(),
             _ => self.stall(at, stall),
         }
     }
@@ -227,10 +228,19 @@ impl Cluster {
         self.done(Kind::Locked, None, from);
     }
 
+    /// Files beside the database are deleted while the nodes have them open.
+    fn delete_log(&mut self) {
+        let Store::Sqlite(path) = &self.store else { return };
+        let from = now();
+        nemesis::delete_log(path, &mut fastrand::Rng::new());
+        nemesis::await_log(path);
+        self.done(Kind::LogDeleted, None, from);
+    }
+
     /// The file in which SQLite keeps its locks.
     fn shared_memory(&self) -> Option<PathBuf> {
         let Store::Sqlite(path) = &self.store else { return None };
-        Some(PathBuf::from(format!("{}-shm", path.display())))
+        Some(nemesis::beside(path, "-shm"))
     }
 
     /// How many runs have begun so far.

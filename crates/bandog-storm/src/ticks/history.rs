@@ -101,6 +101,8 @@ pub(crate) enum Kind {
     Store,
     /// Another program, or a node that stood still in the middle of a write, kept the file locked.
     Locked,
+    /// The log of the file, its index or both were deleted while the nodes had them open.
+    LogDeleted,
     /// A node's session was taken away, which it learns at its next renewal.
     Evicted,
 }
@@ -115,6 +117,7 @@ impl Kind {
             Self::Cut => "cut off",
             Self::Store => "store killed",
             Self::Locked => "file locked",
+            Self::LogDeleted => "log deleted",
             Self::Evicted => "session taken away",
         }
     }
