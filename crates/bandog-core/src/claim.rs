@@ -93,7 +93,8 @@ impl FromStr for ClaimId {
             let (client, number) = text.split_once(':')?;
             Some(Self { client: client.parse().ok()?, number: number.parse().ok()? })
         };
-        read().ok_or_else(|| {
+        // A number has several spellings, such as `+7`, and only one of them is written.
+        read().filter(|id| id.to_string() == text).ok_or_else(|| {
             Error::misused(format!("{text:?} is no claim; it takes a client's id, a colon and a number"))
         })
     }

@@ -14,6 +14,8 @@ mod clock;
 mod error;
 mod fence;
 mod finding;
+#[cfg(test)]
+mod fuzz;
 mod inspect;
 mod key;
 mod leases;

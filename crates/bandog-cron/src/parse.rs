@@ -192,7 +192,8 @@ fn words_of(text: &str) -> impl Iterator<Item = Word<'_>> {
 fn check_characters(text: &str) -> Result<(), Fault> {
     if text.len() > LONGEST {
         let what = format!("the expression has {} bytes", text.len());
-        return Err(Fault { field: None, at: LONGEST, len: 1, what, hint: format!("at most {LONGEST} are allowed") });
+        let at = text.char_indices().take_while(|(byte, _)| *byte < LONGEST).count();
+        return Err(Fault { field: None, at, len: 1, what, hint: format!("at most {LONGEST} are allowed") });
     }
     if text.bytes().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
         return Ok(());

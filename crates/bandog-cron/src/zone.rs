@@ -118,7 +118,12 @@ impl Zone {
         let end = (first_of(HORIZON + 1, 1) + 2) * DAY;
         let mut starts = vec![i64::MIN];
         let mut offsets = vec![i64::from(rules.to_offset(first).seconds())];
+        let mut last = first;
         for change in rules.following(first).take_while(|change| change.timestamp().as_second() < end) {
+            if change.timestamp() <= last {
+                break; // A file without a rule for later years gives its last change again, without end.
+            }
+            last = change.timestamp();
             let offset = i64::from(change.offset().seconds());
             if offsets.last() != Some(&offset) {
                 starts.push(change.timestamp().as_second());

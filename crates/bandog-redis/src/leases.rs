@@ -292,3 +292,6 @@ fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
 fn not_renewed(claim: &Claim, error: Error) -> Result<Renewal> {
     Err(error.during("renew").at(&claim.key))
 }
+
+#[cfg(test)]
+mod tests;

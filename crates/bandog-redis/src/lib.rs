@@ -9,6 +9,8 @@
 mod bell;
 mod check;
 mod dial;
+#[cfg(test)]
+mod fuzz;
 mod inspect;
 mod leases;
 mod link;

@@ -242,3 +242,6 @@ fn at(micros: &Value) -> Option<SystemTime> {
 fn corrupt(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the record was not written by us: {what}"))
 }
+
+#[cfg(test)]
+mod tests;

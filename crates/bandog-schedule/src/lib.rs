@@ -5,6 +5,8 @@
 mod cancel;
 mod declared;
 mod dispatch;
+#[cfg(test)]
+mod fuzz;
 mod inject;
 mod job;
 mod jobs;

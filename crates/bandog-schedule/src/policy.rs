@@ -324,9 +324,16 @@ impl FromStr for Retry {
 fn read_retry(text: &str) -> Option<Retry> {
     let mut words = text.split_whitespace().peekable();
     let mut retry = Retry::times(words.next()?.parse().ok()?);
-    let mut time = |word| match words.next_if_eq(&word) {
-        Some(_) => humantime::parse_duration(words.next()?).ok().map(Some),
-        None => Some(None),
+    let mut time = |word| {
+        if words.next_if_eq(&word).is_none() {
+            return Some(None);
+        }
+        // A duration may have several words, as `1m 30s` has.
+        let mut text = words.next()?.to_owned();
+        while let Some(more) = words.next_if(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
+            text = format!("{text} {more}");
+        }
+        humantime::parse_duration(&text).ok().map(Some)
     };
     (retry.base, retry.cap) = (time("from")?.unwrap_or(retry.base), time("to")?.unwrap_or(retry.cap));
     retry.within = time("within")?;

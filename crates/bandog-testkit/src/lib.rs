@@ -8,12 +8,14 @@
 //! - [`Wire`]: a TCP proxy that delays, swallows, stalls, refuses or resets.
 //! - [`Process`]: a child process whose lines can be waited for and that can be signalled.
 //! - [`Ear`]: what code says to `tracing`.
+//! - [`fuzz`]: random inputs for parsers.
 //! - [`eventually()`] and [`eventually_async`]: wait for a fact, never for a time.
 //!
 //! It runs on Linux only, since it leans on `/proc` and on the parent-death signal.
 
 mod ear;
 mod eventually;
+pub mod fuzz;
 mod keeper;
 mod port;
 pub mod process;

@@ -5,6 +5,7 @@
 mod cost;
 mod daylight;
 mod describe;
+mod fuzz;
 mod oracle;
 mod refusals;
 mod vectors;

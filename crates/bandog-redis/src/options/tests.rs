@@ -120,3 +120,28 @@ fn no_message_has_a_password() {
     let options = format!("{:?}", read("redis://user:secret@h"));
     assert!(!options.contains("secret") && options.contains("user"), "{options}");
 }
+
+#[test]
+fn fuzz_urls() {
+    let samples = [
+        "redis://user:PASSWORD@localhost:6379/0",
+        "rediss://u:PASSWORD@h:6380/2?ca=/etc/my%20ca.pem&key=k&cert=c",
+        "redis+unix://u:PASSWORD@/run/my%20redis.sock?db=3",
+        "redis://:PASSWORD@[::1]:7000",
+        "redis:///0",
+    ];
+    let words = ["redis://", "rediss://", "redis+unix://", "?", "#", "@", "%40", "65536", "[::1]", "xn--", "..", "\\"];
+    bandog_testkit::fuzz::texts("URLs of Redis", &samples, &words, |url| {
+        let Ok(options) = RedisOptions::from_url(url) else { return false };
+        let store = options.store();
+        if matches!(options.place, Place::Unix { .. }) {
+            return true; // A path is shown as it is.
+        }
+        let again = RedisOptions::from_url(&store).unwrap_or_else(|error| panic!("{url:?} gave {store:?}: {error}"));
+        assert_eq!(again.store(), store, "{url:?}");
+        if url.matches("PASSWORD").count() == 1 && options.password.as_deref() == Some("PASSWORD") {
+            assert!(!store.contains("PASSWORD") && !format!("{options:?}").contains("PASSWORD"), "{store}");
+        }
+        true
+    });
+}

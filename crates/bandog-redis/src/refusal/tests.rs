@@ -114,3 +114,21 @@ fn reply(text: &str) -> ServerError {
     let redis::Value::ServerError(error) = value else { panic!("{value:?}") };
     error
 }
+
+#[test]
+fn fuzz_refusals() {
+    let samples = [
+        "-ERR Error running script (call to f_6f): @user_script:14: @user_script: 14: -WRONGTYPE Operation\r\n",
+        "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n",
+        "-ERR unknown command 'EVALSHA', with args beginning with: \r\n",
+        "-CORRUPT the fencing token\r\n",
+        ":1\r\n",
+    ];
+    crate::fuzz::replies("refusals", &samples, |value| {
+        let Value::ServerError(error) = &value else { return false };
+        let meaning = refused(error);
+        assert!(meaning.maybe_applied() <= meaning.is_retryable(), "{error}: {meaning}");
+        let _ = (is_denied(error), is_out_of_reach(error), is_lasting(error), is_no_script(&value));
+        true
+    });
+}

@@ -44,3 +44,16 @@ fn a_damaged_row_is_nobody() {
     assert_eq!(member(there.id, &Value::Array(vec![Value::Nil; 6])), None);
     assert_eq!(member(there.id, &Value::Nil), None);
 }
+
+#[test]
+fn fuzz_members() {
+    let sample = "*6\r\n$4\r\nhost\r\n$2\r\n17\r\n$4\r\ntill\r\n$13\r\n1790000000123\r\n$5\r\nshop:\r\n$3\r\na\nb\r\n";
+    let id = ClientId::random();
+    crate::fuzz::replies("a client's row", &[sample], |reply| {
+        let Some(there) = member(id, &reply) else { return false };
+        // What was read can be written, and is read as the same.
+        let values = fields(&there).map(|value| Value::BulkString(value.into_bytes())).to_vec();
+        assert_eq!(member(id, &Value::Array(values)), Some(there));
+        true
+    });
+}

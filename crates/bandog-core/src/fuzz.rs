@@ -1,0 +1,74 @@
+//! Random inputs for what this crate reads.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use bandog_testkit::fuzz;
+
+use crate::{Claim, ClaimId, ClientId, Key, Kind, LockState, Moment, Pattern, Step};
+
+const CLIENT: &str = "00000000-0000-8000-8000-000000000001";
+const CLAIM: &str = "00000000-0000-8000-8000-000000000001:7";
+
+#[test]
+fn fuzz_lock_states() {
+    let samples = ["0", "17", &format!("1790000000000000 {CLAIM} 4000000000"), &format!("64 {CLAIM} 0")];
+    fuzz::texts("LockState", &samples, &[CLAIM, " ", "18446744073709551615"], |text| {
+        let Ok(state) = text.parse::<LockState>() else { return false };
+        let again = state.to_string();
+        assert_eq!(again.parse::<LockState>().unwrap(), state, "{text:?} was written as {again:?}");
+        let mut state = state;
+        for claim in [claim(7, 1), claim(8, 64)] {
+            for now in [0, 4_000_000_000, u64::MAX / 2] {
+                let now = Moment::from_nanos(now);
+                state.renew(&claim, now);
+                state.apply(&Step::Claim(claim.clone()), now);
+                state.apply(&Step::Pass { from: claim.clone(), to: claim_after(&claim) }, now);
+                state.apply(&Step::Release(claim_after(&claim)), now);
+                // Only a fence that this loop has raised above the greatest of i64 is refused.
+                let is_read = state.to_string().parse().is_ok_and(|read: LockState| read == state);
+                assert!(is_read || state.to_string().starts_with("922337203685477"), "{state}");
+            }
+        }
+        true
+    });
+}
+
+fn claim(number: u64, fences: u32) -> Claim {
+    let id = ClaimId { client: CLIENT.parse().unwrap(), number };
+    let (ttl, fences) = (Duration::from_secs(30), NonZeroU32::new(fences).unwrap());
+    Claim { key: Key::new("orders").unwrap(), id, kind: Kind::Mutex, ttl, fences }
+}
+
+fn claim_after(claim: &Claim) -> Claim {
+    Claim { id: ClaimId { number: claim.id.number + 1, ..claim.id }, ..claim.clone() }
+}
+
+#[test]
+fn fuzz_ids() {
+    fuzz::texts("ClaimId", &[CLAIM, "ffffffff-ffff-8fff-bfff-ffffffffffff:18446744073709551615"], &[CLIENT], |text| {
+        assert!(text.parse::<ClientId>().is_ok_and(|id| id.to_string() == text) || text.parse::<ClientId>().is_err());
+        let Ok(id) = text.parse::<ClaimId>() else { return false };
+        assert_eq!(id.to_string(), text);
+        assert!(ClientId::made(text));
+        true
+    });
+}
+
+#[test]
+fn fuzz_keys_and_patterns() {
+    let samples = ["orders", "order-*", "a?c", "*a*b*c*d*e*f*g*h", "what\\*", "\\", "shop:{order}:7", "日本語*"];
+    fuzz::texts("Key and Pattern", &samples, &["*", "?", "\\", "a*a*a*a*a*a*a*", "aaaaaaaaaaaaaaaa"], |text| {
+        let Ok(key) = Key::new(text) else { return false };
+        assert!(Pattern::exactly(&key).matches(text), "{text:?} does not match itself");
+        assert!(Pattern::all().matches(text));
+        assert!(Pattern::all().after(text).matches(text));
+        assert!(Pattern::new("").after(text).matches(text));
+        assert!(!Pattern::exactly(&key).matches(&format!("{text}a")));
+        let middle = text.char_indices().map(|(at, _)| at).nth(text.chars().count() / 2).unwrap_or_default();
+        let (head, tail) = text.split_at(middle);
+        assert!(Pattern::new("*").after(head).matches(text));
+        // The time that a pattern takes must not grow with a power of its stars.
+        let _ = Pattern::new(text).matches(&format!("{tail}{head}").repeat(8));
+        true
+    });
+}

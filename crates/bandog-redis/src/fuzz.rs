@@ -1,0 +1,13 @@
+//! Random replies of a server, for those tests that fuzz the readers of replies.
+
+use bandog_testkit::fuzz;
+use redis::Value;
+
+/// Tries a property with replies that resemble these samples of RESP. The property returns whether the reader made
+/// something of the reply.
+pub(crate) fn replies(name: &str, samples: &[&str], property: impl Fn(Value) -> bool) {
+    let words =
+        ["\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", ":0\r\n", ":-1\r\n", "$0\r\n\r\n", "*0\r\n", "-ERR x\r\n", "%1\r\n"];
+    let samples: Vec<&[u8]> = samples.iter().map(|sample| sample.as_bytes()).collect();
+    fuzz::bytes(name, &samples, &words, |bytes| redis::parse_redis_value(bytes).is_ok_and(&property));
+}
