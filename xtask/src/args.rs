@@ -50,6 +50,17 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Try every parser of untrusted text with random inputs, in a release build.
+    ///
+    /// `cargo xtask test` runs the same tests with a few thousand fixed inputs for each parser.
+    Fuzz {
+        /// Number of inputs for each parser.
+        #[arg(long, default_value_t = 1_000_000)]
+        inputs: u32,
+        /// Repeat the inputs of an earlier run, which printed this number.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// End real programs in every way, and check that each exits in time; try `cargo xtask exits --help`.
     #[command(disable_help_flag = true)]
     Exits {
@@ -85,6 +96,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask test --embedded   no server needed
   cargo xtask storm redis       a million calls on Redis under faults, checked
   cargo xtask exits --each 2000 two thousand exits of each kind
+  cargo xtask fuzz              a million random inputs for each parser
   cargo xtask page              the page in a real browser
   cargo xtask check             formatting, clippy, docs
   cargo xtask release-check     what docs/RELEASING.md asks for

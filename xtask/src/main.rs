@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod exits;
 mod fault;
+mod fuzz;
 mod interop;
 mod measure;
 mod page;
@@ -39,6 +40,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Bench { args } => measure::bench(&args),
         Task::Peers { args } => measure::peers(&args),
         Task::Storm { args } => storm::run(&args),
+        Task::Fuzz { inputs, seed } => fuzz::run(inputs, seed),
         Task::Exits { args } => exits::run(&args),
         Task::Interop { args } => interop::run(&args),
         Task::Promises { check } => promises::run(check),

@@ -158,7 +158,7 @@ pub fn bytes(name: &str, samples: &[&[u8]], words: &[&str], property: impl Fn(&[
         Err(TestError::Abort(why)) => panic!("{name}, seed {seed}: {why}"),
     }
     let accepted = accepted.get();
-    eprintln!("fuzz: {name}: {inputs} inputs, {accepted} accepted");
+    println!("fuzz: {name}: {inputs} inputs, {accepted} accepted");
     assert!(inputs < INPUTS || accepted > 0, "{name}: no input was accepted, so the samples are wrong");
     assert!(inputs < INPUTS || accepted < u64::from(inputs), "{name}: every input was accepted");
 }

@@ -1,6 +1,7 @@
 //! What wrong attributes are told, and where. `compile_fail` examples in the docs hold what only the compiler knows.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod fuzz;
 mod locked;
 mod scheduled;
 

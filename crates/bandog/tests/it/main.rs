@@ -3,6 +3,7 @@
 
 mod connecting;
 mod emptied;
+mod fuzz;
 mod handed_over;
 mod health;
 mod locked;

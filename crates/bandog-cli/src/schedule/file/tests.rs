@@ -306,3 +306,41 @@ fn no_file_makes_it_panic() {
         }
     }
 }
+
+#[test]
+fn fuzz_job_files() {
+    let words = [
+        "[[job]]",
+        "[job.env]",
+        "[pool]",
+        "size = 0",
+        "name = ",
+        "cron = ",
+        "fixed_rate = ",
+        "at = ",
+        "zone = ",
+        "true",
+        "\"5s\"",
+        "\"\"\"",
+        "'''",
+        "1979-05-27T07:32:00Z",
+        "0x1f",
+        "inf",
+        "\\u0000",
+        "{ a = 1 }",
+        "# x",
+        "\r",
+    ];
+    bandog_testkit::fuzz::texts("job files", &[GOOD, "[[job]]\nname = \"x\"\ncommand = \"true\"\n"], &words, |text| {
+        match read(text) {
+            Ok(file) => {
+                assert!(!file.jobs.is_empty(), "a file without a job was accepted");
+                true
+            }
+            Err(said) => {
+                assert!(said.contains("jobs.toml"), "the message does not name the file: {said}");
+                false
+            }
+        }
+    });
+}
