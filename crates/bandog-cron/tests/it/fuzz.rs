@@ -105,14 +105,12 @@ fn fuzz_unix() {
 #[test]
 fn fuzz_words_of_rules() {
     fuzz::texts("words of cron", &["quartz", "spring", "unix", "and", "or", "skip", "both", "first"], &[], |text| {
-        let dialect = text.parse::<Dialect>().map(|word| word.to_string());
-        let days = text.parse::<DayMatch>().map(|word| word.to_string());
-        let daylight = text.parse::<Daylight>().map(|word| word.to_string());
-        for written in [dialect.ok(), days.ok(), daylight.ok()].into_iter().flatten() {
-            assert!(written.eq_ignore_ascii_case(text), "{text:?} is written as {written:?}");
-            return true;
-        }
-        false
+        let dialect = text.parse::<Dialect>().map(|word| word.to_string()).ok();
+        let days = text.parse::<DayMatch>().map(|word| word.to_string()).ok();
+        let daylight = text.parse::<Daylight>().map(|word| word.to_string()).ok();
+        let Some(written) = dialect.or(days).or(daylight) else { return false };
+        assert!(written.eq_ignore_ascii_case(text), "{text:?} is written as {written:?}");
+        true
     });
 }
 
