@@ -8,8 +8,8 @@ use std::{
 
 use crate::house::root;
 
-/// Files that have no idea of their own, or that every crate has.
-const PLAIN: &[&str] = &["lib", "main", "mod", "tests"];
+/// Files that have no idea of their own, files of tests, and files that every crate has.
+const PLAIN: &[&str] = &["fuzz", "lib", "main", "mod", "tests"];
 
 #[test]
 fn the_table_names_every_module_of_a_crate_and_nothing_else() {
