@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     Mutex, Owner, Rings, blocking,
-    engine::{Engine, Home, Msg, Terms, Ticket},
+    engine::{Engine, Home, Msg, TURNS, Terms, Ticket},
     prefix,
 };
 
@@ -42,10 +42,9 @@ const MAX_WAITING: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99_999);
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        let local_turns = NonZeroU32::MIN.saturating_add(63);
         Self {
             watchdog: Duration::from_secs(30),
-            local_turns,
+            local_turns: TURNS,
             clock: Clock::system(),
             current_runtime: false,
             max_waiting: MAX_WAITING,
@@ -64,8 +63,9 @@ impl ClientOptions {
         self
     }
 
-    /// How many users of this client may take turns at one hold before the store is asked again, and so how many
-    /// fences a grant reserves. Default 64; with 1 every user asks the store.
+    /// Maximum number of users of this client that take turns at one hold before the store is asked again, and so the
+    /// number of fences that a grant reserves. Default 64, which is also the limit: a client lets others go first after
+    /// 64 turns, so a larger number counts as 64. With 1 every user asks the store.
     #[must_use]
     pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
         self.local_turns = turns;
@@ -130,7 +130,8 @@ impl ClientOptions {
         let here = Member::here(id);
         let member = Member { program: self.program.unwrap_or(here.program), prefix: prefix.clone(), ..here };
         let Profile { store, timeout, .. } = backend.profile();
-        let terms = Terms { ttl, watchdog: true, fences: self.local_turns, max_hold: None, quiet: false };
+        let fences = self.local_turns.min(TURNS);
+        let terms = Terms { ttl, watchdog: true, fences, max_hold: None, quiet: false };
         let engine = Engine::new(Arc::new(backend), member, terms, self.max_waiting.get(), self.clock, mailbox);
         let home = if self.current_runtime { Home::on_current_runtime(engine)? } else { Home::on_own_thread(engine)? };
         let (clock, tickets, tellers) = (self.clock, AtomicU64::new(0), AtomicUsize::new(0));

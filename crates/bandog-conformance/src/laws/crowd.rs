@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::{
     Census, Law, Unkept, World,
     kit::{NAME, PATIENCE, nothing_left, served, take, until, waiter, within},
-    wrap::Counting,
+    wrap::{Counting, Deaf},
 };
 
 /// Law 26: one release wakes one of a client's waiters, however many wait: one or two claims, not one for each.
@@ -147,4 +147,42 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
     assert_eq!(census.entered(), TASKS as u64);
     nothing_left(world, &[&clients[0], &clients[1], &clients[2]]).await;
     Ok(())
+}
+
+/// Law 100: a waiter that cannot subscribe to releases is served beside a client whose tasks take the lock again and
+/// again, and so are they.
+pub async fn deaf_waiter_is_served<W: World>(world: &W) -> Law {
+    const TASKS: u64 = 4;
+    const SERVED: u64 = 3;
+    let (busy, deaf) = (world.client(), world.over(Deaf::new(world.backend())));
+    let (turns, served) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut tasks: Vec<_> = (0..TASKS).map(|_| take_turns(&busy, &turns)).collect();
+    until(|| turns.load(Relaxed) > TASKS).await;
+    tasks.push(take_turns(&deaf, &served));
+    let both = async {
+        for _ in 0..2 {
+            let (theirs, ours) = (turns.load(Relaxed) + TASKS, served.load(Relaxed) + SERVED);
+            until(|| turns.load(Relaxed) >= theirs && served.load(Relaxed) >= ours).await;
+        }
+    };
+    within(PATIENCE * 2, "both", both).await;
+    for task in tasks {
+        task.abort();
+        assert!(task.await.is_err(), "it goes on until it is ended");
+    }
+    nothing_left(world, &[&busy, &deaf]).await;
+    Ok(())
+}
+
+/// A task that takes the lock again and again, and counts its turns.
+fn take_turns(client: &Client, turns: &Arc<AtomicU64>) -> JoinHandle<Result<(), Unkept>> {
+    let (mutex, turns) = (client.mutex(NAME), Arc::clone(turns));
+    tokio::spawn(async move {
+        loop {
+            let guard = mutex.lock().await?;
+            turns.fetch_add(1, Relaxed);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            drop(guard);
+        }
+    })
 }

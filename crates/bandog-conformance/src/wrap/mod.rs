@@ -3,6 +3,7 @@
 //! Clones are the same wrapper, so a test keeps one and gives the other to a client.
 
 mod counting;
+mod deaf;
 mod delayed;
 mod forgetful;
 mod lossy;
@@ -10,6 +11,7 @@ mod records;
 mod stopped;
 
 pub use counting::Counting;
+pub use deaf::Deaf;
 pub use delayed::Delayed;
 pub use forgetful::Forgetful;
 pub use lossy::{Fate, Lossy};

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bandog_core::{Backend, Bell, Holding, Key, Line, Pattern, Reading, Records, Result, Ringer, Swap, Swaps};
 
-use super::{Counting, Delayed, Forgetful, Lossy, Stopped, Which};
+use super::{Counting, Deaf, Delayed, Forgetful, Lossy, Stopped, Which};
 
 #[async_trait]
 impl<B: Backend> Records for Counting<B> {
@@ -27,6 +27,29 @@ impl<B: Backend> Records for Counting<B> {
 
     async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
         self.listened(self.inner().hear(key, ringer)).await
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Records for Deaf<B> {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        self.inner().swap(swaps).await
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        self.inner().read(keys, holdings).await
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        self.inner().names(pattern).await
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        self.inner().history(key).await
+    }
+
+    async fn hear(&self, key: &Key, _: Ringer) -> Result<Bell> {
+        Err(Self::refused(key))
     }
 }
 

@@ -26,24 +26,42 @@ pub struct Stopped<B>(Arc<Inner<B>>);
 #[derive(Debug)]
 struct Inner<B> {
     backend: B,
-    still: watch::Sender<Option<Which>>,
+    still: watch::Sender<Still>,
     held: watch::Sender<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Still {
+    which: Option<Which>,
+    /// Calls that come now go their way.
+    kept_back: bool,
+}
+
+impl Still {
+    fn holds(&self, which: Which) -> bool {
+        self.which == Some(which)
+    }
 }
 
 impl<B: Backend> Stopped<B> {
     /// A backend that runs until it is stopped.
     pub fn new(backend: B) -> Self {
-        Self(Arc::new(Inner { backend, still: watch::Sender::new(None), held: watch::Sender::new(0) }))
+        Self(Arc::new(Inner { backend, still: watch::Sender::new(Still::default()), held: watch::Sender::new(0) }))
     }
 
     /// Makes this stand still from now on.
     pub fn stop(&self, which: Which) {
-        self.0.still.send_replace(Some(which));
+        self.0.still.send_replace(Still { which: Some(which), kept_back: false });
     }
 
     /// Lets everything go on.
     pub fn go_on(&self) {
-        self.0.still.send_replace(None);
+        self.0.still.send_replace(Still::default());
+    }
+
+    /// Keeps back the calls that are held now, until it goes on; those that come from now on go their way.
+    pub fn keep_back(&self) {
+        self.0.still.send_modify(|still| still.kept_back = true);
     }
 
     /// How many calls have been held so far, but for those of the registry.
@@ -62,17 +80,21 @@ impl<B: Backend> Stopped<B> {
     }
 
     pub(super) async fn gate(&self, which: Which) {
-        let is_still = |still: &Option<Which>| *still == Some(which);
-        if is_still(&self.0.still.borrow()) {
+        let is_held = {
+            let still = self.0.still.borrow();
+            still.holds(which) && !still.kept_back
+        };
+        if is_held {
             self.0.held.send_modify(|held| *held += 1);
             // The sender lives as long as this.
-            let _ = self.0.still.subscribe().wait_for(|still| !is_still(still)).await;
+            let _ = self.0.still.subscribe().wait_for(|still| !still.holds(which)).await;
         }
     }
 
     /// A call of the registry stands still like any other, and is not counted: nobody waits for it.
     async fn unheard<T>(&self, call: impl Future<Output = T>) -> T {
-        let stands_still = |still: &Option<Which>| matches!(still, Some(Which::Requests | Which::Answers));
+        let stands_still =
+            |still: &Still| !still.kept_back && (still.holds(Which::Requests) || still.holds(Which::Answers));
         // The sender lives as long as this.
         let _ = self.0.still.subscribe().wait_for(|still| !stands_still(still)).await;
         call.await

@@ -19,5 +19,6 @@ mod registry;
 mod rights;
 mod sockets;
 mod source;
+mod starve;
 mod strangers;
 mod tls;

@@ -1,13 +1,14 @@
-//! What the store has granted: turns, renewals and deadlines.
+//! What the store has granted: turns and deadlines.
 
 use std::{sync::Arc, time::Duration};
 
-use bandog_core::{Claim, Error, Fence, Fences, Key, Moment, Renewal, Result};
+use bandog_core::{Claim, Error, Fence, Fences, Key, Moment, Result};
 use tokio::sync::oneshot;
 
 use super::{
-    Engine, RENEWALS, Renewed, margin,
+    Engine, margin,
     msg::{Given, HoldId, Terms, Ticket},
+    renewals::Next,
     slot::{Attempt, Spell, Stage, Waiter},
     timers::Timer,
 };
@@ -17,23 +18,16 @@ use crate::{
     guard::Turn,
 };
 
-/// A client lets others go first after so many turns at a key, or after the longer of these two times.
-const TURNS: u32 = 64;
-const SPELL: Duration = Duration::from_millis(20);
-const SPELL_TRIPS: u32 = 16;
-/// The longest pause before a renewal without an answer is sent again.
-const RENEW_AGAIN: Duration = Duration::from_millis(200);
-
 /// A hold that the store granted.
 pub(super) struct Held {
-    claim: Claim,
-    terms: Terms,
+    pub(super) claim: Claim,
+    pub(super) terms: Terms,
     fences: Fences,
     /// Our own deadline: before the store's.
-    until: Moment,
+    pub(super) until: Moment,
     /// When the present turn has lasted as long as it may.
     ends: Option<Moment>,
-    renewal: Next,
+    pub(super) renewal: Next,
     /// How long before the deadline somebody wants to be woken.
     graces: Vec<Duration>,
     timer: Option<Moment>,
@@ -42,30 +36,20 @@ pub(super) struct Held {
     fresh: bool,
     /// A request of its claim may yet be applied.
     unsure: bool,
-    lost: bool,
+    pub(super) lost: bool,
     turn_since: Moment,
-    cell: Arc<Cell>,
-}
-
-/// When a hold's next renewal goes out.
-#[derive(Debug, Clone, Copy)]
-enum Next {
-    At(Moment),
-    /// One is on its way.
-    Flying,
-    /// The lease is a fixed one, or lost.
-    Never,
+    pub(super) cell: Arc<Cell>,
 }
 
 impl Held {
     /// When the present turn is lost, if nothing is renewed.
-    fn deadline(&self) -> Moment {
+    pub(super) fn deadline(&self) -> Moment {
         self.ends.map_or(self.until, |ends| ends.min(self.until))
     }
 
     /// What a renewal asks for. A fixed lease is asked for the time that it has left: that only finds out whether the
     /// store still knows it.
-    fn renewal_of(&self, now: Moment) -> Claim {
+    pub(super) fn renewal_of(&self, now: Moment) -> Claim {
         let ttl = if self.terms.watchdog { self.terms.ttl } else { (self.until + margin(self.terms.ttl)).since(now) };
         Claim { ttl, ..self.claim.clone() }
     }
@@ -85,15 +69,7 @@ impl Held {
     fn next_wake(&self, now: Moment) -> Moment {
         let deadline = self.deadline();
         let warnings = self.graces.iter().map(|grace| deadline - *grace).filter(|moment| *moment > now);
-        let renewal = match self.renewal {
-            Next::At(moment) => Some(moment),
-            Next::Flying | Next::Never => None,
-        };
-        warnings.chain(renewal).fold(deadline, Moment::min)
-    }
-
-    fn is_tired(&self, now: Moment, trip: Duration) -> bool {
-        self.spell.turns >= TURNS || now.since(self.spell.since) >= SPELL.max(trip * SPELL_TRIPS)
+        warnings.chain(self.renewal.wake()).fold(deadline, Moment::min)
     }
 
     /// The fence of the next turn, if the hold can be given to somebody with these terms as it is.
@@ -109,7 +85,7 @@ impl Held {
 impl Engine {
     /// The store has granted a claim. Whoever is first in the queue now gets it.
     pub(super) fn granted(&mut self, asked_at: Moment, attempt: Attempt, fences: Fences, valid_for: Duration) {
-        let Attempt { claim, terms, from, spell, unsure, .. } = attempt;
+        let Attempt { claim, terms, spell, unsure, .. } = attempt;
         let key = claim.key.clone();
         let now = self.now;
         let until = asked_at + valid_for - margin(terms.ttl);
@@ -119,7 +95,7 @@ impl Engine {
             return self.reclaim(&key);
         }
         let id = claim.id.number;
-        let spell = if from.is_some() { spell } else { Spell { turns: 0, since: now } };
+        let spell = spell.unwrap_or(Spell { turns: 0, since: now });
         let held = Held {
             claim,
             terms,
@@ -142,6 +118,7 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.stage = Stage::Held(id);
         slot.fault = None;
+        slot.alone_since.get_or_insert(now);
         self.serve(id, None);
         // Not those for whom the hold is being exchanged: they may be next.
         if self.slot(&key).is_some_and(|slot| matches!(slot.stage, Stage::Held(_))) {
@@ -159,7 +136,7 @@ impl Engine {
         let key = held.claim.key.clone();
         let Some((ticket, terms)) = self.next_waiter(&key) else { return self.give_back(id, report) };
         let Some(held) = self.holds.get_mut(&id) else { return };
-        if !held.fresh && held.is_tired(now, self.trip) {
+        if !held.fresh && held.spell.is_tired(now, self.trip) {
             self.give_back(id, report);
             return self.rest(&key);
         }
@@ -243,7 +220,7 @@ impl Engine {
             self.owe_later(held.claim.clone());
         }
         let key = held.claim.key.clone();
-        let attempt = self.attempt(&key, terms, Some(held.claim), held.spell);
+        let attempt = self.attempt(&key, terms, Some(held.claim), Some(held.spell));
         self.send(&key, attempt);
     }
 
@@ -256,6 +233,9 @@ impl Engine {
             && matches!(slot.stage, Stage::Held(present) if present == id)
         {
             slot.stage = Stage::Idle;
+            if slot.queue.is_empty() && !held.lost && self.closing.is_none() {
+                self.leave(&key, held.spell);
+            }
             self.drop_if_unwanted(&key);
         }
     }
@@ -316,78 +296,18 @@ impl Engine {
         if !held.graces.is_empty() {
             held.cell.wake();
         }
-        if matches!(held.renewal, Next::At(moment) if now >= moment) {
-            held.renewal = Next::Flying;
-            self.renewals.push(id);
-        }
+        self.renew_if_due(id, now);
         self.arm(id, now);
     }
 
-    fn arm(&mut self, id: HoldId, now: Moment) {
+    pub(super) fn arm(&mut self, id: HoldId, now: Moment) {
         let Some(held) = self.holds.get_mut(&id) else { return };
         let wake = held.next_wake(now);
         self.timers.set(Timer::Hold(id), &mut held.timer, Some(wake));
     }
 
-    /// Asks the store about a hold out of turn.
-    pub(super) fn renew_now(&mut self, id: HoldId) {
-        let now = self.now;
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        match held.renewal {
-            // The answer of one on its way will tell.
-            Next::Flying => return,
-            Next::Never if held.lost => return,
-            Next::At(_) | Next::Never => held.renewal = Next::At(now),
-        }
-        self.arm(id, now);
-    }
-
-    /// Asks the store about the hold of a key.
-    pub(super) fn doubt(&mut self, key: &Key) {
-        if let Some(Stage::Held(id)) = self.slot(key).map(|slot| &slot.stage) {
-            self.renew_now(*id);
-        }
-    }
-
-    pub(super) fn send_renewals(&mut self) {
-        let some = self.renewals.len().min(RENEWALS);
-        let due = self.renewals.drain(..some);
-        // A hold that has been given back since, or lost, is not renewed any more.
-        let ours = due.filter_map(|id| self.holds.get(&id)).filter(|held| !held.lost);
-        let now = self.clock.now();
-        let claims: Vec<_> = ours.map(|held| held.renewal_of(now)).filter(|claim| !claim.ttl.is_zero()).collect();
-        if !claims.is_empty() {
-            self.now = now;
-            self.calls.renew(now, claims);
-        }
-    }
-
-    /// The store has answered a renewal.
-    pub(super) fn renewed(&mut self, asked_at: Moment, id: HoldId, answer: Renewed) {
-        let now = self.now;
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        match answer {
-            Ok(Renewal::Extended { .. }) if !held.terms.watchdog => held.renewal = Next::Never,
-            Ok(Renewal::Extended { valid_for }) => {
-                self.meters.renewed();
-                let until = asked_at + valid_for - margin(held.terms.ttl);
-                held.until = held.until.max(until);
-                if !held.cell.extend(held.deadline()) {
-                    return self.lose(id); // Somebody has read it as lost already, so lost it stays.
-                }
-                held.renewal = Next::At(asked_at + held.terms.ttl / 3);
-            }
-            Ok(Renewal::Gone) => return self.lose(id),
-            Err(error) => {
-                tracing::debug!(key = %held.claim.key, %error, "a renewal had no answer");
-                held.renewal = Next::At(now + RENEW_AGAIN.min(held.terms.ttl / 10));
-            }
-        }
-        self.arm(id, now);
-    }
-
     /// The hold is not ours any more. Its guards are told; the next in the queue asks the store.
-    fn lose(&mut self, id: HoldId) {
+    pub(super) fn lose(&mut self, id: HoldId) {
         if self.mark_lost(id)
             && let Some(held) = self.holds.get(&id)
         {

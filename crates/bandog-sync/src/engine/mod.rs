@@ -8,8 +8,9 @@
 //! send what came of it. Answers come first, so that a message finds what the store has decided before it; timers last,
 //! so that nothing is given up whose answer is there.
 //! - `queue`: the local queues, and claims until the store grants them;
-//! - `hold`: what the store has granted: turns, renewals, deadlines;
+//! - `hold`: what the store has granted: turns and deadlines; `renewals`: how it is kept;
 //! - `reap`: releases until the store has answered them;
+//! - `rest`, `polls`: how a busy client lets others go first, and how a waiter asks that nothing wakes;
 //! - `hear`: records that users hear;
 //! - `herald`: who this client is, for operators;
 //! - `health`: how the store answers, for readiness probes;
@@ -23,8 +24,11 @@ mod hold;
 mod home;
 mod meters;
 mod msg;
+mod polls;
 mod queue;
 mod reap;
+mod renewals;
+mod rest;
 mod rings;
 mod slot;
 mod timers;
@@ -56,6 +60,7 @@ use crate::client::Handle;
 
 pub(crate) use self::home::Home;
 pub(crate) use self::msg::{Given, HoldId, Msg, Patience, Terms, Ticket, Want};
+pub(crate) use self::slot::TURNS;
 
 /// Steps in one call: so that the wire carries the first while the second is packed.
 const BATCH: usize = 32;

@@ -8,6 +8,7 @@ use super::{
     Engine,
     calls::FIRST_ANSWER,
     msg::{Given, Patience, Reply, Terms, Ticket, Want},
+    polls::Polls,
     slot::{Attempt, Ear, Slot, Spell, Stage, Waiter},
     timers::Timer,
 };
@@ -50,9 +51,14 @@ impl Engine {
                     self.enqueue(want);
                 }
             }
-            Stage::Resting if once => self.refuse(want.reply),
-            Stage::Claiming(_) | Stage::Resting => self.enqueue(want),
+            Stage::Resting(_) if once => self.refuse(want.reply),
+            Stage::Claiming(_) | Stage::Resting(_) => self.enqueue(want),
             Stage::Idle => self.enqueue_and_ask(want),
+            Stage::Leaving(spell) => {
+                let (key, patience) = (want.key.clone(), want.patience);
+                self.enqueue(want);
+                self.come_again(&key, spell, patience);
+            }
             // Its patience may be over before the next look, so it asks now.
             Stage::Waiting(_) if want.patience.ends_within(RECHECK * 2) => self.enqueue_and_ask(want),
             Stage::Waiting(_) => self.enqueue(want),
@@ -146,8 +152,8 @@ impl Engine {
         }
         match mem::take(&mut slot.stage) {
             Stage::Waiting(attempt) => self.abandon(*attempt),
-            stage @ (Stage::Claiming(_) | Stage::Held(_)) => slot.stage = stage,
-            Stage::Idle | Stage::Resting => {}
+            stage @ (Stage::Claiming(_) | Stage::Held(_) | Stage::Leaving(_)) => slot.stage = stage,
+            Stage::Idle | Stage::Resting(_) => {}
         }
         self.forget_if_over(key);
     }
@@ -177,7 +183,6 @@ impl Engine {
 
     /// Claims the key on the terms of the first in the queue. If nobody waits, it only cleans up.
     pub(super) fn claim_next(&mut self, key: &Key) {
-        let now = self.now;
         let Some(slot) = self.slots.get_mut(key) else { return };
         let Some(terms) = slot.queue.first_key_value().map(|(_, waiter)| waiter.terms) else {
             return self.drop_if_unwanted(key);
@@ -186,9 +191,10 @@ impl Engine {
             Stage::Waiting(attempt) if attempt.terms == terms => attempt,
             Stage::Waiting(attempt) => {
                 self.abandon(*attempt);
-                self.attempt(key, terms, None, Spell { turns: 0, since: now })
+                self.attempt(key, terms, None, None)
             }
-            Stage::Idle | Stage::Resting => self.attempt(key, terms, None, Spell { turns: 0, since: now }),
+            Stage::Leaving(spell) => self.attempt(key, terms, None, spell),
+            Stage::Idle | Stage::Resting(_) => self.attempt(key, terms, None, None),
             stage @ (Stage::Claiming(_) | Stage::Held(_)) => {
                 slot.stage = stage;
                 return;
@@ -197,8 +203,15 @@ impl Engine {
         self.send(key, attempt);
     }
 
-    pub(super) fn attempt(&mut self, key: &Key, terms: Terms, from: Option<Claim>, spell: Spell) -> Box<Attempt> {
-        Box::new(Attempt { claim: self.new_claim(key, terms), terms, from, spell, unsure: false, faults: 0 })
+    pub(super) fn attempt(
+        &mut self,
+        key: &Key,
+        terms: Terms,
+        from: Option<Claim>,
+        spell: Option<Spell>,
+    ) -> Box<Attempt> {
+        let (claim, polls) = (self.new_claim(key, terms), Polls::default());
+        Box::new(Attempt { claim, terms, from, spell, polls, unsure: false, faults: 0 })
     }
 
     pub(super) fn send(&mut self, key: &Key, attempt: Box<Attempt>) {
@@ -230,7 +243,7 @@ impl Engine {
         let Some(attempt) = self.take_attempt(claim) else { return };
         match verdict {
             Verdict::Granted { fences, valid_for } => self.granted(asked_at, *attempt, fences, valid_for),
-            Verdict::Busy { retry_after } => self.busy(attempt, retry_after),
+            Verdict::Busy { retry_after } => self.busy(asked_at, attempt, retry_after),
         }
     }
 
@@ -246,13 +259,16 @@ impl Engine {
         }
     }
 
-    fn busy(&mut self, mut attempt: Box<Attempt>, retry_after: Duration) {
+    fn busy(&mut self, asked_at: Moment, mut attempt: Box<Attempt>, retry_after: Duration) {
         let key = attempt.claim.key.clone();
         let now = self.now;
         attempt.from = None; // Whoever is told of another holder has lost the hold that it wanted to pass on.
+        attempt.spell = None;
         attempt.faults = 0;
+        attempt.polls.refused(asked_at, now, retry_after);
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.refusals += 1;
+        slot.alone_since = None;
         slot.fault = None;
         let rung = mem::take(&mut slot.rung);
         slot.stage = Stage::Waiting(attempt);
@@ -271,7 +287,10 @@ impl Engine {
             slot.ear = Ear::Arming;
             self.calls.listen(key.clone(), self.rings.ringer(&key));
         }
-        let pause = (retry_after + Duration::from_millis(1)).min(jittered(RECHECK));
+        let subscribed = slot.ear.is_subscribed();
+        let poll =
+            if let Stage::Waiting(attempt) = &slot.stage { attempt.polls.pause(now, subscribed) } else { RECHECK };
+        let pause = (retry_after + Duration::from_millis(1)).min(poll);
         self.timers.set(Timer::Slot(key), &mut slot.timer, Some(now + pause));
         if !listened {
             self.noticed_wait();
@@ -313,10 +332,16 @@ impl Engine {
     pub(super) fn rang(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         match slot.stage {
-            Stage::Waiting(_) => self.claim_next(key),
-            Stage::Claiming(_) => slot.rung = true,
-            // Who rests lets others go first; who holds has rung itself.
-            Stage::Idle | Stage::Held(_) | Stage::Resting => {}
+            Stage::Waiting(ref mut attempt) => {
+                attempt.polls.woken();
+                self.claim_next(key);
+            }
+            Stage::Claiming(ref mut attempt) => {
+                attempt.polls.woken();
+                slot.rung = true;
+            }
+            // A client that rests lets others go first; one that holds has published the release itself.
+            Stage::Idle | Stage::Held(_) | Stage::Resting(_) | Stage::Leaving(_) => {}
         }
     }
 
@@ -346,15 +371,10 @@ impl Engine {
     pub(super) fn slot_is_due(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.timer = None;
+        if matches!(slot.stage, Stage::Leaving(_)) {
+            slot.stage = Stage::Idle;
+        }
         self.claim_next(key);
-    }
-
-    /// Lets other clients go first for a while.
-    pub(super) fn rest(&mut self, key: &Key) {
-        let Some(slot) = self.slots.get_mut(key) else { return };
-        slot.stage = Stage::Resting;
-        let until = self.now + (self.trip * 4).min(RECHECK);
-        self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, Some(until));
     }
 
     /// After a hold of the key has ended: the next in the queue asks the store.

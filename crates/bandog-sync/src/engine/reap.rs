@@ -8,7 +8,7 @@
 use bandog_core::{Claim, Error, ErrorKind, Moment, Released, Result, Step};
 use tokio::sync::oneshot;
 
-use super::{Engine, msg::HoldId, queue::pause_after, slot::Stage, timers::Timer};
+use super::{Engine, msg::HoldId, queue::pause_after, rest::Rest, slot::Stage, timers::Timer};
 
 /// A claim that has to be released.
 pub(super) struct Debt {
@@ -69,10 +69,11 @@ impl Engine {
         }
         let unheard = matches!(released, Released::Freed { others: Some(0) });
         match self.slot(&key).map(|slot| &slot.stage) {
-            Some(Stage::Resting) if unheard => self.claim_next(&key),
+            Some(Stage::Resting(Rest::Woken)) if unheard => self.claim_next(&key),
             // Our own old claim may have been in the way.
             Some(Stage::Waiting(_)) => self.rang(&key),
-            Some(Stage::Idle | Stage::Claiming(_) | Stage::Held(_) | Stage::Resting) | None => {}
+            Some(Stage::Leaving(_)) => self.left(&key),
+            Some(Stage::Idle | Stage::Claiming(_) | Stage::Held(_) | Stage::Resting(_)) | None => {}
         }
     }
 
@@ -80,6 +81,7 @@ impl Engine {
     pub(super) fn release_failed(&mut self, id: HoldId, error: Error) {
         let now = self.now;
         let Some(debt) = self.debts.get_mut(&id) else { return };
+        let key = debt.claim.key.clone();
         debt.unsure |= error.maybe_applied();
         debt.repeated |= error.maybe_applied();
         debt.faults += 1;
@@ -94,12 +96,13 @@ impl Engine {
         if again {
             let pause = pause_after(debt.faults);
             self.timers.set(Timer::Debt(id), &mut debt.timer, Some(now + pause));
-            return;
+            return self.left(&key);
         }
         if error.kind() != ErrorKind::Unavailable {
             tracing::warn!(key = %debt.claim.key, %error, "a lock could not be given back; it ends with its ttl");
         }
         self.debts.remove(&id);
+        self.left(&key);
     }
 
     /// It is time to release again.

@@ -6,18 +6,34 @@
 //!    ^                |  ^ ^                                 |
 //!    |        granted |  |  \------- bell, timer -----------/
 //!    |                v  | pass
-//!    +--- released -- Held ----- tired ---> Resting --- timer ---> Claiming
+//!    +--- Leaving <-- Held ----- tired ---> Resting --- timer ---> Claiming
 //! ```
+//!
+//! `Leaving` is the time in which a release is on its way: a call that comes then goes on with the spell, in `Claiming`
+//! or, if that is over, in `Resting`.
 //!
 //! A hold that is lost leaves `Held` at once, though its guards live on. `Waiting` ends in `Idle` when nobody waits
 //! any more; `Claiming` never does: its answer decides, so a slot outlives its step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
+    time::Duration,
+};
 
 use bandog_core::{Bell, Claim, Error, Moment, Step};
 
-use super::msg::{HoldId, Reply, Terms, Ticket};
+use super::{
+    msg::{HoldId, Reply, Terms, Ticket},
+    polls::Polls,
+    rest::Rest,
+};
 use crate::Owner;
+
+/// A client lets others go first after this number of turns at a key, or after the longer of these two times.
+pub(crate) const TURNS: NonZeroU32 = NonZeroU32::MIN.saturating_add(63);
+const SPELL: Duration = Duration::from_millis(20);
+const SPELL_TRIPS: u32 = 16;
 
 /// The local queue of a key, of which only the first claims, listens and looks again.
 #[derive(Default)]
@@ -37,6 +53,8 @@ pub(super) struct Slot {
     /// The last fault, until the store answers again.
     pub(super) fault: Option<Error>,
     pub(super) timer: Option<Moment>,
+    /// Since when no other client was seen to have the key, while this one had it again and again.
+    pub(super) alone_since: Option<Moment>,
 }
 
 /// How a key stands with the store. Attempts are boxed, because most slots of a client stand for holds.
@@ -52,7 +70,10 @@ pub(super) enum Stage {
     /// This client holds it: that hold is in [`super::Engine::holds`] and not lost.
     Held(HoldId),
     /// This client has had many turns and lets others go first, until the timer.
-    Resting,
+    Resting(Rest),
+    /// The hold is being given back, and no call of this client waits. A call that comes before the store has answered
+    /// goes on with the spell.
+    Leaving(Option<Spell>),
 }
 
 /// A claim that has not been granted yet, on behalf of whoever is first when the answer comes.
@@ -61,7 +82,9 @@ pub(super) struct Attempt {
     pub(super) terms: Terms,
     /// The hold that it takes over, if that has not been refused yet.
     pub(super) from: Option<Claim>,
-    pub(super) spell: Spell,
+    /// The spell that goes on, unless the store shows another holder.
+    pub(super) spell: Option<Spell>,
+    pub(super) polls: Polls,
     /// A request of it may have been applied although its answer was lost.
     pub(super) unsure: bool,
     /// Requests without an answer in a row.
@@ -84,6 +107,13 @@ pub(super) struct Spell {
     pub(super) since: Moment,
 }
 
+impl Spell {
+    /// Whether it has lasted as long as it may.
+    pub(super) fn is_tired(self, now: Moment, trip: Duration) -> bool {
+        self.turns >= TURNS.get() || now.since(self.since) >= SPELL.max(trip * SPELL_TRIPS)
+    }
+}
+
 /// Whether this client hears the key's bell.
 #[derive(Default)]
 pub(super) enum Ear {
@@ -91,7 +121,18 @@ pub(super) enum Ear {
     Deaf,
     /// The backend is about to listen.
     Arming,
-    Armed(#[expect(dead_code, reason = "it listens until it is dropped")] Bell),
+    Armed(Bell),
+}
+
+impl Ear {
+    /// Whether a release should wake this client. While the backend is still subscribing, it should.
+    pub(super) fn is_subscribed(&self) -> bool {
+        match self {
+            Self::Deaf => false,
+            Self::Arming => true,
+            Self::Armed(bell) => !bell.is_silent(),
+        }
+    }
 }
 
 /// A call in the queue.
@@ -116,7 +157,7 @@ impl Slot {
 
     /// What a waiter is told whose time is up: that it is busy only if somebody was seen to hold it meanwhile.
     pub(super) fn verdict(&self, waiter: &Waiter) -> Result<(), Error> {
-        let held = matches!(self.stage, Stage::Held(_) | Stage::Resting);
+        let held = matches!(self.stage, Stage::Held(_) | Stage::Resting(_));
         if held || self.refusals > waiter.refusals_before {
             return Ok(());
         }

@@ -10,11 +10,22 @@ use tokio::time;
 
 use crate::kit::{client, memory, ms, soon, waiting};
 
-/// A backend without a bell.
+/// A backend that wakes nobody.
 #[derive(Debug, Clone)]
-struct Deaf {
-    store: Memory,
-    denied: bool,
+pub(crate) struct Deaf {
+    pub(crate) store: Memory,
+    pub(crate) why: Why,
+}
+
+/// Why nobody is woken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Why {
+    /// This client may not subscribe.
+    Denied,
+    /// The backend cannot subscribe.
+    Silent,
+    /// The subscription is there, and those who release may not publish.
+    Unpublished,
 }
 
 #[async_trait]
@@ -32,9 +43,10 @@ impl Leases for Deaf {
     }
 
     async fn listen(&self, key: &Key, _: Ringer) -> Result<Bell> {
-        match self.denied {
-            true => Err(Error::new(ErrorKind::Denied, "nobody may listen").during("listen").at(key)),
-            false => Ok(Bell::silent()),
+        match self.why {
+            Why::Denied => Err(Error::new(ErrorKind::Denied, "nobody may listen").during("listen").at(key)),
+            Why::Silent => Ok(Bell::silent()),
+            Why::Unpublished => Ok(Bell::new(|| ())),
         }
     }
 
@@ -57,14 +69,14 @@ impl Inspect for Deaf {
 /// Who cannot hear looks again within a second, and does not ask for a bell again and again.
 #[tokio::test(start_paused = true)]
 async fn who_cannot_hear_looks_again() {
-    for denied in [false, true] {
+    for why in [Why::Denied, Why::Silent, Why::Unpublished] {
         let store = memory();
-        let counts = Counting::new(Deaf { store: store.clone(), denied });
+        let counts = Counting::new(Deaf { store: store.clone(), why });
         let (ours, theirs) = (client(counts.clone()), client(store));
         let guard = theirs.mutex("orders").lock().await.unwrap();
         let waiter = waiting(&ours, "orders").await;
         time::sleep(ms(60_000)).await;
-        assert_eq!(counts.listens(), 1, "denied: {denied}");
+        assert_eq!(counts.listens(), 1, "{why:?}");
         assert!((58..=122).contains(&counts.claims()), "{} claims in a minute", counts.claims());
         let start = time::Instant::now();
         guard.release().await.unwrap();

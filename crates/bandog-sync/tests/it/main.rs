@@ -26,6 +26,7 @@ mod runtime;
 mod server_away;
 mod shares;
 mod singleton;
+mod starve;
 mod suspend;
 mod traps;
 mod types;

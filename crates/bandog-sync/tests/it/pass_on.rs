@@ -187,6 +187,17 @@ async fn with_one_local_turn_everybody_asks_the_store() {
     assert_eq!(counts.claims() + counts.passes(), 20);
 }
 
+/// However many local turns are allowed, a grant reserves no more fences than a client uses before it lets others go
+/// first: what is reserved runs ahead of the store's clock, which fences go on from when the store has forgotten them.
+#[tokio::test(start_paused = true)]
+async fn a_grant_reserves_no_more_fences_than_are_used() {
+    let client = paused().local_turns(NonZeroU32::MAX).over(memory()).unwrap();
+    let first = client.mutex("orders").lock().await.unwrap().fence();
+    client.idle().await;
+    let second = client.mutex("orders").lock().await.unwrap().fence();
+    assert_eq!(second.get() - first.get(), 64);
+}
+
 /// A hold whose claim may yet be applied again is passed on, and at its end released twice, a request timeout apart.
 #[tokio::test(start_paused = true)]
 async fn an_unsure_hold_is_passed_on_and_released_twice() {

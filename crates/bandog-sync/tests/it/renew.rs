@@ -110,6 +110,50 @@ async fn a_reconnection_rings_for_all_waiters() {
     assert_eq!(start.elapsed(), ms(0));
 }
 
+/// A renewal that hangs does not hold up the next one: the hold outlives it, though its ttl is shorter than the request
+/// timeout. The late answer, whatever it is, changes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_does_not_lose_the_lock() {
+    for hangs in [Which::Requests, Which::Answers] {
+        for and_fails in [false, true] {
+            let store = memory();
+            let wire = Stopped::new(store.clone());
+            let lossy = Lossy::new(wire.clone());
+            let client = paused().watchdog(ms(1000)).over(lossy.clone()).unwrap();
+            let guard = client.mutex("orders").lock().await.unwrap();
+            wire.stop(hangs);
+            if and_fails {
+                lossy.always(Fate::ReplyLost);
+            }
+            wire.until_held(1).await; // The first renewal.
+            wire.keep_back();
+            lossy.heal();
+            time::sleep(ms(2500)).await;
+            assert!(!guard.is_lost(), "{hangs:?}");
+            wire.go_on();
+            time::sleep(ms(10_000)).await;
+            assert!(!guard.is_lost(), "{hangs:?}, after the late answer");
+            guard.release().await.unwrap();
+            client.idle().await;
+            assert_eq!(crate::kit::held(&store).await, [""; 0]);
+        }
+    }
+}
+
+/// At most two calls of renewals are in flight, however many hang.
+#[tokio::test(start_paused = true)]
+async fn renewals_that_hang_are_bounded() {
+    let wire = Stopped::new(memory());
+    let counts = Counting::new(wire.clone());
+    let client = paused().watchdog(ms(1000)).over(counts.clone()).unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    wire.stop(Which::Requests);
+    guard.lost().await;
+    assert_eq!(counts.renewals(), 2);
+    wire.go_on();
+    assert!(guard.is_lost(), "a late answer never brings it back");
+}
+
 /// The deadline is counted from before the request: a slow answer does not lengthen it.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_counts_from_before_the_request() {

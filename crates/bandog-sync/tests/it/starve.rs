@@ -1,0 +1,155 @@
+//! No waiter goes without the lock for ever, however busy other clients are and whether releases wake it or not.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog_conformance::wrap::Counting;
+use bandog_sync::Client;
+use tokio::{task::JoinHandle, time};
+
+use crate::{
+    deaf::{Deaf, Why},
+    kit::{client, memory, ms, paused, soon, waiting},
+};
+
+/// Tasks of one client that take a lock again and again, hold it for a time, and count their turns.
+struct Busy {
+    turns: Arc<AtomicU64>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn start(client: &Client, tasks: usize, hold: Duration) -> Self {
+        let turns = Arc::new(AtomicU64::new(0));
+        let task = |_| {
+            let (mutex, turns) = (client.mutex("orders"), Arc::clone(&turns));
+            tokio::spawn(async move {
+                loop {
+                    let guard = mutex.lock().await.unwrap();
+                    turns.fetch_add(1, Relaxed);
+                    time::sleep(hold).await;
+                    drop(guard);
+                }
+            })
+        };
+        Self { tasks: (0..tasks).map(task).collect(), turns }
+    }
+
+    fn turns(&self) -> u64 {
+        self.turns.load(Relaxed)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// A waiter that no release wakes is served within seconds beside tasks that loop, and again and again; they keep most
+/// of the lock's time. Over memory a lock that is given back and taken again is free for no time at all, so a poll
+/// finds it free only if the busy client leaves it alone.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_nothing_wakes_is_served() {
+    for why in [Why::Denied, Why::Silent, Why::Unpublished] {
+        for (tasks, hold) in [(1, 1), (1, 50), (4, 1), (4, 5), (4, 50), (4, 500)] {
+            let store = memory();
+            let theirs = client(store.clone());
+            let busy = Busy::start(&theirs, tasks, ms(hold));
+            time::sleep(ms(7)).await;
+            let ours = client(Deaf { store, why });
+            let start = time::Instant::now();
+            drop(soon(waiting(&ours, "orders").await).await.unwrap().unwrap());
+            let first = start.elapsed();
+            assert!(first < ms(5_000 + 20 * hold), "{why:?}, {tasks} tasks, {hold} ms: first after {first:?}");
+            let before = busy.turns();
+            let again = Busy::start(&ours, 1, ms(hold));
+            time::sleep(ms(60_000)).await;
+            let (ours, theirs) = (again.turns(), busy.turns() - before);
+            assert!(ours >= 3 && theirs > ours / 2, "{why:?}, {tasks} tasks, {hold} ms: {ours} and {theirs} turns");
+        }
+    }
+}
+
+/// A waiter that releases wake has its share beside single tasks that loop: each gives the lock back and asks for it at
+/// once, so that both lie on the same wire.
+#[tokio::test(start_paused = true)]
+async fn a_single_task_that_loops_lets_others_in() {
+    for loops in [1, 2] {
+        let store = memory();
+        let clients: Vec<_> = (0..=loops).map(|_| client(store.clone())).collect();
+        let busy: Vec<_> = clients.iter().map(|client| Busy::start(client, 1, ms(5))).collect();
+        time::sleep(ms(20_000)).await;
+        let turns: Vec<_> = busy.iter().map(Busy::turns).collect();
+        let (least, most) = (*turns.iter().min().unwrap(), *turns.iter().max().unwrap());
+        assert!(least * 2 > most, "{turns:?}");
+    }
+}
+
+/// A client that is alone with a lock leaves it alone for less than two parts in a hundred of the time.
+#[tokio::test(start_paused = true)]
+async fn a_busy_client_alone_loses_little() {
+    for (tasks, hold) in [(1, 1), (4, 5), (4, 100)] {
+        let client = client(memory());
+        let busy = Busy::start(&client, tasks, ms(hold));
+        time::sleep(ms(100_000)).await;
+        let (turns, most) = (busy.turns(), 100_000 / hold);
+        assert!(turns * 100 >= most * 98, "{tasks} tasks, {hold} ms: {turns} of {most} turns");
+    }
+}
+
+/// A call whose patience ends soon is not made to wait for those who may poll.
+#[tokio::test(start_paused = true)]
+async fn a_call_in_a_hurry_does_not_wait_for_others() {
+    let client = client(memory());
+    let guard = client.mutex("orders").lock().await.unwrap();
+    time::sleep(ms(60_000)).await;
+    let mutex = client.mutex("orders");
+    let hurried = tokio::spawn(async move { mutex.try_lock_for(ms(100)).await });
+    time::sleep(ms(50)).await;
+    drop(guard);
+    assert!(hurried.await.unwrap().unwrap().is_some());
+    assert!(client.mutex("orders").try_lock().await.unwrap().is_some(), "nor one that does not wait");
+}
+
+/// While one client keeps the lock and renews it, a waiter that nothing wakes polls slowly, however short the ttl.
+#[tokio::test(start_paused = true)]
+async fn a_renewed_hold_is_not_polled_quickly() {
+    for (why, ttl, most) in [(Why::Denied, 30_000, 130), (Why::Denied, 1000, 1000), (Why::Unpublished, 1000, 130)] {
+        let store = memory();
+        let theirs = paused().watchdog(ms(ttl)).over(store.clone()).unwrap();
+        let guard = theirs.mutex("orders").lock().await.unwrap();
+        let counts = Counting::new(Deaf { store, why });
+        let ours = client(counts.clone());
+        let waiter = waiting(&ours, "orders").await;
+        time::sleep(ms(60_000)).await;
+        assert!(counts.claims() <= most, "{why:?}, ttl of {ttl} ms: {} claims in a minute", counts.claims());
+        drop(guard);
+        drop(soon(waiter).await.unwrap().unwrap());
+    }
+}
+
+/// A waiter that goes while a busy client rests for it leaves nothing, and the busy client goes on.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_may_go_at_any_time() {
+    let store = memory();
+    let theirs = client(store.clone());
+    let busy = Busy::start(&theirs, 4, ms(5));
+    let ours = client(Deaf { store: store.clone(), why: Why::Denied });
+    for patience in (100..5000).step_by(157) {
+        // Some of these calls are granted, and their guards are dropped at once.
+        drop(time::timeout(ms(patience), ours.mutex("orders").lock()).await);
+    }
+    let before = busy.turns();
+    time::sleep(ms(1000)).await;
+    assert!(busy.turns() > before + 150);
+    drop(busy);
+    theirs.idle().await;
+    ours.idle().await;
+    assert_eq!(crate::kit::held(&store).await, [""; 0]);
+}
