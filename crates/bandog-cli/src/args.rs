@@ -13,7 +13,7 @@ use crate::{
     exit_code::ExitCode,
     family::heir,
     fault::Fault,
-    jobs, lock, ls, man, release,
+    jobs, lock, ls, man, page, release,
     schedule::{self, keep},
     show, voice,
 };
@@ -49,6 +49,7 @@ Examples:
   bandog ls 'order-*'                             which locks are held
   bandog release deploy --force                   take it from a holder that hangs
   bandog schedule jobs.toml --check               what a file of jobs says
+  bandog page                                     jobs and locks on a web page
   bandog demo                                     what goes wrong without a lock";
 
 /// One command and its arguments.
@@ -71,6 +72,7 @@ enum Visible {
     Cron(cron::Args),
     Schedule(schedule::Args),
     Jobs(jobs::Args),
+    Page(page::Args),
     Demo(demo::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -112,6 +114,7 @@ impl Visible {
             Self::Cron(args) => cron::run(&args),
             Self::Schedule(args) => schedule::run(&args),
             Self::Jobs(args) => jobs::run(&args),
+            Self::Page(args) => page::run(&args),
             Self::Demo(args) => demo::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

@@ -20,6 +20,7 @@ mod jobs;
 mod lock;
 mod ls;
 mod man;
+mod page;
 mod person;
 mod print;
 mod release;

@@ -3,27 +3,11 @@
 use std::time::SystemTime;
 
 use bandog::{ClientId, Member, Row};
-use serde::Serialize;
 
 use crate::voice::shown;
 
 /// What the program of a `bandog lock` begins with in the registry; its command follows.
 pub(crate) const UNDER_BANDOG: &str = "bandog lock -- ";
-
-/// A client in JSON. Scripts rely on these names.
-#[derive(Debug, Serialize)]
-pub(crate) struct Person<'a> {
-    host: &'a str,
-    pid: u32,
-    program: &'a str,
-    since: String,
-}
-
-impl<'a> From<&'a Member> for Person<'a> {
-    fn from(member: &'a Member) -> Self {
-        Self { host: &member.host, pid: member.pid, program: &member.program, since: since(member) }
-    }
-}
 
 /// Who holds it, as well as it can be told: its registered client, or what kind of client made such an owner.
 pub(crate) fn holder(row: &Row) -> Option<String> {

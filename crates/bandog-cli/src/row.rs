@@ -7,57 +7,23 @@ use std::{
 };
 
 use bandog::Row;
+use bandog_page::LockJson;
 use serde::Serialize;
 
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
-    person::{self, Person},
+    person,
     print::{self, Format},
     voice::shown,
 };
-
-/// One lock in JSON. Scripts rely on these names.
-#[derive(Debug, Serialize)]
-pub(crate) struct Object<'a> {
-    name: &'a str,
-    held: bool,
-    owner: Option<&'a str>,
-    fence: Option<u64>,
-    ttl_ms: Option<u64>,
-    held_since: Option<String>,
-    holder: Option<Person<'a>>,
-    waiters: Vec<Person<'a>>,
-    store: &'a str,
-}
 
 /// A lock that was, or was not, taken from its holder.
 #[derive(Debug, Serialize)]
 struct Taken<'a> {
     freed: bool,
     #[serde(flatten)]
-    before: Object<'a>,
-}
-
-impl<'a> Object<'a> {
-    fn of(row: &'a Row, store: &'a str) -> Self {
-        Self {
-            name: &row.name,
-            held: row.held,
-            owner: row.owner.as_deref(),
-            fence: row.fence.map(|fence| fence.get()),
-            ttl_ms: row.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
-            held_since: person::held_since(row),
-            holder: row.holder.as_ref().map(Person::from),
-            waiters: row.waiters.iter().map(Person::from).collect(),
-            store,
-        }
-    }
-}
-
-/// Locks as JSON has them.
-pub(crate) fn objects<'a>(rows: &'a [Row], store: &'a str) -> Vec<Object<'a>> {
-    rows.iter().map(|row| Object::of(row, store)).collect()
+    before: LockJson<'a>,
 }
 
 /// Prints locks on standard output.
@@ -77,13 +43,13 @@ pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<Exit
         let holder = person::holder(row).unwrap_or_else(|| "somebody".into());
         writeln!(io::stdout().lock(), "took {:?} in {store} from {holder}", row.name)
     };
-    let object = || print::json(&Taken { freed: true, before: Object::of(row, store) });
+    let object = || print::json(&Taken { freed: true, before: LockJson::new(row, store) });
     print::done(if format.json { object() } else { say() })
 }
 
 /// Prints, for scripts, that nobody held a lock that was to be taken away.
 pub(crate) fn print_not_taken(row: &Row, store: &str) -> Result<ExitCode, Fault> {
-    print::done(print::json(&Taken { freed: false, before: Object::of(row, store) }))
+    print::done(print::json(&Taken { freed: false, before: LockJson::new(row, store) }))
 }
 
 /// Prints what there is to say of a store that nobody has used yet: of these locks, that they are free.
@@ -94,7 +60,7 @@ pub(crate) fn print_unused(rows: &[Row], format: Format, store: &str) -> Result<
 
 /// Prints one object a line.
 fn json(rows: &[Row], store: &str) -> io::Result<()> {
-    rows.iter().try_for_each(|row| print::json(&Object::of(row, store)))
+    rows.iter().try_for_each(|row| print::json(&LockJson::new(row, store)))
 }
 
 /// Prints which store it is and a table.

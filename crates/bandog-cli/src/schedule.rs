@@ -12,14 +12,14 @@ mod serve;
 mod table;
 mod text;
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use self::file::JobFile;
 use crate::{
     args,
     exit_code::ExitCode,
     fault::Fault,
-    http::{self, Page},
+    http::{self, Listening},
     print, runtime,
     store::{self, Store},
 };
@@ -46,7 +46,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true, default_value = "30s")]
     drain: Duration,
     #[command(flatten)]
-    page: http::Args,
+    page: http::Options,
+    /// Serve a page with jobs, runs and locks, the same as JSON, and /metrics on this address, such as 127.0.0.1:8080.
+    ///
+    /// It is read-only, unless a token is given. It is not encrypted, and everybody who reaches the address may look.
+    /// `bandog page` serves the same page without running jobs.
+    #[arg(long, value_name = "ADDRESS", value_parser = http::address, conflicts_with = "check")]
+    http: Option<SocketAddr>,
 }
 
 const HELP: &str = "\
@@ -88,6 +94,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     }
     let store = Store::of(&args.store)?;
     // Before the first client: what it counts is in the page's figures.
-    let page = Page::open(&args.page)?;
+    let page = args.http.map(|address| Listening::open(address, &args.page)).transpose()?;
     runtime::block_on_with_io(serve::serve(&file, &args.file.display().to_string(), &store, args.drain, page))
 }

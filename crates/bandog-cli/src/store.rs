@@ -91,6 +91,15 @@ impl Store {
         Ok(Some(client))
     }
 
+    /// A client for a program that looks at the store for as long as it runs. The store may be away for now.
+    pub(crate) fn watcher(&self) -> Result<Client, Fault> {
+        let options = self.options()?;
+        match self.missing_file() {
+            Some(path) => Err(self.missing(path)),
+            None => self.client(options.must_exist()),
+        }
+    }
+
     /// The database, if it is not there: who only looks makes none.
     fn missing_file(&self) -> Option<&Path> {
         let path = Path::new(place(self.url.strip_prefix("sqlite:")?).0);

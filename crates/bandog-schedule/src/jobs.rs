@@ -2,6 +2,7 @@
 
 mod forget;
 mod look;
+mod near;
 mod pauses;
 mod say;
 
@@ -79,7 +80,7 @@ impl Jobs {
             Ok(keys) => keys.iter().map(|key| name_of(key).to_owned()).collect(),
             Err(error) => return error,
         };
-        let near = near(name, &known);
+        let near = near::near(name, &known);
         let hint = match (&near[..], &known[..]) {
             (_, []) => "it knows none".to_owned(),
             ([], known) => {
@@ -90,15 +91,6 @@ impl Jobs {
         };
         Error::misused(format!("the store knows no job {name:?}; {hint}"))
     }
-}
-
-/// The names that somebody may have meant, the nearest first: a third of the letters may be wrong.
-fn near<'a>(name: &str, known: &'a [String]) -> Vec<&'a str> {
-    let distance = |known: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
-    let mut near: Vec<(usize, &str)> = known.iter().map(|known| (distance(known), known.as_str())).collect();
-    near.retain(|(distance, known)| *distance <= known.chars().count().max(3) / 3);
-    near.sort_unstable();
-    near.into_iter().take(3).map(|(_, known)| known).collect()
 }
 
 fn quoted(names: &[impl AsRef<str>], between: &str) -> String {

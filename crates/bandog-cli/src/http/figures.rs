@@ -26,12 +26,6 @@ impl Figures {
         Ok((recorder, figures))
     }
 
-    /// Counts nothing.
-    #[cfg(test)]
-    pub(super) fn unused() -> Self {
-        Self::new().expect("the buckets are good").1
-    }
-
     /// All of them, as text. What a name may have that steers a terminal is written out, as everywhere.
     pub(super) fn text(&self) -> String {
         let text = self.0.render();

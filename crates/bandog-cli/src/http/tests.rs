@@ -1,49 +1,37 @@
-//! The page over a real socket, with rows that stay as they are.
+//! What may be written on the command line.
 
-mod api;
-mod ask;
-mod door;
-mod fixed;
-mod limits;
-mod options;
-mod pages;
+use std::fs;
 
-use std::net::SocketAddr;
+use super::{address, token};
 
-use self::{ask::Asker, fixed::Fixed};
-use super::{Serving, desk::Desk, figures::Figures, listen, start, token::Token};
-
-const TOKEN: &str = "correct-horse-battery-staple";
-
-/// A page that is served until the test ends.
-struct Served {
-    source: Fixed,
-    address: SocketAddr,
-    serving: Option<Serving>,
+#[test]
+fn an_address_has_a_host_and_a_port() {
+    for (text, meant) in
+        [("127.0.0.1:8080", "127.0.0.1:8080"), ("[::1]:0", "[::1]:0"), ("localhost:80", "127.0.0.1:80")]
+    {
+        assert_eq!(address(text).unwrap().to_string(), meant);
+    }
+    for text in ["", "8080", ":8080", "127.0.0.1", "jobs.example:80", "127.0.0.1:99999", "http://127.0.0.1:80"] {
+        assert!(address(text).unwrap_err().contains("127.0.0.1:8080"), "{text}");
+    }
 }
 
-impl Served {
-    fn to_look_at() -> Self {
-        Self::with(None, SocketAddr::from(([127, 0, 0, 1], 0)))
+#[test]
+fn a_token_is_read_from_its_file_and_never_told() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("token");
+    let read = |text: &str| {
+        fs::write(&path, text).unwrap();
+        token::read(Some(&path))
+    };
+    let token = read("0123456789abcdef\n").unwrap().unwrap();
+    assert!(!format!("{token:?}").contains("0123"));
+    for (text, word) in
+        [("", "0 characters"), ("short", "5 characters"), ("0123456789 abcdef", "ASCII"), ("0123456789abcdeü", "ASCII")]
+    {
+        let fault = format!("{:?}", read(text).unwrap_err());
+        assert!(fault.contains(word) && fault.contains("/token") && !fault.contains("01234"), "{fault}");
     }
-
-    fn to_act_on() -> Self {
-        Self::with(Some(Token::new(TOKEN, "the token").unwrap()), SocketAddr::from(([127, 0, 0, 1], 0)))
-    }
-
-    fn with(token: Option<Token>, address: SocketAddr) -> Self {
-        let (listener, address) = listen(address).unwrap();
-        let source = Fixed::default();
-        let desk = Desk::new(source.clone(), token, Figures::unused(), address);
-        Self { source, address, serving: Some(start(listener, desk).unwrap()) }
-    }
-
-    /// A connection of its own.
-    fn asker(&self) -> Asker {
-        Asker::to(self.address)
-    }
-
-    fn get(&self, path: &str) -> ask::Reply {
-        self.asker().get(path)
-    }
+    assert!(format!("{:?}", read(&"x".repeat(257)).unwrap_err()).contains("16 to 256"));
+    assert!(format!("{:?}", token::read(Some(&place.path().join("none"))).unwrap_err()).contains("none"));
 }

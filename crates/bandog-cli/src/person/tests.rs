@@ -64,7 +64,7 @@ fn a_holder_that_is_not_registered_is_told_by_its_owner() {
 
 #[test]
 fn json_tells_since_when_as_rfc_3339() {
-    let json = serde_json::to_value(Person::from(&ann())).unwrap();
+    let json = serde_json::to_value(bandog_page::MemberJson::from(&ann())).unwrap();
     let want = serde_json::json!({
         "host": "ci-7", "pid": 4711, "program": "deploy\u{1b}[31m.sh", "since": "2025-11-20T12:30:01Z"
     });

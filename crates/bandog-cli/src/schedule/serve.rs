@@ -23,7 +23,7 @@ use super::{
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
-    http::{OverStore, Page},
+    http::Listening,
     signals::Signals,
     store::Store,
     voice::{post, say},
@@ -53,7 +53,7 @@ pub(super) async fn serve(
     called: &str,
     store: &Store,
     drain: Duration,
-    page: Option<Page>,
+    page: Option<Listening>,
 ) -> Result<ExitCode, Fault> {
     let mut signals = Signals::catch(true).map_err(|error| Fault::system("cannot catch signals", error))?;
     let options = store.options()?.program(format!("bandog schedule {called}"));
@@ -79,7 +79,7 @@ pub(super) async fn serve(
         running = start => running.map_err(|error| store.fault(&error))?,
     };
     say("started");
-    let page = page.map(|page| page.serve(OverStore::new(&client, store.shown()))).transpose()?;
+    let page = page.map(|page| page.serve(&client, store)).transpose()?;
     crew.begin.send_replace(true);
     let signal = signals.ending().await;
     post(&crew.farewell(signal, drain));

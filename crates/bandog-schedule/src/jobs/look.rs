@@ -18,7 +18,7 @@ use crate::{
     pauses::Standing,
     policy::Policy,
     state::{JobState, Live, Past, time},
-    trigger::{Ms, Place, Trigger},
+    trigger::{Ms, Place, Trigger, millis},
 };
 
 /// Ticks in one backfill.
@@ -92,13 +92,33 @@ impl Jobs {
         while fires.len() < count {
             let Some(Reverse((tick, at))) = ticks.pop() else { break };
             let job = &mut coming[at];
-            fires.push(Fire {
-                job: job.name.to_owned(),
-                tick: time(tick),
-                due: time(due(job.name, &job.policy, tick)),
-            });
+            fires.push(job.fire(tick));
             (job.place.watermark, job.place.next_due) = (tick, None);
             ticks.extend(job.next().map(|tick| Reverse((tick, at))));
+        }
+        Ok(fires)
+    }
+
+    /// The ticks within this time from now of the jobs whose names match, at most `most` of each job: the jobs sorted by
+    /// name, the ticks of each job the earliest first. A job that is paused or disabled has none; one with a fixed delay
+    /// has one, and none while it runs.
+    ///
+    /// # Errors
+    /// As [`Jobs::list`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn next_within(&self, pattern: &Pattern, within: Duration, most: usize) -> Result<Vec<Fire>> {
+        let (states, now) = self.states(pattern).await?;
+        let end = Time::from(now).millisecond().saturating_add(millis(within));
+        let mut fires = Vec::new();
+        for (name, state) in &states {
+            let Some(mut job) = Coming::of(name, state, now) else { continue };
+            for _ in 0..most {
+                let Some(tick) = job.next().filter(|tick| *tick <= end) else { break };
+                fires.push(job.fire(tick));
+                (job.place.watermark, job.place.next_due) = (tick, None);
+            }
         }
         Ok(fires)
     }
@@ -220,6 +240,10 @@ impl<'a> Coming<'a> {
 
     fn next(&self) -> Option<Ms> {
         self.trigger.next(self.place)
+    }
+
+    fn fire(&self, tick: Ms) -> Fire {
+        Fire { job: self.name.to_owned(), tick: time(tick), due: time(due(self.name, &self.policy, tick)) }
     }
 }
 

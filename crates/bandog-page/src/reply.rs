@@ -8,24 +8,23 @@ use hyper::{
 };
 use serde::Serialize;
 
-use super::source::Trouble;
-
-pub(super) type Reply = Response<Full<Bytes>>;
+use crate::{page_type::Reply, source::Trouble};
 
 /// A file of the page.
 #[derive(Debug)]
-pub(super) struct Asset {
-    pub(super) path: &'static str,
+pub(crate) struct Asset {
+    pub(crate) path: &'static str,
     kind: &'static str,
     text: &'static str,
 }
 
 /// All of the page. It loads nothing from elsewhere.
-pub(super) const ASSETS: [Asset; 6] = [
+pub(crate) const ASSETS: [Asset; 7] = [
     Asset { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
     Asset { path: "/page.css", kind: "text/css; charset=utf-8", text: include_str!("page/page.css") },
     Asset { path: "/page.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/page.js") },
     Asset { path: "/view.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/view.js") },
+    Asset { path: "/dash.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/dash.js") },
     Asset { path: "/words.js", kind: "text/javascript; charset=utf-8", text: include_str!("page/words.js") },
     Asset { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("page/icon.svg") },
 ];
@@ -46,13 +45,13 @@ const HEADERS: [(HeaderName, &str); 7] = [
 ];
 
 impl Asset {
-    pub(super) fn reply(&self) -> Reply {
+    pub(crate) fn reply(&self) -> Reply {
         reply(StatusCode::OK, self.kind, self.text)
     }
 }
 
 /// An answer of this media type.
-pub(super) fn reply(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Reply {
+pub(crate) fn reply(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Reply {
     let mut reply = Response::new(Full::new(body.into()));
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
@@ -63,8 +62,17 @@ pub(super) fn reply(status: StatusCode, kind: &'static str, body: impl Into<Byte
     reply
 }
 
+/// Sends a browser to a place relative to this one.
+pub(crate) fn moved(place: &str) -> Reply {
+    let mut reply = reply(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", "");
+    if let Ok(place) = HeaderValue::from_str(place) {
+        reply.headers_mut().insert(header::LOCATION, place);
+    }
+    reply
+}
+
 /// An answer for programs.
-pub(super) fn json(status: StatusCode, object: &impl Serialize) -> Reply {
+pub(crate) fn json(status: StatusCode, object: &impl Serialize) -> Reply {
     match serde_json::to_vec(object) {
         Ok(body) => reply(status, "application/json", body),
         Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", error.to_string()),
@@ -72,7 +80,7 @@ pub(super) fn json(status: StatusCode, object: &impl Serialize) -> Reply {
 }
 
 /// A refusal or a failure.
-pub(super) fn trouble(trouble: &Trouble) -> Reply {
+pub(crate) fn trouble(trouble: &Trouble) -> Reply {
     #[derive(Serialize)]
     struct Body<'a> {
         error: &'a Trouble,

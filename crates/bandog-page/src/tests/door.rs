@@ -12,7 +12,7 @@ fn key() -> String {
 
 #[test]
 fn a_loopback_address_answers_under_its_own_names_only() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     let ask = |host: &str| page.asker().ask("GET", "/api/jobs", &[&format!("Host: {host}")], "");
     for host in ["localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.1:1", "127.9.9.9", "[::1]:8080", "x.localhost"] {
         assert_eq!(ask(host).status, 200, "{host}");
@@ -36,14 +36,33 @@ fn a_loopback_address_answers_under_its_own_names_only() {
 }
 
 #[test]
-fn another_address_answers_under_any_name() {
-    let page = Served::with(None, SocketAddr::from(([0, 0, 0, 0], 0)));
-    assert_eq!(page.asker().ask("GET", "/api/jobs", &["Host: jobs.example"], "").status, 200);
+fn another_address_answers_to_ip_addresses_and_to_the_names_that_are_allowed() {
+    let page = Served::with(None, SocketAddr::from(([0, 0, 0, 0], 0)), &["Jobs.Example"]);
+    let ask = |host: &str| page.asker().ask("GET", "/api/jobs", &[&format!("Host: {host}")], "");
+    for host in ["jobs.example", "JOBS.example:8080", "10.0.0.1", "192.168.1.5:80", "[2001:db8::7]:80", "localhost"] {
+        assert_eq!(ask(host).status, 200, "{host}");
+    }
+    for host in ["evil.example", "jobs.example.evil.example", "x.jobs.example", "", "jobs.example:80@evil.example"] {
+        let reply = ask(host);
+        reply.refuses(421, "host");
+        assert!(reply.body.contains("--http-host"), "{}", reply.body);
+    }
+    assert!(ask("shop.example:8080").body.contains("--http-host shop.example "));
+    page.asker().ask("GET", "/api/jobs", &[], "").refuses(421, "host");
+}
+
+#[test]
+fn a_loopback_address_answers_to_the_names_that_are_allowed() {
+    let page = Served::with(None, SocketAddr::from(([127, 0, 0, 1], 0)), &["jobs.example"]);
+    let ask = |host: &str| page.asker().ask("GET", "/api/jobs", &[&format!("Host: {host}")], "");
+    assert_eq!((ask("jobs.example").status, ask("localhost").status), (200, 200));
+    ask("10.0.0.1").refuses(421, "host");
+    ask("evil.example").refuses(421, "host");
 }
 
 #[test]
 fn without_a_token_nobody_acts() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     for header in [key(), "Authorization: Bearer ".into(), "X: y".into()] {
         page.asker().ask("POST", "/api/jobs/x/run", &["Host: localhost", &header], "").refuses(403, "read_only");
     }

@@ -1,14 +1,20 @@
 //! Jobs, runs and locks as the store knows them.
 
-use bandog::{Client, ClientId, Error, ErrorKind, Member, Pattern, schedule::Jobs};
+use std::time::Duration;
+
+use bandog_core::{ClientId, Error, ErrorKind, Member, Pattern};
+use bandog_schedule::{Fire, JobRow, Jobs, RunRow};
+use bandog_sync::Client;
 use hyper::StatusCode;
 use serde_json::json as value;
 
-use super::source::{Act, Answer, Source, Trouble, json};
-use crate::row;
+use crate::{
+    LockJson,
+    source::{Act, Answer, Source, Trouble, json},
+};
 
-/// A store, seen through the client of the scheduler.
-#[derive(Debug)]
+/// A store, seen through a client.
+#[derive(Debug, Clone)]
 pub(crate) struct OverStore {
     client: Client,
     jobs: Jobs,
@@ -16,10 +22,15 @@ pub(crate) struct OverStore {
 }
 
 impl OverStore {
-    /// `store` is the URL as everybody may see it.
-    pub(crate) fn new(client: &Client, store: String) -> Self {
+    pub(crate) fn new(client: &Client) -> Self {
         let Member { host, .. } = Member::here(ClientId::random());
+        let store = client.store().to_owned();
         Self { client: client.clone(), jobs: Jobs::over(client).by(format!("page@{host}")), store }
+    }
+
+    /// The same store under another name.
+    pub(crate) fn named(self, store: String) -> Self {
+        Self { store, ..self }
     }
 }
 
@@ -28,21 +39,21 @@ impl Source for OverStore {
         &self.store
     }
 
-    async fn jobs(&self) -> Answer {
-        json(&self.jobs.list(&Pattern::all()).await.map_err(|error| Trouble::of(&error))?)
+    async fn jobs(&self) -> Result<Vec<JobRow>, Trouble> {
+        self.jobs.list(&Pattern::all()).await.map_err(|error| Trouble::of(&error))
     }
 
-    async fn job(&self, name: &str) -> Answer {
-        json(&self.jobs.show(name).await.map_err(of_job)?)
+    async fn history(&self, name: &str) -> Result<Vec<RunRow>, Trouble> {
+        self.jobs.history(name).await.map_err(of_job)
     }
 
-    async fn history(&self, name: &str) -> Answer {
-        json(&self.jobs.history(name).await.map_err(of_job)?)
+    async fn fires(&self, within: Duration, most: usize) -> Result<Vec<Fire>, Trouble> {
+        self.jobs.next_within(&Pattern::all(), within, most).await.map_err(|error| Trouble::of(&error))
     }
 
     async fn locks(&self) -> Answer {
         let rows = self.client.list(Pattern::all()).await.map_err(|error| Trouble::of(&error))?;
-        json(&row::objects(&rows, &self.store))
+        json(&rows.iter().map(|row| LockJson::new(row, &self.store)).collect::<Vec<_>>())
     }
 
     async fn nodes(&self) -> Answer {
@@ -64,7 +75,7 @@ impl Source for OverStore {
     }
 }
 
-/// What is asked of one job is wrong when there is no such job.
+/// A misuse of a call about one job means that there is no such job.
 fn of_job(error: Error) -> Trouble {
     match error.kind() {
         ErrorKind::Misused => Trouble::new(StatusCode::NOT_FOUND, "job", error.to_string()),

@@ -1,31 +1,35 @@
 //! Which path means what.
 
-use hyper::{Method, StatusCode};
+use hyper::{Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 
-use super::{
-    answer::{ASSETS, Asset},
+use crate::{
+    query::Wanted,
+    reply::{ASSETS, Asset},
     source::Trouble,
 };
 
 /// What is asked for.
 #[derive(Debug)]
-pub(super) enum Route {
+pub(crate) enum Route {
+    /// The path under which the page is mounted, without its slash: the place with it, relative to this one.
+    Slash(String),
     Asset(&'static Asset),
     Health,
     Figures,
     About,
-    Jobs,
+    Jobs(Wanted),
     Job(String),
     History(String),
     Locks,
     Nodes,
+    Summary,
     Act(String, Verb),
 }
 
 /// What is to be done to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(crate) enum Verb {
     Run,
     Pause,
     Resume,
@@ -33,8 +37,14 @@ pub(super) enum Verb {
 }
 
 impl Route {
-    pub(super) fn of(method: &Method, path: &str) -> Result<Self, Trouble> {
-        let route = Self::of_path(path)?;
+    /// The prefix is the path under which the page is mounted, without a slash at its end.
+    pub(crate) fn of(method: &Method, uri: &Uri, prefix: &str) -> Result<Self, Trouble> {
+        let path = uri.path();
+        let route = match path.strip_prefix(prefix) {
+            Some("") => Self::Slash(format!("./{}/", path.rsplit('/').next().unwrap_or_default())),
+            Some(below) if below.starts_with('/') => Self::of_path(below, uri.query())?,
+            Some(_) | None => return Err(Trouble::nothing_here()),
+        };
         let allowed: &[Method] =
             if matches!(route, Self::Act(..)) { &[Method::POST] } else { &[Method::GET, Method::HEAD] };
         if allowed.contains(method) {
@@ -44,7 +54,7 @@ impl Route {
         Err(Trouble::new(StatusCode::METHOD_NOT_ALLOWED, "method", message))
     }
 
-    fn of_path(path: &str) -> Result<Self, Trouble> {
+    fn of_path(path: &str, query: Option<&str>) -> Result<Self, Trouble> {
         if let Some(asset) = ASSETS.iter().find(|asset| asset.path == path) {
             return Ok(Self::Asset(asset));
         }
@@ -55,14 +65,15 @@ impl Route {
             ["api", "about"] => Self::About,
             ["api", "locks"] => Self::Locks,
             ["api", "nodes"] => Self::Nodes,
-            ["api", "jobs"] => Self::Jobs,
+            ["api", "summary"] => Self::Summary,
+            ["api", "jobs"] => Self::Jobs(Wanted::read(query)?),
             ["api", "jobs", name] => Self::Job(job(name)?),
             ["api", "jobs", name, "history"] => Self::History(job(name)?),
             ["api", "jobs", name, "run"] => Self::Act(job(name)?, Verb::Run),
             ["api", "jobs", name, "pause"] => Self::Act(job(name)?, Verb::Pause),
             ["api", "jobs", name, "resume"] => Self::Act(job(name)?, Verb::Resume),
             ["api", "jobs", name, "cancel"] => Self::Act(job(name)?, Verb::Cancel),
-            _ => return Err(Trouble::new(StatusCode::NOT_FOUND, "path", "there is nothing under this path")),
+            _ => return Err(Trouble::nothing_here()),
         })
     }
 }

@@ -1,11 +1,11 @@
 //! The files of the page and what browsers are told about them.
 
 use super::Served;
-use crate::http::answer::ASSETS;
+use crate::reply::ASSETS;
 
 #[test]
 fn all_files_are_there_and_load_nothing_from_elsewhere() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     for asset in &ASSETS {
         let reply = page.get(asset.path);
         assert_eq!(reply.status, 200, "{}", asset.path);
@@ -16,14 +16,15 @@ fn all_files_are_there_and_load_nothing_from_elsewhere() {
         }
     }
     let html = page.get("/").body;
-    for path in ["/page.css", "/page.js", "/icon.svg"] {
+    // Relative, so that the page works under any path.
+    for path in ["page.css", "page.js", "icon.svg"] {
         assert!(html.contains(&format!("\"{path}\"")), "{path}");
     }
 }
 
 #[test]
 fn each_answer_has_the_headers_that_keep_others_out() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     for path in ["/", "/page.js", "/api/jobs", "/metrics", "/healthz", "/nothing"] {
         let reply = page.get(path);
         let policy = reply.header("content-security-policy").unwrap();
@@ -42,7 +43,7 @@ fn each_answer_has_the_headers_that_keep_others_out() {
 
 #[test]
 fn health_and_figures_are_text() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     assert_eq!(page.get("/healthz").body, "ok\n");
     let figures = page.get("/metrics");
     assert_eq!(
@@ -53,7 +54,7 @@ fn health_and_figures_are_text() {
 
 #[test]
 fn a_head_is_a_get_without_its_body() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     let mut asker = page.asker();
     let head = asker.ask("HEAD", "/", &["Host: localhost"], "");
     let got = asker.get("/");

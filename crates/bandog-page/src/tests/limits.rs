@@ -1,7 +1,7 @@
 //! What a client cannot do to the page.
 
 use super::{Asker, Served, TOKEN};
-use crate::http::serve::CONNECTIONS;
+use crate::serve::CONNECTIONS;
 
 fn post(length: usize) -> String {
     let key = format!("Authorization: Bearer {TOKEN}");
@@ -32,7 +32,7 @@ fn heads_and_bodies_have_a_limit() {
 
 #[test]
 fn what_is_no_http_ends_the_connection() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     let mut asker = page.asker();
     asker.send(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n");
     assert!(asker.ends());
@@ -41,7 +41,7 @@ fn what_is_no_http_ends_the_connection() {
 
 #[test]
 fn when_the_house_is_full_who_was_silent_for_longest_goes() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     let ask = |asker: &mut Asker| assert_eq!(asker.get("/healthz").status, 200);
     let (mut first, mut second) = (page.asker(), page.asker());
     ask(&mut first);
@@ -59,7 +59,7 @@ fn when_the_house_is_full_who_was_silent_for_longest_goes() {
 
 #[test]
 fn nobody_waits_for_questions_that_a_store_does_not_answer() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     page.source.hangs();
     let come = |_| {
         let mut asker = page.asker();
@@ -73,7 +73,7 @@ fn nobody_waits_for_questions_that_a_store_does_not_answer() {
 
 #[test]
 fn who_says_nothing_is_let_go() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     let mut silent = page.asker();
     let mut slow = page.asker();
     slow.send(b"GET / HTTP/1.1\r\nHost: loc");
@@ -84,7 +84,7 @@ fn who_says_nothing_is_let_go() {
 
 #[test]
 fn a_stop_lets_answers_out_and_takes_no_more() {
-    let mut page = Served::to_look_at();
+    let mut page = Served::read_only();
     let mut here = page.asker();
     assert_eq!(here.get("/healthz").status, 200);
     page.source.hangs();

@@ -35,8 +35,8 @@ async function look() {
   clearTimeout(timer);
   const begun = performance.now();
   const names = [...open.keys()];
-  const questions = [ask("/api/jobs"), ask("/api/locks"), ask("/api/nodes"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
-  if (!known.version) questions.push(ask("/api/about").then(introduce));
+  const questions = [ask("api/jobs"), ask("api/locks"), ask("api/nodes"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
+  if (!known.version) questions.push(ask("api/about").then(introduce));
   const answers = await Promise.allSettled(questions);
   const [jobs, locks, nodes, ...runs] = answers;
   if (jobs.value) Object.assign(known, { jobs: jobs.value.jobs, read: Date.parse(jobs.value.at), isKnown: true });
@@ -50,7 +50,7 @@ async function look() {
   if (!document.hidden) timer = setTimeout(look, Math.max(PAUSE, 4 * (performance.now() - begun)));
 }
 
-const pathOf = (name) => `/api/jobs/${encodeURIComponent(name)}`;
+const pathOf = (name) => `api/jobs/${encodeURIComponent(name)}`;
 
 function introduce(about) {
   Object.assign(known, { version: about.version, acts: about.acts });

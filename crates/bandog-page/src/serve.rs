@@ -1,8 +1,10 @@
 //! Connections: how many, how long, and their end.
 
 use std::{
-    net::TcpListener,
+    io,
+    net::{SocketAddr, TcpListener},
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -15,37 +17,77 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::TcpStream,
-    sync::watch,
+    runtime::Builder,
+    sync::{oneshot, watch},
     task::{AbortHandle, JoinSet},
-    time::{interval, sleep, timeout},
+    time::{sleep, timeout},
 };
 
-use super::{FAREWELL, desk::Desk, source::Source};
+use crate::{handler::Handler, source::Source};
 
-/// At the same time. One more is let in, and the one that has said nothing whole for longest is closed.
-pub(super) const CONNECTIONS: usize = 128;
-/// How long a request's head may take, and how long a connection may be silent. The tests wait for it.
+/// Maximum number of open connections. One more is accepted, and the one that has been silent for longest is closed.
+pub(crate) const CONNECTIONS: usize = 128;
+/// Time limit for a request's head, and for a silent connection. The tests wait for it.
 const HEAD_TIME: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
-/// The most that a request's head may be, in bytes and in headers.
+/// Maximum size of a request's head, in bytes and in headers.
 const HEAD: usize = 16 * 1024;
 const HEADERS: usize = 64;
-/// How long a connection is used; browsers open another. So nobody keeps one for ever.
+/// Time after which a connection takes no further request; browsers open another one.
 const LIFE: Duration = Duration::from_secs(60);
-/// How long the last answer on a connection may take: a store's limit and some for a slow reader.
-const LAST_ANSWER: Duration = Duration::from_secs(30);
-/// How often what was counted is sorted in.
-const TIDY: Duration = Duration::from_secs(5);
-/// The pause after the system refused a connection, for want of descriptors as a rule.
+/// Time limit for the last answer on a connection: a scan of the store may take long.
+const LAST_ANSWER: Duration = Duration::from_secs(600);
+/// Pause after the system refused a connection, for want of descriptors as a rule.
 const REFUSED: Duration = Duration::from_millis(100);
+/// Time limit for answers that are on their way when the page is stopped.
+const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Answers until it is told to stop, or nobody is left to tell it.
-pub(super) async fn serve<S: Source>(listener: TcpListener, desk: Desk<S>, mut stop: watch::Receiver<bool>) {
-    let (desk, mut connections) = (Arc::new(desk), JoinSet::new());
+/// A page that is served by [`crate::Page::serve`].
+///
+/// Dropping it ends the service, too, without waiting.
+#[derive(Debug)]
+pub struct Serving {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Serving {
+    /// The address that the page listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more requests, and waits up to 2 s for answers that are on their way.
+    ///
+    /// # Cancel safety
+    /// The service ends even if the future is dropped.
+    pub async fn stop(self) {
+        // A service that has ended does not receive it.
+        let _ = self.stop.send(true);
+        let _ = timeout(FAREWELL, self.ended).await;
+    }
+}
+
+pub(crate) fn start<S: Source>(listener: TcpListener, handler: Handler<S>) -> io::Result<Serving> {
+    let address = listener.local_addr()?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let ((stop, stopped), (done, ended)) = (watch::channel(false), oneshot::channel());
+    thread::Builder::new().name("http".into()).spawn(move || {
+        runtime.block_on(serve(listener, handler, stopped));
+        // What still asks the store is not waited for.
+        runtime.shutdown_background();
+        let _ = done.send(()); // The receiver may be gone.
+    })?;
+    Ok(Serving { address, stop, ended })
+}
+
+/// Answers until it is told to stop, or until its [`Serving`] is dropped.
+async fn serve<S: Source>(listener: TcpListener, handler: Handler<S>, mut stop: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
     let stopped = stop.clone();
     tokio::select! { biased;
         _ = stop.wait_for(|stop| *stop) => {}
-        () = accept(listener, &desk, &mut connections, &stopped) => {}
-        () = tidy(&desk) => {}
+        () = accept(listener, &handler, &mut connections, &stopped) => {}
     }
     let all_ended = async { while connections.join_next().await.is_some() {} };
     let _ = timeout(FAREWELL, all_ended).await;
@@ -53,7 +95,7 @@ pub(super) async fn serve<S: Source>(listener: TcpListener, desk: Desk<S>, mut s
 
 async fn accept<S: Source>(
     listener: TcpListener,
-    desk: &Arc<Desk<S>>,
+    handler: &Handler<S>,
     connections: &mut JoinSet<()>,
     stop: &watch::Receiver<bool>,
 ) {
@@ -74,22 +116,22 @@ async fn accept<S: Source>(
         while connections.try_join_next().is_some() {} // Those that have ended.
         make_room(&mut seats);
         let (turn, seen) = watch::channel(Turn::Silent(Instant::now()));
-        let task = connections.spawn(converse(stream, desk.clone(), turn, stop.clone()));
+        let task = connections.spawn(converse(stream, handler.clone(), turn, stop.clone()));
         seats.push(Seat { turn: seen, task });
     }
 }
 
-/// Whose turn it is on a connection, and since when. The lesser one is closed first: nobody may keep others out by
-/// silence, nor by questions about which a store is silent. What was told to be done is done all the same.
+/// Which side a connection waits for, and since when. The lesser one is closed first: silent clients cannot keep others
+/// out, nor can questions that the store does not answer. What a request asked to do is done all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
-    /// The other side's: no request is here, or one whose body may be on its way.
+    /// The client: no request is here, or one whose body may be on its way.
     Silent(Instant),
-    /// Ours: a whole request is being answered.
+    /// This side: a whole request is being answered.
     Asked(Instant),
 }
 
-/// One connection, as the door knows it.
+/// One connection, as the listener knows it.
 struct Seat {
     turn: watch::Receiver<Turn>,
     task: AbortHandle,
@@ -110,19 +152,19 @@ fn make_room(seats: &mut Vec<Seat>) {
 /// One connection, from its first request to its end.
 async fn converse<S: Source>(
     stream: TcpStream,
-    desk: Arc<Desk<S>>,
+    handler: Handler<S>,
     turn: watch::Sender<Turn>,
     mut stop: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true); // It is slower without, not wrong.
     let turn = Arc::new(turn);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (desk, turn) = (desk.clone(), turn.clone());
+        let (handler, turn) = (handler.clone(), turn.clone());
         async move {
             if request.body().is_end_stream() {
                 turn.send_replace(Turn::Asked(Instant::now()));
             }
-            let reply = desk.answer(request).await;
+            let reply = handler.answer(request).await;
             turn.send_replace(Turn::Silent(Instant::now()));
             Ok::<_, std::convert::Infallible>(reply)
         }
@@ -144,13 +186,5 @@ async fn converse<S: Source>(
 fn tell(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         tracing::debug!("a connection to the page broke: {error}");
-    }
-}
-
-async fn tidy<S: Source>(desk: &Desk<S>) {
-    let mut turns = interval(TIDY);
-    loop {
-        turns.tick().await;
-        desk.tidy();
     }
 }

@@ -74,6 +74,7 @@ impl Asker {
     pub(super) fn waits(&self) -> bool {
         self.0.get_ref().set_nonblocking(true).unwrap();
         let seen = self.0.get_ref().peek(&mut [0]);
+        self.0.get_ref().set_nonblocking(false).unwrap();
         seen.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 

@@ -4,13 +4,14 @@ use std::thread;
 
 use super::{
     Served, TOKEN,
+    ask::SOON,
     fixed::{NAME, SPELT},
 };
-use crate::http::source::Act;
+use crate::source::Act;
 
 #[test]
 fn rows_come_with_their_time_and_their_store() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     let jobs = page.get("/api/jobs").json();
     assert_eq!((&jobs["store"], &jobs["jobs"][0]["name"]), (&"redis://cache.example".into(), &NAME.into()));
     for time in ["now", "at"] {
@@ -21,6 +22,7 @@ fn rows_come_with_their_time_and_their_store() {
     assert_eq!(page.get(&format!("/api/jobs/{SPELT}")).json()["job"]["name"], NAME);
     assert_eq!(page.get(&format!("/api/jobs/{SPELT}/history")).json()["runs"][0]["job"], NAME);
     let about = page.get("/api/about").json();
+    assert_eq!(about["metrics"], true);
     assert_eq!((&about["acts"], &about["version"]), (&false.into(), &env!("CARGO_PKG_VERSION").into()));
     assert_eq!(Served::to_act_on().get("/api/about").json()["acts"], true);
 }
@@ -45,12 +47,13 @@ fn a_store_that_is_away_is_told_and_the_page_is_served_on() {
     page.get("/api/jobs").refuses(503, "unavailable");
     page.get("/api/locks").refuses(503, "unavailable");
     page.get("/api/jobs/x/history").refuses(503, "unavailable");
+    page.get("/api/summary").refuses(503, "unavailable");
     assert_eq!((page.get("/").status, page.get("/healthz").status), (200, 200));
 }
 
 #[test]
 fn many_who_look_at_once_ask_the_store_once() {
-    let page = Served::to_look_at();
+    let page = Served::read_only();
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| assert_eq!(page.get("/api/jobs").status, 200));
@@ -97,4 +100,41 @@ fn what_was_done_is_seen_at_the_next_look() {
     assert_eq!(page.asker().ask("POST", "/api/jobs/x/run", &["Host: localhost", &key], "").status, 200);
     page.get("/api/jobs");
     assert_eq!(page.source.looks(), 2, "the rows of before were kept");
+}
+
+#[test]
+fn jobs_are_told_in_parts() {
+    let page = Served::read_only();
+    page.source.has_more_jobs(300);
+    let names = |query: &str| {
+        let body = page.get(&format!("/api/jobs{query}")).json();
+        let jobs = body["jobs"].as_array().unwrap().iter();
+        let names: Vec<String> = jobs.map(|job| job["name"].as_str().unwrap().to_owned()).collect();
+        (names, body["total"].as_u64().unwrap())
+    };
+    assert_eq!(names("").0.len(), 301, "all of them without a limit");
+    let (first, total) = names("?limit=2");
+    assert_eq!((first, total), (vec!["job-0".to_owned(), "job-1".into()], 301));
+    assert_eq!(names("?limit=2&offset=2").0, ["job-10", "job-100"]);
+    assert_eq!(names("?limit=2&offset=301").0, [""; 0]);
+    assert_eq!(names("?limit=9&name=SWEEP+fr%C3%BCh"), (vec![NAME.to_owned()], 1));
+    assert_eq!(names("?limit=9&is=failing"), (vec![], 0));
+    let counts = page.get("/api/jobs?limit=1&name=sweep").json()["counts"].clone();
+    assert_eq!(counts, serde_json::json!({ "all": 301, "running": 0, "paused": 0, "failing": 0 }));
+    for query in ["?limit=0", "?limit=201", "?limit=x", "?offset=-1", "?is=odd", "?name=%FF"] {
+        page.get(&format!("/api/jobs{query}")).refuses(400, "query");
+    }
+}
+
+#[test]
+fn the_summary_tells_of_the_last_day_and_the_next_hour() {
+    let page = Served::read_only();
+    let day = bandog_testkit::eventually(SOON, || {
+        let summary = page.get("/api/summary").json()["summary"].clone();
+        if summary["last_24h"]["jobs_read"] == 1 { Ok(summary) } else { Err(summary) }
+    });
+    let (day, hour) = (&day["last_24h"], &day["next_hour"]);
+    assert_eq!((&day["runs"], &day["failures"], &day["jobs_cut"]), (&2.into(), &1.into(), &0.into()), "{day}");
+    assert_eq!((&day["oldest_failure"]["job"], &day["lag"]["p99_ms"]), (&NAME.into(), &3.into()), "{day}");
+    assert_eq!((hour["minutes"].as_array().unwrap().len(), &hour["starts"][0]["job"]), (60, &NAME.into()), "{hour}");
 }

@@ -1,0 +1,31 @@
+//! A service with a job, a page of its own, and the page of bandog under `/bandog/`.
+//!
+//! ```sh
+//! cargo run --package bandog-page --example axum
+//! ```
+
+use axum::{Router, extract::Request, routing::get};
+use bandog::schedule::{Job, Scheduler};
+use bandog_page::Page;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = bandog::connect("memory:").await?; // In a real service: redis://…
+    let sweep = Job::every("sweep", std::time::Duration::from_secs(10)).run(|run| async move {
+        run.note("nothing to sweep");
+        Ok::<_, std::io::Error>(())
+    });
+    let scheduler = Scheduler::over(&client).job(sweep).start().await?;
+
+    let page = Page::over(&client).under("/bandog");
+    // Put the middleware that asks for a login around this handler: the page has none.
+    let app: Router = Router::new().route("/", get(|| async { "my shop" })).fallback(move |request: Request| {
+        let page = page.clone();
+        async move { page.answer(request).await }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    println!("http://{}/bandog/", listener.local_addr()?);
+    axum::serve(listener, app).await?;
+    scheduler.stop().await?;
+    Ok(())
+}

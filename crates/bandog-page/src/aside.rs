@@ -1,0 +1,31 @@
+//! Work that takes CPU time, away from the threads that answer requests.
+
+use hyper::StatusCode;
+use tokio::{runtime::Handle, select, sync::oneshot, task::spawn_blocking};
+
+use crate::source::Trouble;
+
+/// Runs this future to its end on a thread for blocking work: reading 10,000 records takes a good part of a second, and
+/// the threads of the runtime answer other requests meanwhile.
+///
+/// # Cancel safety
+/// Dropping the future drops `work` at its next await.
+pub(crate) async fn aside<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Trouble>> + Send + 'static,
+) -> Result<T, Trouble> {
+    let (caller, gone) = oneshot::channel::<()>();
+    let runtime = Handle::current();
+    let task = spawn_blocking(move || {
+        runtime.block_on(async {
+            select! { biased;
+                _ = gone => None,
+                done = work => Some(done),
+            }
+        })
+    });
+    let done = task.await;
+    drop(caller);
+    done.ok().flatten().unwrap_or_else(|| {
+        Err(Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer could not be worked out"))
+    })
+}

@@ -1,0 +1,97 @@
+//! What is kept in memory of a job's history, for the bars of its last runs and the figures of the last day.
+
+use bandog_cron::Time;
+use bandog_schedule::{Kind, RunRow, State};
+use serde::Serialize;
+
+/// Number of runs that the page draws as bars.
+pub(crate) const BARS: usize = 50;
+/// Number of lines that the store keeps of runs that ended well, and as many of those that did not. A list that is
+/// shorter has lost no line yet.
+const KEPT: usize = 50;
+
+/// The runs of one job that have ended, without their texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Digest {
+    /// What the job's mark was when the history was asked for.
+    pub(crate) mark: u64,
+    /// The runs in the order of their ends, the last one at the end.
+    pub(crate) runs: Vec<Brief>,
+    /// Runs that ended well before this time may be missing. None if none is missing.
+    ok_from: Option<i64>,
+    /// The same of runs that did not end well.
+    failed_from: Option<i64>,
+}
+
+/// One run. Times are in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Brief {
+    pub(crate) ended: i64,
+    took: u32,
+    /// Of runs whose tick came as planned; other runs were asked for later than they were due.
+    pub(crate) lag: Option<u32>,
+    pub(crate) state: State,
+}
+
+/// One bar.
+#[derive(Debug, Serialize)]
+pub(crate) struct Bar {
+    state: State,
+    ended: String,
+    took_ms: u32,
+}
+
+impl Digest {
+    pub(crate) fn new(mark: u64, history: &[RunRow]) -> Self {
+        let mut runs: Vec<Brief> = history.iter().filter_map(Brief::of).collect();
+        runs.sort_by_key(|run| run.ended);
+        let from = |is_wanted: fn(State) -> bool| {
+            let mut ends = runs.iter().filter(|run| is_wanted(run.state)).map(|run| run.ended);
+            let oldest = ends.next()?;
+            (ends.count() + 1 >= KEPT).then_some(oldest)
+        };
+        let (ok_from, failed_from) = (from(|state| state == State::Ok), from(|state| state != State::Ok));
+        Self { mark, runs, ok_from, failed_from }
+    }
+
+    /// The last runs, the latest at the end.
+    pub(crate) fn bars(&self) -> Vec<Bar> {
+        let first = self.runs.len().saturating_sub(BARS);
+        self.runs[first..].iter().map(Brief::bar).collect()
+    }
+
+    /// The runs that ended at or after this time.
+    pub(crate) fn since(&self, from: i64) -> &[Brief] {
+        &self.runs[self.runs.partition_point(|run| run.ended < from)..]
+    }
+
+    /// The time from which on no run is missing, if that is later than `from`.
+    pub(crate) fn cut(&self, from: i64) -> Option<i64> {
+        self.ok_from.max(self.failed_from).filter(|cut| *cut > from)
+    }
+}
+
+impl Brief {
+    /// None for what is no run, or has not ended.
+    fn of(row: &RunRow) -> Option<Self> {
+        match row.state {
+            State::Queued | State::Running | State::Skipped | State::Missed | State::Reset => return None,
+            State::Ok | State::Failed | State::TimedOut | State::Cancelled | State::Interrupted | State::Lost => {}
+        }
+        let at = |text: &Option<String>| Some(text.as_ref()?.parse::<Time>().ok()?.millisecond());
+        let ended = at(&row.ended)?;
+        let took = at(&row.started).map_or(0, |started| ended.saturating_sub(started).max(0));
+        let lag = row.lag_ms.filter(|_| row.kind == Kind::Scheduled);
+        Some(Self { ended, took: small(took.unsigned_abs()), lag: lag.map(small), state: row.state })
+    }
+
+    fn bar(&self) -> Bar {
+        let Self { ended, took, state, .. } = *self;
+        Bar { state, ended: Time::from_millisecond(ended).to_string(), took_ms: took }
+    }
+}
+
+/// At most 49 days, which is enough for a bar.
+fn small(ms: u64) -> u32 {
+    u32::try_from(ms).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,367 @@
+//! Answers requests.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use http_body_util::{BodyExt, Limited};
+use hyper::{
+    Request, StatusCode,
+    body::Body,
+    header::{self, HeaderValue},
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use crate::{
+    access::{self, Hosts},
+    aside::aside,
+    digest::Bar,
+    fresh::{Fresh, Known, Told},
+    histories::{Histories, Marked},
+    page_type::Reply,
+    query::Wanted,
+    reply,
+    route::{Route, Verb},
+    snapshot::{Counts, Job, Snapshot},
+    source::{Act, Answer, Source, Trouble, Wish, json},
+    summary::{self, Hour, Summary},
+    token::Token,
+};
+
+/// Time limit for the store's answer to a question that reads a bounded part of it.
+const STORE_TIME: Duration = Duration::from_secs(10);
+/// Time limit for a scan of all of the store's names. It goes slowly, so as not to disturb other clients.
+const SCAN_TIME: Duration = Duration::from_secs(600);
+/// A list of locks serves for at least this multiple of the time that its scan took.
+const SCAN_MULTIPLE: u32 = 9;
+/// The timeline serves for at least this multiple of the time that it took to work out.
+const TIMELINE_MULTIPLE: u32 = 20;
+/// Time limit for the body of a request, and its maximum size in bytes.
+const BODY_TIME: Duration = Duration::from_secs(10);
+const BODY: usize = 64 * 1024;
+/// Maximum length of a reason, in bytes.
+const REASON: usize = 1024;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const FIGURES: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What users choose.
+#[derive(Clone, Default)]
+pub(crate) struct Config {
+    /// The path under which the page is mounted, without a slash at its end.
+    pub(crate) prefix: String,
+    pub(crate) token: Option<Token>,
+    pub(crate) hosts: Hosts,
+    pub(crate) metrics: Option<Metrics>,
+}
+
+/// The figures of the process, in Prometheus's text format.
+pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Answers each request from what the store says. Clones share what they know.
+#[derive(Debug)]
+pub(crate) struct Handler<S> {
+    pub(crate) shared: Arc<Shared<S>>,
+    pub(crate) config: Arc<Config>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared<S> {
+    source: Arc<S>,
+    jobs: Arc<Fresh<Snapshot>>,
+    locks: Fresh<Box<RawValue>>,
+    nodes: Fresh<Box<RawValue>>,
+    timeline: Fresh<Hour>,
+    summary: Fresh<Box<RawValue>>,
+    histories: Arc<Histories<S>>,
+}
+
+/// An answer with rows: when it was made and when the rows were read, by this machine's clock.
+#[derive(Serialize)]
+struct Rows<'a, T> {
+    now: String,
+    at: String,
+    store: &'a str,
+    #[serde(flatten)]
+    rows: T,
+}
+
+/// Some jobs, or all.
+#[derive(Serialize)]
+struct JobsPart<'a> {
+    jobs: Vec<&'a RawValue>,
+    /// Number of jobs that match, and numbers of jobs in each state.
+    total: usize,
+    counts: Counts,
+    /// The last runs of these jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bars: Option<HashMap<String, Vec<Bar>>>,
+}
+
+#[derive(Serialize)]
+struct About<'a> {
+    now: String,
+    version: &'static str,
+    store: &'a str,
+    /// Whether there is a token with which the page may act.
+    acts: bool,
+    /// Whether there are figures under `metrics`.
+    metrics: bool,
+}
+
+impl<S> Clone for Handler<S> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), config: Arc::clone(&self.config) }
+    }
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { prefix, token, hosts, metrics: _ } = self;
+        f.debug_struct("Config").field("prefix", prefix).field("token", token).field("hosts", hosts).finish()
+    }
+}
+
+impl<S: Source> Handler<S> {
+    pub(crate) fn new(source: S) -> Self {
+        let source = Arc::new(source);
+        let shared = Shared {
+            jobs: Arc::default(),
+            locks: Fresh::for_multiple(SCAN_MULTIPLE),
+            nodes: Fresh::default(),
+            timeline: Fresh::for_multiple(TIMELINE_MULTIPLE),
+            summary: Fresh::default(),
+            histories: Arc::new(Histories::new(Arc::clone(&source))),
+            source,
+        };
+        Self { shared: Arc::new(shared), config: Arc::default() }
+    }
+
+    pub(crate) fn source(&self) -> &S {
+        &self.shared.source
+    }
+
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Reply
+    where
+        B: Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.reply(request).await.unwrap_or_else(|trouble| {
+            let mut reply = reply::trouble(&trouble);
+            if trouble.status == StatusCode::UNAUTHORIZED {
+                reply.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            reply
+        })
+    }
+
+    async fn reply<B>(&self, request: Request<B>) -> Result<Reply, Trouble>
+    where
+        B: Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.config.hosts.check(request.uri(), request.headers())?;
+        let route = Route::of(request.method(), request.uri(), &self.config.prefix)?;
+        match route {
+            Route::Slash(place) => Ok(reply::moved(&place)),
+            Route::Asset(asset) => Ok(asset.reply()),
+            Route::Health => Ok(reply::reply(StatusCode::OK, TEXT, "ok\n")),
+            Route::Figures => self.figures(),
+            Route::About => Ok(self.about()),
+            Route::Jobs(wanted) => self.jobs(wanted).await,
+            Route::Locks => self.rows(self.locks().await, "locks"),
+            Route::Nodes => self.rows(self.nodes().await, "nodes"),
+            Route::Summary => self.rows(self.summary().await, "summary"),
+            Route::Job(name) => self.job(&name).await,
+            Route::History(name) => {
+                // A name that is unknown costs the store nothing.
+                self.known(&name).await?;
+                self.rows(self.shared.histories.whole(&name).await, "runs")
+            }
+            Route::Act(name, verb) => {
+                access::check_actor(request.uri(), request.headers(), self.config.token.as_ref())?;
+                let act = verb.with(wish(request).await?)?;
+                let done = self.act(name, act).await;
+                self.rows(done.map(|rows| Known { at: SystemTime::now(), value: Arc::new(rows) }), "done")
+            }
+        }
+    }
+
+    /// All jobs, as they were a moment ago.
+    async fn snapshot(&self) -> Told<Snapshot> {
+        let source = Arc::clone(&self.shared.source);
+        let ask = || aside(in_time(STORE_TIME, async move { Snapshot::new(&source.jobs().await?) }));
+        self.shared.jobs.get(ask).await
+    }
+
+    /// The same, if it has this job.
+    async fn known(&self, name: &str) -> Told<Snapshot> {
+        let jobs = self.snapshot().await?;
+        jobs.value.get(name).ok_or_else(|| Trouble::no_job(name))?;
+        Ok(jobs)
+    }
+
+    async fn job(&self, name: &str) -> Result<Reply, Trouble> {
+        let Known { at, value } = self.snapshot().await?;
+        let job = value.get(name).ok_or_else(|| Trouble::no_job(name))?;
+        Ok(self.written(at, named("job", &job.json)))
+    }
+
+    async fn jobs(&self, wanted: Wanted) -> Result<Reply, Trouble> {
+        let Known { at, value } = self.snapshot().await?;
+        if wanted.limit.is_none() {
+            // Thousands of jobs take their time to be written.
+            let this = self.clone();
+            return aside(async move { Ok(this.part(at, &value, &wanted, None)) }).await;
+        }
+        let marked: Vec<Marked> = value.part(&wanted).jobs.into_iter().map(Job::marked).collect();
+        let digests = self.shared.histories.digests(&marked).await;
+        let bars = digests.into_iter().map(|(name, digest)| (name, digest.bars())).collect();
+        Ok(self.part(at, &value, &wanted, Some(bars)))
+    }
+
+    fn part(
+        &self,
+        at: SystemTime,
+        jobs: &Snapshot,
+        wanted: &Wanted,
+        bars: Option<HashMap<String, Vec<Bar>>>,
+    ) -> Reply {
+        let part = jobs.part(wanted);
+        let jobs = part.jobs.iter().map(|job| &*job.json).collect();
+        self.written(at, JobsPart { jobs, total: part.total, counts: part.counts, bars })
+    }
+
+    async fn locks(&self) -> Told<Box<RawValue>> {
+        let source = Arc::clone(&self.shared.source);
+        self.shared.locks.get(|| aside(in_time(SCAN_TIME, async move { source.locks().await }))).await
+    }
+
+    async fn nodes(&self) -> Told<Box<RawValue>> {
+        let source = Arc::clone(&self.shared.source);
+        self.shared.nodes.get(|| aside(in_time(STORE_TIME, async move { source.nodes().await }))).await
+    }
+
+    async fn summary(&self) -> Told<Box<RawValue>> {
+        let this = self.clone();
+        let ask = async move {
+            let jobs = this.snapshot().await?.value;
+            let marked: Vec<Marked> = jobs.jobs().iter().map(Job::marked).collect();
+            let digests = this.shared.histories.catch_up(&marked).await;
+            // The figures of the past are worth showing without the timeline.
+            let hour = this.timeline().await.ok().map(|known| known.value);
+            aside(async move { json(&Summary::new(SystemTime::now(), marked.len(), &digests, hour)) }).await
+        };
+        self.shared.summary.get(|| ask).await
+    }
+
+    async fn timeline(&self) -> Told<Hour> {
+        let source = Arc::clone(&self.shared.source);
+        let ask = async move {
+            let fires = source.fires(summary::AHEAD, summary::PER_JOB + 1).await?;
+            Ok(Hour::new(SystemTime::now(), &fires))
+        };
+        self.shared.timeline.get(|| aside(in_time(STORE_TIME, ask))).await
+    }
+
+    /// It is done to its end, even if the client goes.
+    async fn act(&self, name: String, act: Act) -> Answer {
+        tracing::info!("asked on the page: {act:?} of {name:?}");
+        let (source, job) = (Arc::clone(&self.shared.source), name.clone());
+        let work = aside(async move { in_time(STORE_TIME, source.act(&job, act)).await });
+        let done = tokio::spawn(work).await;
+        self.shared.jobs.forget();
+        self.shared.histories.forget(&name);
+        done.unwrap_or_else(|error| {
+            Err(Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("it broke off: {error}")))
+        })
+    }
+
+    fn rows(&self, told: Told<Box<RawValue>>, name: &'static str) -> Result<Reply, Trouble> {
+        let Known { at, value } = told?;
+        Ok(self.written(at, named(name, &value)))
+    }
+
+    fn written(&self, at: SystemTime, rows: impl Serialize) -> Reply {
+        let (now, store) = (SystemTime::now(), self.shared.source.store());
+        reply::json(StatusCode::OK, &Rows { now: text(now), at: text(at), store, rows })
+    }
+
+    fn about(&self) -> Reply {
+        let (now, version) = (text(SystemTime::now()), env!("CARGO_PKG_VERSION"));
+        let (acts, metrics) = (self.config.token.is_some(), self.config.metrics.is_some());
+        reply::json(StatusCode::OK, &About { now, version, store: self.shared.source.store(), acts, metrics })
+    }
+
+    fn figures(&self) -> Result<Reply, Trouble> {
+        let metrics = self.config.metrics.as_ref().ok_or_else(Trouble::nothing_here)?;
+        Ok(reply::reply(StatusCode::OK, FIGURES, metrics()))
+    }
+}
+
+impl Verb {
+    /// The act that is asked for. A field that belongs to another act is refused.
+    fn with(self, Wish { reason, id }: Wish) -> Result<Act, Trouble> {
+        let wrong = |message| Err(Trouble::new(StatusCode::BAD_REQUEST, "body", message));
+        match (self, reason, id) {
+            (Self::Run, None, None) => Ok(Act::Run),
+            (Self::Resume, None, None) => Ok(Act::Resume),
+            (Self::Cancel, None, id) => Ok(Act::Cancel { id }),
+            (Self::Pause, reason, None) => {
+                let reason = reason.unwrap_or_default();
+                if reason.len() > REASON {
+                    return wrong(format!("a reason has at most {REASON} bytes, and this one {}", reason.len()));
+                }
+                Ok(Act::Pause { reason })
+            }
+            _ => wrong("only `pause` takes a reason, and only `cancel` an id".into()),
+        }
+    }
+}
+
+/// The body of a request; an empty one asks for nothing more.
+async fn wish<B>(request: Request<B>) -> Result<Wish, Trouble>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (head, body) = request.into_parts();
+    let body = match timeout(BODY_TIME, Limited::new(body, BODY).collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            let message = format!("a request has at most {BODY} bytes");
+            return Err(Trouble::new(StatusCode::PAYLOAD_TOO_LARGE, "body", message));
+        }
+        Ok(Err(error)) => return Err(Trouble::new(StatusCode::BAD_REQUEST, "body", error.to_string())),
+        Err(_) => return Err(Trouble::new(StatusCode::REQUEST_TIMEOUT, "body", "the request was not sent in time")),
+    };
+    if body.is_empty() {
+        return Ok(Wish::default());
+    }
+    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        let message = "the body of a request is JSON, with `Content-Type: application/json`";
+        return Err(Trouble::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "body", message));
+    }
+    serde_json::from_slice(&body).map_err(|error| Trouble::new(StatusCode::BAD_REQUEST, "body", error.to_string()))
+}
+
+async fn in_time<T>(limit: Duration, answer: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+    timeout(limit, answer).await.unwrap_or_else(|_| {
+        let message = format!("the store did not answer within {} s", limit.as_secs());
+        Err(Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message))
+    })
+}
+
+/// Rows under their name.
+fn named<'a>(name: &'static str, rows: &'a RawValue) -> BTreeMap<&'static str, &'a RawValue> {
+    BTreeMap::from([(name, rows)])
+}
+
+fn text(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}

@@ -1,0 +1,173 @@
+//! The histories of jobs. Each is read only when it has changed, and all of them together at a limited pace.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bandog_schedule::RunRow;
+use futures_util::stream::{self, StreamExt};
+use hyper::StatusCode;
+use serde_json::value::RawValue;
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    aside::aside,
+    digest::Digest,
+    fresh::{Fresh, Told},
+    pace::Pace,
+    source::{Source, Trouble, json},
+};
+
+/// Maximum number of whole histories that are kept.
+pub(crate) const ENTRIES: usize = 64;
+/// Maximum number of jobs of which a digest is kept: some 2 KiB each.
+pub(crate) const DIGESTS: usize = 20_000;
+/// Histories that are read at the same time.
+const AT_ONCE: usize = 8;
+/// The part of the pace that reading for the figures of the last day leaves to viewers.
+const RESERVE: u32 = 200;
+/// Maximum time that a question waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit for reading the histories that one answer needs; the others are part of the next answer.
+const READING: Duration = Duration::from_secs(1);
+
+/// What is known of the jobs' histories.
+#[derive(Debug)]
+pub(crate) struct Histories<S> {
+    source: Arc<S>,
+    pace: Pace,
+    whole: Mutex<HashMap<String, Arc<Fresh<Box<RawValue>>>>>,
+    digests: Arc<Mutex<HashMap<String, Arc<Digest>>>>,
+}
+
+/// A job whose history is wanted: its name, and its mark now.
+pub(crate) type Marked = (String, u64);
+
+impl<S: Source> Histories<S> {
+    pub(crate) fn new(source: Arc<S>) -> Self {
+        Self { source, pace: Pace::new(), whole: Mutex::default(), digests: Arc::default() }
+    }
+
+    /// A whole history, as JSON.
+    pub(crate) async fn whole(&self, name: &str) -> Told<Box<RawValue>> {
+        let fresh = self.entry(name);
+        if !fresh.is_in_use() {
+            self.turn().await?;
+        }
+        let (source, name) = (Arc::clone(&self.source), name.to_owned());
+        fresh.get(|| aside(async move { json(&source.history(&name).await?) })).await
+    }
+
+    /// The history of this job has changed.
+    pub(crate) fn forget(&self, name: &str) {
+        if let Some(fresh) = locked(&self.whole).get(name) {
+            fresh.forget();
+        }
+    }
+
+    /// The digests of these jobs, as far as they could be read in a second. Histories that have not changed are not
+    /// read again.
+    pub(crate) async fn digests(&self, jobs: &[Marked]) -> HashMap<String, Arc<Digest>> {
+        let wanted = self.changed(jobs).take_while(|_| self.pace.take(0).is_ok()).cloned().collect();
+        self.read(wanted).await;
+        let digests = locked(&self.digests);
+        let known = jobs.iter().filter_map(|(name, _)| Some((name.clone(), Arc::clone(digests.get(name)?))));
+        known.collect()
+    }
+
+    /// Reads some more of the histories that have changed, and gives the digests that are known by then.
+    pub(crate) async fn catch_up(&self, jobs: &[Marked]) -> Vec<(String, Arc<Digest>)> {
+        let room = DIGESTS.min(jobs.len());
+        let jobs = &jobs[..room];
+        let wanted = self.changed(jobs).take_while(|_| self.pace.take(RESERVE).is_ok()).cloned().collect();
+        self.read(wanted).await;
+        self.forget_others(jobs);
+        let digests = locked(&self.digests);
+        let known = jobs.iter().filter_map(|(name, _)| Some((name.clone(), Arc::clone(digests.get(name)?))));
+        known.collect()
+    }
+
+    /// The jobs whose history has lines that are not in their digests.
+    fn changed<'a>(&'a self, jobs: &'a [Marked]) -> impl Iterator<Item = &'a Marked> {
+        let digests = locked(&self.digests);
+        let is_known = |(name, mark): &Marked| digests.get(name).is_some_and(|digest| digest.mark == *mark);
+        let changed: Vec<&Marked> = jobs.iter().filter(|job| !is_known(job)).collect();
+        changed.into_iter()
+    }
+
+    async fn read(&self, jobs: Vec<Marked>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let (source, digests) = (Arc::clone(&self.source), Arc::clone(&self.digests));
+        let reading = aside(async move {
+            let read = |(name, mark): Marked| {
+                let source = Arc::clone(&source);
+                async move {
+                    let history: Result<Vec<RunRow>, Trouble> = source.history(&name).await;
+                    (name, mark, history)
+                }
+            };
+            let mut answers = stream::iter(jobs).map(read).buffer_unordered(AT_ONCE);
+            while let Some((name, mark, history)) = answers.next().await {
+                // A history that cannot be read now is read for the next answer.
+                let Ok(history) = history else { continue };
+                let digest = Arc::new(Digest::new(mark, &history));
+                let mut digests = locked(&digests);
+                if digests.len() < DIGESTS || digests.contains_key(&name) {
+                    digests.insert(name, digest);
+                }
+            }
+            Ok(())
+        });
+        // What was read by then is kept.
+        let _ = timeout(READING, reading).await;
+    }
+
+    /// Forgets jobs that are gone.
+    fn forget_others(&self, jobs: &[Marked]) {
+        let mut digests = locked(&self.digests);
+        if digests.len() > jobs.len() {
+            let names: std::collections::HashSet<&str> = jobs.iter().map(|(name, _)| name.as_str()).collect();
+            digests.retain(|name, _| names.contains(name.as_str()));
+        }
+    }
+
+    /// Waits for room in the pace, for a short while.
+    async fn turn(&self) -> Result<(), Trouble> {
+        match self.pace.take(0) {
+            Ok(()) => return Ok(()),
+            Err(wait) if wait <= PATIENCE => sleep(wait).await,
+            Err(_) => return Err(busy()),
+        }
+        self.pace.take(0).map_err(|_| busy())
+    }
+
+    /// The entry of this job. An entry that nobody uses makes room for it.
+    fn entry(&self, name: &str) -> Arc<Fresh<Box<RawValue>>> {
+        let mut whole = locked(&self.whole);
+        if let Some(fresh) = whole.get(name) {
+            return Arc::clone(fresh);
+        }
+        if whole.len() >= ENTRIES {
+            whole.retain(|_, fresh| fresh.is_in_use());
+        }
+        let fresh = Arc::new(Fresh::default());
+        // Beyond that, an answer serves only the client that asked for it.
+        if whole.len() < ENTRIES {
+            whole.insert(name.to_owned(), Arc::clone(&fresh));
+        }
+        fresh
+    }
+}
+
+fn busy() -> Trouble {
+    let message = "too many histories are asked for at once: ask again in a few seconds";
+    Trouble::new(StatusCode::TOO_MANY_REQUESTS, "busy", message)
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

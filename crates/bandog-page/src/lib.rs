@@ -1,0 +1,87 @@
+//! A page over the jobs, runs and held locks of one store: for people, and the same data as JSON for programs.
+//!
+//! The command `bandog page` serves it. With this crate it is a part of your own service: [`Page::answer`] takes a
+//! request of hyper or axum and returns the response. The page needs no files and no build step, and its scripts use
+//! relative URLs, so it works under any path.
+//!
+//! # In a hyper service
+//!
+//! [`Page`] is a `hyper::service::Service`, so it can be given to a connection as it is, or asked for one part of the
+//! paths:
+//!
+//! ```
+//! use bandog_page::{Page, Reply};
+//! use hyper::{Request, Response, body::Incoming, service::service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+//! let client = bandog::connect("memory:").await?; // The store of your jobs: redis://…, sqlite:…
+//! let page = Page::over(&client).under("/bandog");
+//! let service = service_fn(move |request: Request<Incoming>| {
+//!     let page = page.clone();
+//!     async move {
+//!         let reply: Reply = match request.uri().path() {
+//!             "/" => Response::new("my shop".into()),
+//!             _ => page.answer(request).await, // /bandog/…; any other path is a 404
+//!         };
+//!         Ok::<_, std::convert::Infallible>(reply)
+//!     }
+//! });
+//! // hyper::server::conn::http1::Builder::new().serve_connection(io, service)
+//! # let _ = service;
+//! # Ok(()) }
+//! ```
+//!
+//! # In an axum service
+//!
+//! The handler is one closure; `examples/axum.rs` is a whole program. Put your own middleware for logins around it.
+//!
+//! ```
+//! use axum::{Router, extract::Request, routing::get};
+//! use bandog_page::Page;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+//! let client = bandog::connect("memory:").await?;
+//! let page = Page::over(&client).under("/bandog");
+//! let app: Router = Router::new().route("/", get(|| async { "my shop" })).fallback(move |request: Request| {
+//!     let page = page.clone();
+//!     async move { page.answer(request).await }
+//! });
+//! # let _ = app;
+//! # Ok(()) }
+//! ```
+//!
+//! # Who may see it
+//!
+//! The page is read-only unless [`Page::token`] gives it a token. It has no logins: in a service of your own, your
+//! middleware decides who reaches it. Beside jobs and locks it shows what jobs print and the errors they end with.
+
+mod access;
+mod aside;
+mod digest;
+mod fresh;
+mod handler;
+mod histories;
+mod lock_json;
+mod over_store;
+mod pace;
+mod page_type;
+mod query;
+mod reply;
+mod route;
+mod serve;
+mod snapshot;
+mod source;
+mod summary;
+mod token;
+
+pub use self::{
+    access::HostName,
+    lock_json::{LockJson, MemberJson},
+    page_type::{Page, Reply},
+    serve::Serving,
+    token::Token,
+};
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+mod tests;

@@ -1,0 +1,57 @@
+//! Locks as JSON.
+
+use std::time::SystemTime;
+
+use bandog_core::{Member, Row};
+use serde::Serialize;
+
+/// One lock in JSON, as the page and `bandog ls --json` have it. Programs rely on the names of its fields.
+#[derive(Debug, Serialize)]
+pub struct LockJson<'a> {
+    name: &'a str,
+    held: bool,
+    owner: Option<&'a str>,
+    fence: Option<u64>,
+    ttl_ms: Option<u64>,
+    held_since: Option<String>,
+    holder: Option<MemberJson<'a>>,
+    waiters: Vec<MemberJson<'a>>,
+    store: &'a str,
+}
+
+/// A client in JSON: the holder of a lock, or a waiter.
+#[derive(Debug, Serialize)]
+pub struct MemberJson<'a> {
+    host: &'a str,
+    pid: u32,
+    program: &'a str,
+    since: String,
+}
+
+impl<'a> LockJson<'a> {
+    /// A lock of the store with this name, which must carry no password.
+    pub fn new(row: &'a Row, store: &'a str) -> Self {
+        Self {
+            name: &row.name,
+            held: row.held,
+            owner: row.owner.as_deref(),
+            fence: row.fence.map(|fence| fence.get()),
+            ttl_ms: row.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+            held_since: row.held_since().map(seconds),
+            holder: row.holder.as_ref().map(MemberJson::from),
+            waiters: row.waiters.iter().map(MemberJson::from).collect(),
+            store,
+        }
+    }
+}
+
+impl<'a> From<&'a Member> for MemberJson<'a> {
+    fn from(member: &'a Member) -> Self {
+        Self { host: &member.host, pid: member.pid, program: &member.program, since: seconds(member.since) }
+    }
+}
+
+/// RFC 3339, to the second.
+fn seconds(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}

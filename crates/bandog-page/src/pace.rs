@@ -1,0 +1,48 @@
+//! A limit on the questions about single jobs.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// Maximum number of questions at once, after a time without any.
+pub(crate) const BURST: u32 = 400;
+/// Maximum number of questions a second in the long run.
+pub(crate) const PER_SECOND: u32 = 100;
+
+/// A budget that fills up with time. All questions about single jobs share one, however many clients ask and however
+/// many jobs they ask for.
+#[derive(Debug)]
+pub(crate) struct Pace(Mutex<Budget>);
+
+#[derive(Debug)]
+struct Budget {
+    left: f64,
+    at: Instant,
+}
+
+impl Pace {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Budget { left: f64::from(BURST), at: Instant::now() }))
+    }
+
+    /// Takes one question from the budget, unless fewer than `reserve` would be left.
+    ///
+    /// # Errors
+    /// The time after which there is room.
+    pub(crate) fn take(&self, reserve: u32) -> Result<(), Duration> {
+        let mut budget = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let more = now.duration_since(budget.at).as_secs_f64() * f64::from(PER_SECOND);
+        budget.left = (budget.left + more).min(f64::from(BURST));
+        budget.at = now;
+        let lacking = 1.0 + f64::from(reserve) - budget.left;
+        if lacking > 0.0 {
+            return Err(Duration::from_secs_f64(lacking / f64::from(PER_SECOND)));
+        }
+        budget.left -= 1.0;
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! The page as users see it.
+
+use std::{convert::Infallible, error::Error as StdError, fmt, io, net::TcpListener, pin::Pin, sync::Arc};
+
+use bandog_sync::Client;
+use http_body_util::Full;
+use hyper::{
+    Request, Response,
+    body::{Body, Bytes},
+    service::Service,
+};
+
+use crate::{
+    HostName, Token,
+    handler::Handler,
+    over_store::OverStore,
+    serve::{self, Serving},
+};
+
+/// A response of the page.
+pub type Reply = Response<Full<Bytes>>;
+
+/// The page over one store. Clones are the same page and share what it knows, so the store is asked once for all of
+/// them.
+///
+/// It needs a tokio runtime with time enabled. However many clients look, the store is asked for all jobs, for nodes
+/// and for locks once a second at most, and less often if that takes long; for histories of single jobs 100 times a
+/// second at most.
+#[derive(Clone)]
+pub struct Page {
+    handler: Handler<OverStore>,
+}
+
+impl Page {
+    /// The page over this client's store and prefix. It is read-only, answers to any `Host`, and is mounted at `/`.
+    pub fn over(client: &Client) -> Self {
+        Self { handler: Handler::new(OverStore::new(client)) }
+    }
+
+    /// What the page calls the store, instead of [`Client::store`]. It is shown to every client, so it must not have a
+    /// password in it.
+    #[must_use]
+    pub fn named(self, store: impl Into<String>) -> Self {
+        let source = self.handler.source().clone().named(store.into());
+        Self { handler: Handler { config: self.handler.config, ..Handler::new(source) } }
+    }
+
+    /// The path under which the page is mounted, such as `/bandog`: requests still have it when they reach
+    /// [`Page::answer`]. A request for the path without a slash at its end is sent to the one with it.
+    #[must_use]
+    pub fn under(mut self, path: impl Into<String>) -> Self {
+        let path = path.into();
+        let path = path.trim_matches('/');
+        let prefix = if path.is_empty() { String::new() } else { format!("/{path}") };
+        Arc::make_mut(&mut self.handler.config).prefix = prefix;
+        self
+    }
+
+    /// Lets requests with this token run, pause, resume and cancel jobs: `Authorization: Bearer TOKEN`. The page asks its
+    /// viewer for it. It is never in a URL, a response or a log.
+    #[must_use]
+    pub fn token(mut self, token: Token) -> Self {
+        Arc::make_mut(&mut self.handler.config).token = Some(token);
+        self
+    }
+
+    /// Answers to this host name, too. Requests to other names are refused with 421, so that a web page whose name
+    /// resolves to this machine (DNS rebinding) cannot read this one. IP addresses and `localhost` are always allowed;
+    /// after [`Page::serve`] on a loopback address, of all IP addresses only loopback ones.
+    ///
+    /// Without any call of it, [`Page::answer`] answers to every name, and [`Page::serve`] to IP addresses and
+    /// `localhost`.
+    #[must_use]
+    pub fn host(mut self, name: HostName) -> Self {
+        Arc::make_mut(&mut self.handler.config).hosts.names.push(name);
+        self
+    }
+
+    /// Adds `/metrics`: the figures of the process in Prometheus's text format, as this function returns them.
+    #[must_use]
+    pub fn metrics(mut self, figures: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        Arc::make_mut(&mut self.handler.config).metrics = Some(Arc::new(figures));
+        self
+    }
+
+    /// Answers one request. Every failure is a response, too.
+    ///
+    /// ```
+    /// use bandog_page::Page;
+    /// use http_body_util::Empty;
+    /// use hyper::{Request, body::Bytes};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = bandog::connect("memory:").await?;
+    /// let page = Page::over(&client).under("/bandog");
+    /// let request = Request::get("/bandog/api/jobs").body(Empty::<Bytes>::new())?;
+    /// assert_eq!(page.answer(request).await.status(), 200);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels what only this request waits for, such as a scan of the store. What a request asked
+    /// to do with a job is done to its end.
+    pub async fn answer<B>(&self, request: Request<B>) -> Reply
+    where
+        B: Body,
+        B::Error: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        self.handler.answer(request).await
+    }
+
+    /// Serves the page on this listener, from a thread and a runtime of its own, so that viewers do not slow the rest of
+    /// the program down. At most 128 connections are open at a time.
+    ///
+    /// # Errors
+    /// Those of the system: no thread, or a listener that cannot be used.
+    pub fn serve(mut self, listener: TcpListener) -> io::Result<Serving> {
+        listener.set_nonblocking(true)?;
+        Arc::make_mut(&mut self.handler.config).hosts.address = Some(listener.local_addr()?);
+        serve::start(listener, self.handler)
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Page").field("config", &self.handler.config).finish_non_exhaustive()
+    }
+}
+
+impl<B> Service<Request<B>> for Page
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn StdError + Send + Sync>>,
+{
+    type Response = Reply;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<B>) -> Self::Future {
+        let page = self.clone();
+        Box::pin(async move { Ok(page.answer(request).await) })
+    }
+}

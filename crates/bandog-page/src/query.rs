@@ -1,0 +1,71 @@
+//! What follows the question mark of a path.
+
+use hyper::StatusCode;
+use percent_encoding::percent_decode_str;
+
+use crate::source::Trouble;
+
+/// Maximum number of jobs in one answer with a `limit`.
+pub(crate) const MOST: usize = 200;
+
+/// Which jobs are asked for. Without a limit all of them are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// A part of the name, in lower case.
+    pub(crate) name: String,
+    pub(crate) is: Is,
+    pub(crate) offset: usize,
+    pub(crate) limit: Option<usize>,
+}
+
+/// A state that jobs are filtered by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Is {
+    #[default]
+    Any,
+    Running,
+    Paused,
+    Failing,
+}
+
+impl Wanted {
+    /// Reads `name=…&is=…&offset=…&limit=…`; each is optional, and others are ignored.
+    pub(crate) fn read(query: Option<&str>) -> Result<Self, Trouble> {
+        let mut wanted = Self::default();
+        for pair in query.unwrap_or_default().split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let number = || value.parse::<usize>().map_err(|_| wrong(format!("`{key}` is a number")));
+            match key {
+                "name" => {
+                    let text = value.replace('+', " ");
+                    let text = percent_decode_str(&text).decode_utf8();
+                    wanted.name = text.map_err(|_| wrong("`name` is UTF-8 text"))?.to_lowercase();
+                }
+                "is" => wanted.is = Is::read(value)?,
+                "offset" => wanted.offset = number()?,
+                "limit" => match number()? {
+                    limit @ 1..=MOST => wanted.limit = Some(limit),
+                    _ => return Err(wrong(format!("`limit` is 1 to {MOST}"))),
+                },
+                _ => {}
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+impl Is {
+    fn read(text: &str) -> Result<Self, Trouble> {
+        match text {
+            "" | "all" => Ok(Self::Any),
+            "running" => Ok(Self::Running),
+            "paused" => Ok(Self::Paused),
+            "failing" => Ok(Self::Failing),
+            _ => Err(wrong("`is` is one of all, running, paused, failing")),
+        }
+    }
+}
+
+fn wrong(message: impl Into<String>) -> Trouble {
+    Trouble::new(StatusCode::BAD_REQUEST, "query", message)
+}

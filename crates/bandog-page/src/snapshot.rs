@@ -1,0 +1,145 @@
+//! All jobs of the store at one moment.
+
+use std::{
+    collections::{BTreeMap, hash_map::DefaultHasher},
+    hash::{Hash, Hasher},
+};
+
+use bandog_schedule::{JobRow, RunRow, State};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::{
+    query::{Is, Wanted},
+    source::{Trouble, unwritable},
+};
+
+/// The jobs by name, with what is asked of them often worked out once.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    jobs: Vec<Job>,
+    places: BTreeMap<String, usize>,
+    counts: Counts,
+}
+
+/// One job, written as JSON.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) name: String,
+    pub(crate) json: Box<RawValue>,
+    /// Changes with each line of the job's history.
+    pub(crate) mark: u64,
+    lower: String,
+    is_running: bool,
+    is_paused: bool,
+    is_failing: bool,
+}
+
+/// Numbers of jobs by state, whatever the name is filtered by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Counts {
+    pub(crate) all: usize,
+    pub(crate) running: usize,
+    pub(crate) paused: usize,
+    pub(crate) failing: usize,
+}
+
+/// Some of the jobs that match.
+#[derive(Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) jobs: Vec<&'a Job>,
+    /// Number of jobs that match.
+    pub(crate) total: usize,
+    pub(crate) counts: Counts,
+}
+
+impl Snapshot {
+    pub(crate) fn new(rows: &[JobRow]) -> Result<Self, Trouble> {
+        let mut jobs = rows.iter().map(Job::new).collect::<Result<Vec<_>, _>>()?;
+        jobs.sort_by(|a, b| a.name.cmp(&b.name));
+        let places = jobs.iter().enumerate().map(|(place, job)| (job.name.clone(), place)).collect();
+        let count = |is: Is| jobs.iter().filter(|job| job.is(is)).count();
+        let counts = Counts {
+            all: jobs.len(),
+            running: count(Is::Running),
+            paused: count(Is::Paused),
+            failing: count(Is::Failing),
+        };
+        Ok(Self { jobs, places, counts })
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Job> {
+        self.places.get(name).map(|place| &self.jobs[*place])
+    }
+
+    pub(crate) fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// The jobs that match, from the offset to the limit.
+    pub(crate) fn part(&self, wanted: &Wanted) -> Part<'_> {
+        let matching: Vec<&Job> =
+            self.jobs.iter().filter(|job| job.is(wanted.is) && job.lower.contains(&wanted.name)).collect();
+        let total = matching.len();
+        let jobs = matching.into_iter().skip(wanted.offset).take(wanted.limit.unwrap_or(usize::MAX)).collect();
+        Part { jobs, total, counts: self.counts }
+    }
+}
+
+impl Job {
+    fn new(row: &JobRow) -> Result<Self, Trouble> {
+        Ok(Self {
+            name: row.name.clone(),
+            json: to_raw_value(row).map_err(|error| unwritable(&error))?,
+            mark: mark(row),
+            lower: row.name.to_lowercase(),
+            is_running: row.live.iter().any(|run| run.state == State::Running),
+            is_paused: row.paused.is_some() || row.all_paused.is_some(),
+            is_failing: row.last.as_ref().is_some_and(is_failure),
+        })
+    }
+
+    /// Its name and its mark.
+    pub(crate) fn marked(&self) -> (String, u64) {
+        (self.name.clone(), self.mark)
+    }
+
+    fn is(&self, is: Is) -> bool {
+        match is {
+            Is::Any => true,
+            Is::Running => self.is_running,
+            Is::Paused => self.is_paused,
+            Is::Failing => self.is_failing,
+        }
+    }
+}
+
+/// Whether a run ended badly, through the job or through its node.
+pub(crate) fn is_failure(run: &RunRow) -> bool {
+    is_bad(run.state)
+}
+
+/// The same of a state.
+pub(crate) fn is_bad(state: State) -> bool {
+    match state {
+        State::Failed | State::TimedOut | State::Lost => true,
+        State::Queued
+        | State::Running
+        | State::Ok
+        | State::Cancelled
+        | State::Interrupted
+        | State::Skipped
+        | State::Missed
+        | State::Reset => false,
+    }
+}
+
+/// A number that changes whenever the history has a new line: each line raises a counter or is about another last run.
+fn mark(row: &JobRow) -> u64 {
+    let mut mark = DefaultHasher::new();
+    (row.ok, row.failed, row.skipped, row.missed, row.lost).hash(&mut mark);
+    if let Some(last) = &row.last {
+        (last.id, last.attempt, &last.ended, last.state).hash(&mut mark);
+    }
+    mark.finish()
+}

@@ -1,0 +1,104 @@
+//! What the page shows and does, whoever knows of it.
+
+use std::time::Duration;
+
+use bandog_core::{Error, ErrorKind};
+use bandog_schedule::{Fire, JobRow, RunRow};
+use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// Rows as JSON, or the reason why there are none.
+pub(crate) type Answer = Result<Box<RawValue>, Trouble>;
+
+/// Jobs, runs and locks of one store. Each call asks the store.
+pub(crate) trait Source: Send + Sync + 'static {
+    /// The store's name without secrets.
+    fn store(&self) -> &str;
+    /// All jobs.
+    fn jobs(&self) -> impl Future<Output = Result<Vec<JobRow>, Trouble>> + Send;
+    /// The runs of a job that the store keeps, the latest first.
+    fn history(&self, name: &str) -> impl Future<Output = Result<Vec<RunRow>, Trouble>> + Send;
+    /// The ticks within this time from now, at most `most` of each job.
+    fn fires(&self, within: Duration, most: usize) -> impl Future<Output = Result<Vec<Fire>, Trouble>> + Send;
+    /// The locks that are held.
+    fn locks(&self) -> impl Future<Output = Answer> + Send;
+    /// The nodes that run jobs, and the pauses.
+    fn nodes(&self) -> impl Future<Output = Answer> + Send;
+    /// Does something to a job, and reports the result.
+    fn act(&self, name: &str, act: Act) -> impl Future<Output = Answer> + Send;
+}
+
+/// What can be done to a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// It runs now, beside its ticks.
+    Run,
+    /// Its ticks are skipped until it is resumed.
+    Pause { reason: String },
+    /// Its ticks count again.
+    Resume,
+    /// This run is cancelled, or all of them.
+    Cancel { id: Option<u64> },
+}
+
+/// What a request to act may carry, all of it optional.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wish {
+    pub(crate) reason: Option<String>,
+    pub(crate) id: Option<u64>,
+}
+
+/// Why a request was refused or failed.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Trouble {
+    /// One word, which programs may rely on.
+    pub(crate) kind: &'static str,
+    /// A sentence.
+    pub(crate) message: String,
+    #[serde(skip)]
+    pub(crate) status: StatusCode,
+}
+
+impl Trouble {
+    pub(crate) fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), status }
+    }
+
+    /// An error of the store, or of the library before it asked the store.
+    pub(crate) fn of(error: &Error) -> Self {
+        let (status, kind) = match error.kind() {
+            ErrorKind::Misused => (StatusCode::BAD_REQUEST, "misused"),
+            ErrorKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported"),
+            ErrorKind::Unavailable | ErrorKind::NotReplicated => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closed"),
+            ErrorKind::Denied => (StatusCode::BAD_GATEWAY, "denied"),
+            ErrorKind::Corrupt => (StatusCode::BAD_GATEWAY, "corrupt"),
+            // `ErrorKind` may grow; a kind that is not known here is our own fault.
+            ErrorKind::Lost | _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        Self::new(status, kind, error.to_string())
+    }
+
+    /// The path leads nowhere.
+    pub(crate) fn nothing_here() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "path", "there is nothing under this path")
+    }
+
+    /// The store knows no such job.
+    pub(crate) fn no_job(name: &str) -> Self {
+        let message = format!("the store knows no job {name:?}; GET /api/jobs lists them all");
+        Self::new(StatusCode::NOT_FOUND, "job", message)
+    }
+}
+
+/// Anything as JSON.
+pub(crate) fn json(rows: &(impl Serialize + ?Sized)) -> Answer {
+    to_raw_value(rows).map_err(|error| unwritable(&error))
+}
+
+pub(crate) fn unwritable(error: &serde_json::Error) -> Trouble {
+    let message = format!("this cannot be written as JSON: {error}");
+    Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+}

@@ -1,0 +1,202 @@
+//! The store as a whole: the last 24 hours, and the next hour.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bandog_cron::Time;
+use bandog_schedule::{Fire, State};
+use serde::Serialize;
+
+use crate::{digest::Digest, snapshot::is_bad};
+
+/// The time that the timeline covers.
+pub(crate) const AHEAD: Duration = Duration::from_secs(3600);
+/// Maximum number of starts of one job on the timeline. A job with more of them is counted apart: it would hide the
+/// others, and its starts tell nothing new.
+pub(crate) const PER_JOB: usize = 12;
+/// Starts that are listed by name.
+const LISTED: usize = 100;
+/// Jobs that are listed by name because they start often.
+const NAMED: usize = 10;
+
+const DAY_MS: i64 = 86_400_000;
+const MINUTE_MS: i64 = 60_000;
+
+/// What the page shows above the list of jobs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    last_24h: Day,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_hour: Option<Arc<Hour>>,
+}
+
+/// Figures of the runs that ended in the last 24 hours, as far as their lines are still in the store.
+#[derive(Debug, Serialize)]
+struct Day {
+    since: String,
+    runs: u64,
+    failures: u64,
+    /// The oldest failure of these hours.
+    oldest_failure: Option<Failure>,
+    /// Lag of the runs whose tick came as planned.
+    lag: Option<Lag>,
+    /// Number of jobs that the store has, and of those whose history is in these figures.
+    jobs: usize,
+    jobs_read: usize,
+    /// Number of jobs that run so often that the lines that are kept do not cover 24 hours: more runs ended than are
+    /// counted here.
+    jobs_cut: usize,
+    /// The shortest time that the kept lines of one of these jobs cover.
+    shortest: Option<Cut>,
+}
+
+#[derive(Debug, Serialize)]
+struct Failure {
+    job: String,
+    ended: String,
+    state: State,
+    /// Whether the job has not had a good run since.
+    stands: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Lag {
+    p50_ms: u32,
+    p99_ms: u32,
+    runs: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Cut {
+    job: String,
+    covers_ms: u64,
+}
+
+/// The starts of the next hour.
+#[derive(Debug, Serialize)]
+pub(crate) struct Hour {
+    from: String,
+    /// Number of starts in each minute, of jobs with at most [`PER_JOB`] starts in the hour.
+    minutes: Vec<u32>,
+    /// The first of these starts, the earliest first.
+    starts: Vec<Start>,
+    /// Number of jobs that start more often, and some of their names.
+    often: usize,
+    often_jobs: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Start {
+    job: String,
+    due: String,
+}
+
+impl Summary {
+    /// `jobs` is the number of jobs in the store; of some of them the digest may be missing yet.
+    pub(crate) fn new(
+        now: SystemTime,
+        jobs: usize,
+        digests: &[(String, Arc<Digest>)],
+        next_hour: Option<Arc<Hour>>,
+    ) -> Self {
+        Self { last_24h: Day::new(Time::from(now).millisecond(), jobs, digests), next_hour }
+    }
+}
+
+impl Day {
+    fn new(now: i64, jobs: usize, digests: &[(String, Arc<Digest>)]) -> Self {
+        let since = now - DAY_MS;
+        let (mut runs, mut failures, mut lags) = (0, 0, Vec::new());
+        let mut oldest: Option<(i64, &str, State, &Digest)> = None;
+        let mut cuts: Vec<(i64, &str)> = Vec::new();
+        for (name, digest) in digests {
+            let ended = digest.since(since);
+            runs += ended.len() as u64;
+            lags.extend(ended.iter().filter_map(|run| run.lag));
+            failures += ended.iter().filter(|run| is_bad(run.state)).count() as u64;
+            if let Some(run) = ended.iter().find(|run| is_bad(run.state)) {
+                if oldest.is_none_or(|(at, ..)| run.ended < at) {
+                    oldest = Some((run.ended, name, run.state, digest));
+                }
+            }
+            cuts.extend(digest.cut(since).map(|from| (from, name.as_str())));
+        }
+        let oldest_failure = oldest.map(|(ended, job, state, digest)| Failure {
+            job: job.to_owned(),
+            ended: Time::from_millisecond(ended).to_string(),
+            state,
+            stands: !digest.since(ended).iter().any(|run| run.state == State::Ok),
+        });
+        let shortest = cuts.iter().max().map(|(from, job)| Cut {
+            job: (*job).to_owned(),
+            covers_ms: now.saturating_sub(*from).max(0).unsigned_abs(),
+        });
+        Self {
+            since: Time::from_millisecond(since).to_string(),
+            runs,
+            failures,
+            oldest_failure,
+            lag: Lag::of(lags),
+            jobs,
+            jobs_read: digests.len(),
+            jobs_cut: cuts.len(),
+            shortest,
+        }
+    }
+}
+
+impl Lag {
+    fn of(mut lags: Vec<u32>) -> Option<Self> {
+        let runs = lags.len();
+        let mut at = |percent: usize| {
+            let place = (runs * percent).div_ceil(100).checked_sub(1)?;
+            Some(*lags.select_nth_unstable(place).1)
+        };
+        Some(Self { p50_ms: at(50)?, p99_ms: at(99)?, runs })
+    }
+}
+
+impl Hour {
+    /// `fires` has at most [`PER_JOB`] and one ticks of each job.
+    pub(crate) fn new(now: SystemTime, fires: &[Fire]) -> Self {
+        let now = Time::from(now).millisecond();
+        let from = now - now.rem_euclid(MINUTE_MS);
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        fires.iter().for_each(|fire| *counts.entry(&fire.job).or_default() += 1);
+        let is_often = |job: &str| counts.get(job).is_some_and(|count| *count > PER_JOB);
+        let mut starts: Vec<(i64, &Fire)> = fires
+            .iter()
+            .filter(|fire| !is_often(&fire.job))
+            .filter_map(|fire| Some((fire.due.parse::<Time>().ok()?.millisecond(), fire)))
+            .collect();
+        starts.sort_by_key(|(due, _)| *due);
+        let mut minutes = vec![0; usize::try_from(AHEAD.as_secs() / 60).unwrap_or(60)];
+        for (due, _) in &starts {
+            let minute = usize::try_from((due - from) / MINUTE_MS).ok();
+            if let Some(count) = minute.and_then(|minute| minutes.get_mut(minute)) {
+                *count += 1;
+            }
+        }
+        let often: Vec<&str> = counts.keys().copied().filter(|job| is_often(job)).collect();
+        Self {
+            from: Time::from_millisecond(from).to_string(),
+            minutes,
+            starts: starts.iter().take(LISTED).map(|(_, fire)| Start::of(fire)).collect(),
+            often: often.len(),
+            often_jobs: often.iter().take(NAMED).map(|job| (*job).to_owned()).collect(),
+        }
+    }
+}
+
+impl Start {
+    fn of(fire: &Fire) -> Self {
+        Self { job: fire.job.clone(), due: fire.due.clone() }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+mod tests;

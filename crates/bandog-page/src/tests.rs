@@ -1,0 +1,57 @@
+//! The page over a real socket, with rows that stay as they are.
+
+mod api;
+mod ask;
+mod door;
+mod fixed;
+mod limits;
+mod load;
+mod mounted;
+mod pages;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use self::{ask::Asker, fixed::Fixed};
+use crate::{HostName, Serving, Token, handler::Handler, serve};
+
+const TOKEN: &str = "correct-horse-battery-staple";
+
+/// A page that is served until the test ends.
+struct Served {
+    source: Fixed,
+    address: SocketAddr,
+    serving: Option<Serving>,
+}
+
+impl Served {
+    fn read_only() -> Self {
+        Self::with(None, SocketAddr::from(([127, 0, 0, 1], 0)), &[])
+    }
+
+    fn to_act_on() -> Self {
+        Self::with(Some(Token::new(TOKEN).unwrap()), SocketAddr::from(([127, 0, 0, 1], 0)), &[])
+    }
+
+    fn with(token: Option<Token>, address: SocketAddr, hosts: &[&str]) -> Self {
+        let source = Fixed::default();
+        let mut handler = Handler::new(source.clone());
+        let config = Arc::make_mut(&mut handler.config);
+        config.token = token;
+        config.hosts.address = Some(address);
+        config.hosts.names = hosts.iter().map(|name| name.parse::<HostName>().unwrap()).collect();
+        config.metrics = Some(Arc::new(|| "# figures\n".to_owned()));
+        let listener = std::net::TcpListener::bind(address).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let serving = serve::start(listener, handler).unwrap();
+        Self { source, address: serving.address(), serving: Some(serving) }
+    }
+
+    /// A connection of its own.
+    fn asker(&self) -> Asker {
+        Asker::to(self.address)
+    }
+
+    fn get(&self, path: &str) -> ask::Reply {
+        self.asker().get(path)
+    }
+}

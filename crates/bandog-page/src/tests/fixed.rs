@@ -1,0 +1,158 @@
+//! A store whose rows stay as they are, and that counts what it is asked.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bandog_schedule::{Fire, JobRow, RunRow};
+use hyper::StatusCode;
+use serde_json::{Value, from_value, json as value};
+
+use crate::source::{Act, Answer, Source, Trouble, json};
+
+/// Some jobs and one lock, and what was asked of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fixed(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    is_away: AtomicBool,
+    hangs: AtomicBool,
+    /// Jobs beside the first one: `job-0`, `job-1`, …
+    more: AtomicUsize,
+    /// Runs of each job that ended well.
+    ok: AtomicUsize,
+    looks: AtomicUsize,
+    histories: AtomicUsize,
+    scans: AtomicUsize,
+    scanning: AtomicUsize,
+    acts: Mutex<Vec<(String, Act)>>,
+}
+
+/// A name that has to be spelt otherwise in a path.
+pub(super) const NAME: &str = "orders/sweep früh?";
+pub(super) const SPELT: &str = "orders%2Fsweep%20fr%C3%BCh%3F";
+
+/// One scan that is going on.
+struct Scan<'a>(&'a AtomicUsize);
+
+impl Drop for Scan<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Fixed {
+    pub(super) fn goes_away(&self) {
+        self.0.is_away.store(true, SeqCst);
+    }
+
+    /// Nothing that is asked from now on is ever answered.
+    pub(super) fn hangs(&self) {
+        self.0.hangs.store(true, SeqCst);
+    }
+
+    pub(super) fn has_more_jobs(&self, jobs: usize) {
+        self.0.more.store(jobs, SeqCst);
+    }
+
+    /// Each job has had one more run.
+    pub(super) fn runs(&self) {
+        self.0.ok.fetch_add(1, SeqCst);
+    }
+
+    /// How often the jobs were asked for.
+    pub(super) fn looks(&self) -> usize {
+        self.0.looks.load(SeqCst)
+    }
+
+    /// How often a history was asked for.
+    pub(super) fn histories(&self) -> usize {
+        self.0.histories.load(SeqCst)
+    }
+
+    /// Scans that have begun, and those that go on now.
+    pub(super) fn scans(&self) -> (usize, usize) {
+        (self.0.scans.load(SeqCst), self.0.scanning.load(SeqCst))
+    }
+
+    pub(super) fn acts(&self) -> Vec<(String, Act)> {
+        self.0.acts.lock().unwrap().clone()
+    }
+
+    async fn tell<T>(&self, rows: T) -> Result<T, Trouble> {
+        if self.0.hangs.load(SeqCst) {
+            return std::future::pending().await;
+        }
+        if self.0.is_away.load(SeqCst) {
+            return Err(Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the store does not answer"));
+        }
+        Ok(rows)
+    }
+
+    fn job(&self, name: &str) -> JobRow {
+        let ok = self.0.ok.load(SeqCst);
+        from_value(value!({
+            "name": name, "trigger": "cron 0 0/5 * * * ?", "description": "every 5 minutes", "zone": "UTC",
+            "enabled": true, "paused": null, "next": null, "watermark": "2026-11-21T09:00:00Z", "lease_ms": 30000,
+            "overlap": "skip", "catch_up": "once", "on_crash": "abandon", "live": [], "queued": 0, "ok": ok,
+            "failed": 0, "skipped": 0, "missed": 0, "lost": 0, "last": null,
+        }))
+        .unwrap()
+    }
+}
+
+/// A run that ended just now.
+pub(super) fn run(job: &str, id: u64, state: &str) -> RunRow {
+    let now = humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string();
+    from_value(value!({
+        "job": job, "id": id, "tick": now, "from": null, "ticks": 1, "kind": "scheduled", "attempt": 1,
+        "node": "web-1:17", "fence": id, "due": now, "started": now, "ended": now, "lag_ms": 3, "state": state,
+        "error": null, "note": null,
+    }))
+    .unwrap()
+}
+
+impl Source for Fixed {
+    fn store(&self) -> &'static str {
+        "redis://cache.example"
+    }
+
+    async fn jobs(&self) -> Result<Vec<JobRow>, Trouble> {
+        self.0.looks.fetch_add(1, SeqCst);
+        let more = (0..self.0.more.load(SeqCst)).map(|number| self.job(&format!("job-{number}")));
+        self.tell(more.chain([self.job(NAME)]).collect()).await
+    }
+
+    async fn history(&self, name: &str) -> Result<Vec<RunRow>, Trouble> {
+        self.0.histories.fetch_add(1, SeqCst);
+        self.tell(vec![run(name, 8, "failed"), run(name, 7, "ok")]).await
+    }
+
+    async fn fires(&self, _within: Duration, _most: usize) -> Result<Vec<Fire>, Trouble> {
+        let due = humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string();
+        self.tell(vec![Fire { job: NAME.into(), tick: due.clone(), due }]).await
+    }
+
+    async fn nodes(&self) -> Answer {
+        let nodes = value!({ "running": [{ "node": "web-1:17", "zones": "2026a" }], "pauses": {} });
+        json(&self.tell(nodes).await?)
+    }
+
+    async fn locks(&self) -> Answer {
+        self.0.scans.fetch_add(1, SeqCst);
+        self.0.scanning.fetch_add(1, SeqCst);
+        let _scan = Scan(&self.0.scanning);
+        let locks: Value = value!([{ "name": "deploy", "held": true }]);
+        json(&self.tell(locks).await?)
+    }
+
+    async fn act(&self, name: &str, act: Act) -> Answer {
+        self.0.acts.lock().unwrap().push((name.to_owned(), act));
+        json(&self.tell(value!({ "id": 8 })).await?)
+    }
+}

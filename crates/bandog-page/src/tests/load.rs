@@ -1,0 +1,131 @@
+//! What many requests cost the store. The bounds are numbers of questions; time only adds what it allows.
+
+use std::{
+    thread,
+    time::Instant,
+};
+
+use bandog_testkit::eventually;
+
+use super::{
+    Served,
+    ask::SOON,
+    fixed::{NAME, SPELT},
+};
+use crate::pace::{BURST, PER_SECOND};
+
+/// Asks for these paths from this many connections at once.
+fn crowd(page: &Served, clients: usize, paths: &[String]) {
+    thread::scope(|scope| {
+        for client in 0..clients {
+            scope.spawn(move || {
+                let mut asker = page.asker();
+                for path in paths.iter().skip(client).step_by(clients) {
+                    let status = asker.get(path).status;
+                    assert!([200, 404, 429].contains(&status), "{path}: {status}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_history_is_read_once_a_second_however_many_look() {
+    let page = Served::read_only();
+    let begun = Instant::now();
+    crowd(&page, 20, &vec![format!("/api/jobs/{SPELT}/history"); 2000]);
+    let most = 2 + begun.elapsed().as_secs();
+    let (asked, looks) = (page.source.histories() as u64, page.source.looks() as u64);
+    assert!(asked <= most && looks <= most, "{asked} histories and {looks} looks, at most {most}");
+}
+
+#[test]
+fn histories_of_many_jobs_are_read_at_a_limited_pace() {
+    let page = Served::read_only();
+    page.source.has_more_jobs(3000);
+    let paths: Vec<String> = (0..3000).map(|number| format!("/api/jobs/job-{number}/history")).collect();
+    let begun = Instant::now();
+    // More than that could be read in that time, but for the limit.
+    crowd(&page, 100, &paths[..1200]);
+    let most = u64::from(BURST) + u64::from(PER_SECOND) * (1 + begun.elapsed().as_secs());
+    let asked = page.source.histories() as u64;
+    assert!(asked <= most, "{asked} histories, at most {most}");
+}
+
+#[test]
+fn a_name_that_no_job_has_costs_the_store_nothing_more() {
+    let page = Served::read_only();
+    let path = |number| format!("/api/jobs/nobody-{number}{}", if number % 2 == 0 { "" } else { "/history" });
+    let begun = Instant::now();
+    crowd(&page, 20, &(0..1000).map(path).collect::<Vec<_>>());
+    let most = 2 + begun.elapsed().as_secs();
+    let (asked, looks) = (page.source.histories(), page.source.looks() as u64);
+    assert!(asked == 0 && looks <= most, "{asked} histories, and {looks} looks, at most {most}");
+}
+
+#[test]
+fn a_history_that_has_not_changed_is_not_read_again_for_bars() {
+    let page = Served::read_only();
+    let bars = || {
+        let body = page.get("/api/jobs?limit=50").json();
+        body["bars"][NAME].as_array().cloned().ok_or(body)
+    };
+    assert_eq!(eventually(SOON, bars).len(), 2);
+    assert_eq!(page.source.histories(), 1);
+    let looks = page.source.looks();
+    eventually(SOON, || bars().is_ok() && page.source.looks() > looks + 1);
+    assert_eq!(page.source.histories(), 1, "it was read again");
+    page.source.runs();
+    eventually(SOON, || bars().is_ok() && page.source.histories() == 2);
+}
+
+#[test]
+fn the_last_day_is_read_in_steps() {
+    let page = Served::read_only();
+    page.source.has_more_jobs(1000);
+    let begun = Instant::now();
+    let read = || page.get("/api/summary").json()["summary"]["last_24h"].clone();
+    let first = read();
+    assert_eq!(first["jobs"], 1001);
+    assert!(first["jobs_read"].as_u64() < Some(500), "{first}");
+    let all = eventually(SOON, || {
+        let day = read();
+        if day["jobs_read"] == 1001 { Ok(day) } else { Err(day) }
+    });
+    assert_eq!((&all["runs"], &all["failures"]), (&2002.into(), &1001.into()));
+    let most = 400 + 100 * (1 + begun.elapsed().as_secs());
+    assert!(page.source.histories() as u64 <= most, "{} histories, at most {most}", page.source.histories());
+}
+
+#[test]
+fn a_scan_is_shared_and_ends_with_the_last_client_that_waits_for_it() {
+    let page = Served::read_only();
+    page.source.hangs();
+    let ask = || {
+        let mut asker = page.asker();
+        asker.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        asker
+    };
+    let (one, two) = (ask(), ask());
+    eventually(SOON, || page.source.scans() == (1, 1));
+    // Both wait for the scan: an answer to a third request proves that the page has read theirs.
+    assert_eq!(page.get("/healthz").status, 200);
+    drop(one);
+    assert_eq!(page.get("/healthz").status, 200);
+    assert_eq!(page.source.scans(), (1, 1), "another client waits for it");
+    drop(two);
+    eventually(SOON, || page.source.scans() == (1, 0));
+}
+
+#[test]
+fn requests_are_answered_while_a_snapshot_is_worked_out() {
+    let page = Served::read_only();
+    page.source.has_more_jobs(20_000);
+    let mut slow = page.asker();
+    slow.send(b"GET /api/jobs?limit=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    eventually(SOON, || page.source.looks() == 1);
+    // On the page's only thread this would have to wait.
+    assert_eq!(page.get("/healthz").status, 200);
+    assert!(slow.waits(), "it was answered before");
+    assert_eq!(slow.reply("GET").unwrap().json()["total"], 20_001);
+}

@@ -1,0 +1,93 @@
+//! The page as a part of another service, over a store in memory.
+
+use bandog_schedule::{Job, Scheduler};
+use http_body_util::{BodyExt, Full};
+use hyper::{Request, StatusCode, body::Bytes, header, service::Service};
+
+use crate::{Page, Reply, Token};
+
+async fn client() -> bandog::Client {
+    bandog::connect("memory:").await.unwrap()
+}
+
+async fn get(page: &Page, uri: &str) -> Reply {
+    page.answer(Request::get(uri).body(Full::<Bytes>::default()).unwrap()).await
+}
+
+async fn body(reply: Reply) -> String {
+    String::from_utf8(reply.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn it_answers_below_its_path_only() {
+    let page = Page::over(&client().await).under("/ops/bandog/");
+    for path in ["/ops/bandog/", "/ops/bandog/page.js", "/ops/bandog/healthz", "/ops/bandog/api/about"] {
+        assert_eq!(get(&page, path).await.status(), 200, "{path}");
+    }
+    for path in ["/", "/healthz", "/ops", "/ops/bandogs", "/ops/bandog/nothing", "/ops/bandog/metrics"] {
+        assert_eq!(get(&page, path).await.status(), 404, "{path}");
+    }
+    let moved = get(&page, "/ops/bandog").await;
+    assert_eq!(moved.status(), StatusCode::PERMANENT_REDIRECT);
+    assert_eq!(moved.headers()[header::LOCATION], "./bandog/", "relative, for a proxy that adds a path");
+}
+
+#[tokio::test]
+async fn it_answers_to_every_host_until_one_is_named() {
+    let client = client().await;
+    let ask = |page: Page, host: &'static str| async move {
+        let request = Request::get("/api/about").header(header::HOST, host).body(Full::<Bytes>::default()).unwrap();
+        page.answer(request).await.status()
+    };
+    let page = Page::over(&client);
+    assert_eq!(ask(page.clone(), "shop.example").await, 200);
+    let page = page.host("shop.example".parse().unwrap());
+    assert_eq!(ask(page.clone(), "shop.example").await, 200);
+    assert_eq!(ask(page.clone(), "evil.example").await, 421);
+    // HTTP/2 names the host in the URI.
+    assert_eq!(get(&page, "http://shop.example/api/about").await.status(), 200);
+    assert_eq!(get(&page, "http://evil.example/api/about").await.status(), 421);
+}
+
+#[tokio::test]
+async fn jobs_of_the_same_program_are_seen_and_run() {
+    let client = client().await;
+    let (ran, mut done) = tokio::sync::mpsc::channel(1);
+    let body_of_job = move |_| {
+        let ran = ran.clone();
+        async move { ran.send(()).await }
+    };
+    let job = Job::cron("sweep", "0 0 0 1 1 ?").run(body_of_job);
+    let scheduler = Scheduler::over(&client).job(job).start().await.unwrap();
+    let page = Page::over(&client).named("the shop's store").token(Token::new("correct-horse-battery").unwrap());
+    let told = body(get(&page, "/api/jobs?limit=10").await).await;
+    assert!(told.contains(r#""name":"sweep""#) && told.contains("the shop's store"), "{told}");
+    let run = || Request::post("/api/jobs/sweep/run").header(header::AUTHORIZATION, "Bearer correct-horse-battery");
+    let request = run().body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(Service::call(&page, request).await.unwrap().status(), 200);
+    done.recv().await.unwrap();
+    let request = Request::post("/api/jobs/sweep/run").body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(page.answer(request).await.status(), 401);
+    scheduler.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn it_is_mounted_in_axum() {
+    let page = Page::over(&client().await).under("/bandog");
+    let shop = axum::routing::get(|| async { "my shop" });
+    let app: axum::Router = axum::Router::new().route("/", shop).fallback(move |request: axum::extract::Request| {
+        let page = page.clone();
+        async move { page.answer(request).await }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = tokio::spawn(async move { axum::serve(listener, app).await });
+    let ask = |path: &'static str| async move {
+        tokio::task::spawn_blocking(move || super::Asker::to(address).get(path)).await.unwrap()
+    };
+    assert_eq!(ask("/").await.body, "my shop");
+    assert!(ask("/bandog/").await.body.contains("<title>bandog</title>"));
+    assert_eq!(ask("/bandog/api/jobs").await.json()["jobs"], serde_json::json!([]));
+    ask("/other").await.refuses(404, "path");
+    served.abort();
+}

@@ -1,0 +1,56 @@
+//! The token that a request must carry to act.
+
+use std::fmt;
+
+use bandog_core::{Error, Result};
+use subtle::ConstantTimeEq;
+
+/// Minimum length: a shorter token can be guessed.
+const LEAST: usize = 16;
+/// Maximum length.
+const MOST: usize = 256;
+
+const MAKE: &str = "head -c 24 /dev/urandom | base64";
+
+/// The secret that a request must carry to act on jobs ([`crate::Page::token`]).
+///
+/// It is compared in a time that depends on its length only, and is never printed.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// A token of 16 to 256 visible ASCII characters.
+    ///
+    /// ```
+    /// use bandog_page::Token;
+    /// assert!(Token::new("correct-horse-battery-staple").is_ok());
+    /// assert!(Token::new("short").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// `Misused` for anything else.
+    pub fn new(token: &str) -> Result<Self> {
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::misused(format!(
+                "the token has characters that are not visible ASCII; make one with: {MAKE}"
+            )));
+        }
+        match token.len() {
+            LEAST..=MOST => Ok(Self(token.to_owned())),
+            length => Err(Error::misused(format!(
+                "the token has {length} characters; {LEAST} to {MOST} are allowed; make one with: {MAKE}"
+            ))),
+        }
+    }
+
+    /// Whether this is the token.
+    pub(crate) fn is(&self, given: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(given).into()
+    }
+}
