@@ -11,7 +11,7 @@ use bandog_page::Page;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = bandog::connect("memory:").await?; // In a real service: redis://…
-    let sweep = Job::every("sweep", std::time::Duration::from_secs(10)).run(|run| async move {
+    let sweep = Job::fixed_rate("sweep", std::time::Duration::from_secs(10)).run(|run| async move {
         run.note("nothing to sweep");
         Ok::<_, std::io::Error>(())
     });

@@ -73,7 +73,7 @@ pub(crate) struct Handler<S> {
 pub(crate) struct Shared<S> {
     source: Arc<S>,
     jobs: Arc<Fresh<Snapshot>>,
-    locks: Fresh<Box<RawValue>>,
+    locks: Fresh<Vec<Box<RawValue>>>,
     nodes: Fresh<Box<RawValue>>,
     timeline: Fresh<Hour>,
     summary: Fresh<Box<RawValue>>,
@@ -100,6 +100,13 @@ struct JobsPart<'a> {
     /// The last runs of these jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     bars: Option<HashMap<String, Vec<Bar>>>,
+}
+
+/// Some locks, or all, and their number.
+#[derive(Serialize)]
+struct LocksPart<'a> {
+    locks: Vec<&'a RawValue>,
+    total: usize,
 }
 
 #[derive(Serialize)]
@@ -173,7 +180,7 @@ impl<S: Source> Handler<S> {
             Route::Figures => self.figures(),
             Route::About => Ok(self.about()),
             Route::Jobs(wanted) => self.jobs(wanted).await,
-            Route::Locks => self.rows(self.locks().await, "locks"),
+            Route::Locks(wanted) => self.locks(&wanted).await,
             Route::Nodes => self.rows(self.nodes().await, "nodes"),
             Route::Summary => self.rows(self.summary().await, "summary"),
             Route::Job(name) => self.job(&name).await,
@@ -224,21 +231,18 @@ impl<S: Source> Handler<S> {
         Ok(self.part(at, &value, &wanted, Some(bars)))
     }
 
-    fn part(
-        &self,
-        at: SystemTime,
-        jobs: &Snapshot,
-        wanted: &Wanted,
-        bars: Option<HashMap<String, Vec<Bar>>>,
-    ) -> Reply {
+    fn part(&self, at: SystemTime, jobs: &Snapshot, wanted: &Wanted, bars: Option<HashMap<String, Vec<Bar>>>) -> Reply {
         let part = jobs.part(wanted);
         let jobs = part.jobs.iter().map(|job| &*job.json).collect();
         self.written(at, JobsPart { jobs, total: part.total, counts: part.counts, bars })
     }
 
-    async fn locks(&self) -> Told<Box<RawValue>> {
+    async fn locks(&self, wanted: &Wanted) -> Result<Reply, Trouble> {
         let source = Arc::clone(&self.shared.source);
-        self.shared.locks.get(|| aside(in_time(SCAN_TIME, async move { source.locks().await }))).await
+        let ask = || aside(in_time(SCAN_TIME, async move { source.locks().await }));
+        let Known { at, value } = self.shared.locks.get(ask).await?;
+        let locks = value.iter().skip(wanted.offset).take(wanted.limit.unwrap_or(usize::MAX));
+        Ok(self.written(at, LocksPart { locks: locks.map(|lock| &**lock).collect(), total: value.len() }))
     }
 
     async fn nodes(&self) -> Told<Box<RawValue>> {

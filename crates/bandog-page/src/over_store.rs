@@ -6,7 +6,7 @@ use bandog_core::{ClientId, Error, ErrorKind, Member, Pattern};
 use bandog_schedule::{Fire, JobRow, Jobs, RunRow};
 use bandog_sync::Client;
 use hyper::StatusCode;
-use serde_json::json as value;
+use serde_json::{json as value, value::RawValue};
 
 use crate::{
     LockJson,
@@ -51,9 +51,9 @@ impl Source for OverStore {
         self.jobs.next_within(&Pattern::all(), within, most).await.map_err(|error| Trouble::of(&error))
     }
 
-    async fn locks(&self) -> Answer {
+    async fn locks(&self) -> Result<Vec<Box<RawValue>>, Trouble> {
         let rows = self.client.list(Pattern::all()).await.map_err(|error| Trouble::of(&error))?;
-        json(&rows.iter().map(|row| LockJson::new(row, &self.store)).collect::<Vec<_>>())
+        rows.iter().map(|row| json(&LockJson::new(row, &self.store))).collect()
     }
 
     async fn nodes(&self) -> Answer {

@@ -5,10 +5,10 @@ use percent_encoding::percent_decode_str;
 
 use crate::source::Trouble;
 
-/// Maximum number of jobs in one answer with a `limit`.
+/// Maximum number of jobs or locks in one answer with a `limit`.
 pub(crate) const MOST: usize = 200;
 
-/// Which jobs are asked for. Without a limit all of them are.
+/// The jobs, or the locks, that are asked for. Without a limit all of them are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// A part of the name, in lower case.

@@ -22,7 +22,7 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// The ticks within this time from now, at most `most` of each job.
     fn fires(&self, within: Duration, most: usize) -> impl Future<Output = Result<Vec<Fire>, Trouble>> + Send;
     /// The locks that are held.
-    fn locks(&self) -> impl Future<Output = Answer> + Send;
+    fn locks(&self) -> impl Future<Output = Result<Vec<Box<RawValue>>, Trouble>> + Send;
     /// The nodes that run jobs, and the pauses.
     fn nodes(&self) -> impl Future<Output = Answer> + Send;
     /// Does something to a job, and reports the result.

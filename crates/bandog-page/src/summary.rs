@@ -117,10 +117,9 @@ impl Day {
             runs += ended.len() as u64;
             lags.extend(ended.iter().filter_map(|run| run.lag));
             failures += ended.iter().filter(|run| is_bad(run.state)).count() as u64;
-            if let Some(run) = ended.iter().find(|run| is_bad(run.state)) {
-                if oldest.is_none_or(|(at, ..)| run.ended < at) {
-                    oldest = Some((run.ended, name, run.state, digest));
-                }
+            let failure = ended.iter().find(|run| is_bad(run.state));
+            if let Some(run) = failure.filter(|run| oldest.is_none_or(|(at, ..)| run.ended < at)) {
+                oldest = Some((run.ended, name, run.state, digest));
             }
             cuts.extend(digest.cut(since).map(|from| (from, name.as_str())));
         }

@@ -211,5 +211,41 @@ fn an_address_that_others_reach_is_warned_of() {
     fs::write(place.path("jobs.toml"), JOBS).unwrap();
     let process = place.start(&["schedule", "jobs.toml", "--http", "0.0.0.0:0"]);
     process.stderr_line("may see jobs, runs and locks", SOON);
-    process.stderr_line("for looking only", SOON);
+    process.stderr_line("read-only", SOON);
+}
+
+#[test]
+fn a_store_has_a_page_without_running_jobs() {
+    let place = Place::new();
+    let mut runs = serving(&place, &[]);
+    address(&runs);
+    let mut command = place.bandog(&["page", "--http", "127.0.0.1:0", "--http-host", "jobs.example"]);
+    command.env("BANDOG_HTTP_TOKEN", TOKEN);
+    let mut process = Process::spawn(&command);
+    let at = address(&process);
+    assert_eq!(get(&at, "/api/jobs?limit=10")["jobs"][0]["name"], "by hand");
+    assert_eq!(get(&at, "/api/summary")["summary"]["last_24h"]["jobs"], 1);
+    let key = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(ask(&at, "POST", "/api/jobs/by%20hand/run", &key, "").0, 200);
+    eventually(SOON, || if place.lines("ran") == ["x"] { Ok(()) } else { Err(place.lines("ran")) });
+    assert_eq!(ask(&at, "GET", "/metrics", "X: y", "").0, 200);
+    process.term();
+    ends(&mut process, 0);
+    runs.term();
+    ends(&mut runs, 0);
+}
+
+#[test]
+fn a_page_of_a_store_that_is_away_is_served_and_one_of_a_file_that_is_not_there_is_not() {
+    let place = Place::new();
+    place.run(&["page", "--url", "sqlite:nowhere.db", "--http", "127.0.0.1:0"]).told(69, &["nowhere.db"]);
+    place.run(&["page", "--http", "127.0.0.1:0", "--http-host", "http://x"]).told(64, &["jobs.example"]);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut process = place.start(&["page", "--url", &format!("redis://{free}?timeout=1s"), "--http", "127.0.0.1:0"]);
+    let at = address(&process);
+    process.stderr_line("the page is served all the same", SOON);
+    assert_eq!(ask(&at, "GET", "/api/jobs", "X: y", "").0, 503);
+    assert_eq!(ask(&at, "GET", "/healthz", "X: y", "").0, 200);
+    process.term();
+    ends(&mut process, 0);
 }

@@ -4,8 +4,8 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 11] =
-    ["lock", "show", "ls", "release", "doctor", "cron", "schedule", "jobs", "demo", "completions", "man"];
+const COMMANDS: [&str; 12] =
+    ["lock", "show", "ls", "release", "doctor", "cron", "schedule", "jobs", "page", "demo", "completions", "man"];
 /// So many subcommands have these.
 const CRON: usize = 2;
 const JOBS: usize = 12;

@@ -1,23 +1,29 @@
 // What the page knows, when it asks for more, and what is done from it.
 
-import { ago, clock, isBad, seconds } from "./words.js";
+import { paintBars, paintDay, paintHour, tellBar, tellMinute } from "./dash.js";
+import { HERE, ago, clock, seconds } from "./words.js";
 import { $, fill, paintInside, paintJob, paintLocks, paintNodes, paintRuns, put, shape, sync, tickJob } from "./view.js";
 
-const PAUSE = 2000; // Between two looks, in ms; more where a look takes long.
+const PAUSE = 2000; // Between two polls, in ms; more where a poll takes long.
 const PATIENCE = 15000; // For one answer.
-const ROWS = 200; // More are shown when they are asked for.
+const LONG_PATIENCE = 600000; // For a scan of the store, which goes slowly.
+const ROWS = 50; // Jobs on one page of the list.
+const LOCKS = 200; // Locks that are listed.
+const OVERVIEW = 5000; // Between two looks at the store as a whole.
 
-const known = { jobs: [], locks: [], read: 0, locksRead: 0, ahead: 0, isKnown: false, acts: false, trouble: undefined };
-const shown = { chip: "all", filter: "", most: ROWS };
+const known = { jobs: [], bars: {}, locks: [], read: 0, locksRead: 0, overviewRead: 0, ahead: 0, isKnown: false, acts: false };
+const shown = { chip: "all", filter: "", offset: 0 };
 const open = new Map(); // Job's name -> its runs.
+const unfolded = new Set(); // Groups of failures that are shown one by one.
 let token; // Only here, and gone with the page.
 let timer;
+let locksTimer;
 
 const now = () => Date.now() + known.ahead;
 
-async function ask(path, init = {}) {
+async function ask(path, init = {}, most = PATIENCE) {
   const limit = new AbortController();
-  const patience = setTimeout(() => limit.abort(), PATIENCE);
+  const patience = setTimeout(() => limit.abort(), most);
   try {
     const reply = await fetch(path, { ...init, signal: limit.signal, credentials: "omit", cache: "no-store" });
     const body = await reply.json();
@@ -34,58 +40,101 @@ async function ask(path, init = {}) {
 async function look() {
   clearTimeout(timer);
   const begun = performance.now();
-  const names = [...open.keys()];
-  const questions = [ask("api/jobs"), ask("api/locks"), ask("api/nodes"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
+  const wanted = query();
+  const names = [...open.keys()].filter((name) => !known.isKnown || known.jobs.some((job) => job.name === name));
+  const isDue = begun - known.overviewRead > OVERVIEW || known.overviewRead === 0;
+  const overview = isDue ? ask("api/summary") : Promise.resolve();
+  const questions = [ask(`api/jobs?${wanted}`), ask("api/nodes"), overview, ...names.map((name) => ask(`${pathOf(name)}/history`))];
   if (!known.version) questions.push(ask("api/about").then(introduce));
   const answers = await Promise.allSettled(questions);
-  const [jobs, locks, nodes, ...runs] = answers;
-  if (jobs.value) Object.assign(known, { jobs: jobs.value.jobs, read: Date.parse(jobs.value.at), isKnown: true });
-  if (locks.value) Object.assign(known, { locks: locks.value.locks, locksRead: Date.parse(locks.value.at) });
+  if (wanted !== query()) return; // Other jobs are wanted by now, and have been asked for.
+  const [jobs, nodes, summary, ...runs] = answers;
+  if (jobs.value) {
+    const { total, counts, bars } = jobs.value;
+    // A history that could not be read in time comes with the next poll.
+    const kept = Object.fromEntries(jobs.value.jobs.map(({ name }) => [name, bars[name] ?? known.bars[name]]));
+    Object.assign(known, { jobs: jobs.value.jobs, total, counts, bars: kept, read: Date.parse(jobs.value.at), isKnown: true });
+  }
   if (nodes.value) known.nodes = nodes.value.nodes;
+  if (summary.value) Object.assign(known, { summary: summary.value.summary, overviewRead: begun });
   names.forEach((name, place) => runs[place].value && open.has(name) && open.set(name, runs[place].value.runs));
-  // The runs of a job that was forgotten meanwhile are no trouble.
-  known.trouble = answers.find(({ reason }) => reason && reason.status !== 404)?.reason;
+  // The runs of a job that was deleted meanwhile are no trouble, nor are those that are read with the next poll.
+  known.trouble = answers.find(({ reason }) => reason && reason.status !== 404 && reason.status !== 429)?.reason;
+  if (known.jobs.length === 0 && shown.offset > 0 && known.total > 0) {
+    shown.offset = 0;
+    return look();
+  }
   paint();
   clearTimeout(timer);
   if (!document.hidden) timer = setTimeout(look, Math.max(PAUSE, 4 * (performance.now() - begun)));
+}
+
+/** The locks are found by a scan of the store, which may take long and must not hold up the jobs. */
+async function lookForLocks() {
+  clearTimeout(locksTimer);
+  const begun = performance.now();
+  try {
+    const { locks, total, at } = await ask(`api/locks?limit=${LOCKS}`, {}, LONG_PATIENCE);
+    Object.assign(known, { locks, lockCount: total, locksRead: Date.parse(at), locksTrouble: undefined });
+  } catch (trouble) {
+    known.locksTrouble = trouble;
+  }
+  paintAllLocks();
+  paintLink();
+  clearTimeout(locksTimer);
+  if (!document.hidden) locksTimer = setTimeout(lookForLocks, Math.max(PAUSE, 4 * (performance.now() - begun)));
+}
+
+/** Which jobs are asked for. */
+function query() {
+  return new URLSearchParams({ limit: ROWS, offset: shown.offset, name: shown.filter, is: shown.chip }).toString();
 }
 
 const pathOf = (name) => `api/jobs/${encodeURIComponent(name)}`;
 
 function introduce(about) {
   Object.assign(known, { version: about.version, acts: about.acts });
+  $("#metrics").hidden = !about.metrics;
   fill(document, {
     store: about.store,
     version: `bandog ${about.version}`,
-    rights: about.acts ? "To run, pause, resume or cancel takes the token." : "For looking only. Start bandog with --http-token-file to run, pause, resume and cancel from here.",
+    rights: about.acts ? "To run, pause, resume or cancel a job takes the token." : "Read-only. Start bandog with --http-token-file to run, pause, resume and cancel jobs from here.",
+    zone: `Times are those of ${HERE}, unless they name another zone.`,
   });
 }
 
-document.addEventListener("visibilitychange", () => !document.hidden && look());
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return;
+  look();
+  lookForLocks();
+});
 
 // ---- Showing
-
-const IS = {
-  all: () => true,
-  running: (job) => job.live.some((run) => run.state === "running"),
-  paused: (job) => Boolean(job.paused || job.all_paused),
-  failing: (job) => isBad(job.last),
-};
 
 function paint() {
   paintLink();
   paintChips();
   paintJobs();
   if (known.nodes) paintNodes(known.nodes);
+  if (known.summary) {
+    paintDay(known.summary.last_24h, now());
+    if (known.summary.next_hour) paintHour(known.summary.next_hour, now());
+  }
+}
+
+function paintAllLocks() {
   paintLocks(known.locks, now() - known.locksRead);
   $("#locks").hidden = known.locks.length === 0;
   $("#no-locks").hidden = known.locks.length > 0;
-  put($("#no-locks"), known.locksRead ? "Nobody holds a lock now." : "\u00a0");
-  put($("#lock-count"), known.locks.length ? String(known.locks.length) : "");
+  put($("#no-locks"), known.locksRead ? "No lock is held now." : known.locksTrouble ? "\u00a0" : "The store is scanned for locks…");
+  put($("#lock-count"), known.locks.length ? known.lockCount.toLocaleString("en-GB") : "");
+  const more = known.lockCount - known.locks.length;
+  fill(document, { "more-locks": more > 0 ? `and ${more.toLocaleString("en-GB")} more: bandog ls, or /api/locks` : "" });
 }
 
 function paintLink() {
-  const { trouble, isKnown } = known;
+  const { isKnown } = known;
+  const trouble = known.trouble ?? known.locksTrouble;
   const link = $("#link");
   link.dataset.state = trouble ? "away" : "live";
   shape(link, trouble ? "warn" : "ok", trouble ? "warn" : "good");
@@ -106,34 +155,36 @@ function paintChips() {
   for (const chip of document.querySelectorAll("[data-chip]")) {
     const name = chip.dataset.chip;
     chip.setAttribute("aria-pressed", String(name === shown.chip));
-    put($("b", chip), known.isKnown ? String(known.jobs.filter(IS[name]).length) : "–");
+    put($("b", chip), known.isKnown ? known.counts[name].toLocaleString("en-GB") : "–");
   }
 }
 
 function paintJobs() {
   if (!known.isKnown) return;
-  const wanted = known.jobs.filter(IS[shown.chip]).filter((job) => job.name.toLowerCase().includes(shown.filter));
-  wanted.sort((a, b) => (a.name < b.name ? -1 : 1));
   const list = $("#jobs");
   list.setAttribute("aria-busy", "false");
-  sync(list, wanted.slice(0, shown.most), (job) => job.name, makeJob, (item, job) => {
+  sync(list, known.jobs, (job) => job.name, makeJob, (item, job) => {
     item.job = job;
     paintJob(item, job);
+    paintBars($(".bars svg", item), known.bars[job.name]);
     paintOpen(item, job);
   });
   tick();
-  list.hidden = wanted.length === 0;
+  list.hidden = known.jobs.length === 0;
   const none = $("#no-jobs");
-  none.hidden = wanted.length > 0;
-  put(none, known.jobs.length ? "No job is like that." : "No job is known to this store yet. It appears here when a scheduler with jobs has started.");
-  const more = $("#more");
-  more.hidden = wanted.length <= shown.most;
-  put(more, `Show all ${wanted.length}`);
+  none.hidden = known.jobs.length > 0;
+  put(none, known.counts.all ? "No job is like that." : "The store has no job yet. Jobs appear here when a scheduler that has some has started.");
+  $("#pages").hidden = known.total <= ROWS;
+  const number = (count) => count.toLocaleString("en-GB");
+  fill($("#pages"), { range: `${number(shown.offset + 1)}–${number(shown.offset + known.jobs.length)} of ${number(known.total)}` });
+  $("#back").disabled = shown.offset === 0;
+  $("#forth").disabled = shown.offset + ROWS >= known.total;
 }
 
 function makeJob() {
   const item = $("#job").content.firstElementChild.cloneNode(true);
   $("h3 button", item).addEventListener("click", () => toggle(item));
+  $(".bars svg", item).addEventListener("pointermove", (event) => tellBar(event.currentTarget, event, now(), item.job.zone || HERE));
   return item;
 }
 
@@ -153,19 +204,28 @@ function paintOpen(item, job) {
   if (!isOpen) return inside.replaceChildren();
   if (!inside.firstElementChild) {
     inside.append($("#inside").content.cloneNode(true));
-    inside.addEventListener("click", ({ target }) => target.dataset?.act && offer(item.job, target.dataset.act));
+    inside.addEventListener("click", ({ target }) => {
+      if (target.dataset?.act) offer(item.job, target.dataset.act);
+      if (target.classList.contains("fold")) unfold(item, target.dataset.key);
+    });
   }
   paintInside(inside, job, known.acts, now());
   const runs = open.get(job.name);
-  if (runs) paintRuns(inside, job, runs, now());
+  if (runs) paintRuns(inside, job, runs, now(), unfolded);
 }
 
-/** What changes with the time. */
+function unfold(item, key) {
+  if (!unfolded.delete(key)) unfolded.add(key);
+  paintOpen(item, item.job);
+}
+
+/** Texts that change with the time. */
 function tick() {
   for (const item of $("#jobs").children) if (item.job) tickJob($(".row", item), item.job, now());
   const age = now() - known.read;
-  if (known.isKnown && known.trouble) fill($("#link"), { link: `Data of ${clock(known.read, now())}, ${ago(age)}` });
-  document.title = known.trouble ? "bandog – no answer" : "bandog";
+  const trouble = known.trouble ?? known.locksTrouble;
+  if (known.isKnown && trouble) fill($("#link"), { link: `Data of ${clock(known.read, now())}, ${ago(age)}` });
+  document.title = trouble ? "bandog – no answer" : "bandog";
 }
 
 function everySecond() {
@@ -174,7 +234,7 @@ function everySecond() {
   setTimeout(everySecond, 1000 - (now() % 1000));
 }
 
-/** Which jobs are open stands behind the #, so that a link leads to them. */
+/** The names of open jobs are behind the #, so that a link leads to them. */
 function remember() {
   history.replaceState(null, "", open.size ? `#${[...open.keys()].map(encodeURIComponent).join("&")}` : location.pathname);
 }
@@ -232,23 +292,41 @@ function tell(words) {
 
 // ---- Choosing
 
+/** Other jobs are wanted: the first of them, at once. */
+function choose(offset = 0) {
+  shown.offset = offset;
+  paintChips();
+  look();
+}
+
 for (const chip of document.querySelectorAll("[data-chip]")) {
   chip.addEventListener("click", () => {
     shown.chip = chip.dataset.chip;
-    paintChips();
-    paintJobs();
+    choose();
   });
 }
 
+let typing;
 $("#filter").addEventListener("input", ({ target }) => {
-  shown.filter = target.value.trim().toLowerCase();
-  paintJobs();
+  shown.filter = target.value.trim();
+  clearTimeout(typing);
+  typing = setTimeout(choose, 150);
 });
 
-$("#more").addEventListener("click", () => {
-  shown.most = Infinity;
-  paintJobs();
-});
+$("#back").addEventListener("click", () => choose(Math.max(0, shown.offset - ROWS)));
+$("#forth").addEventListener("click", () => choose(shown.offset + ROWS));
+
+/** Shows one job, opened. */
+function goTo(name) {
+  Object.assign(shown, { chip: "all", filter: name });
+  $("#filter").value = name;
+  open.set(name, undefined);
+  remember();
+  choose();
+}
+
+$("#oldest").addEventListener("click", ({ currentTarget }) => goTo(currentTarget.dataset.job));
+$("#hour svg").addEventListener("pointermove", (event) => tellMinute(event.currentTarget, event));
 
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.matches("input, dialog *");
@@ -264,5 +342,14 @@ for (const name of location.hash.slice(1).split("&").filter(Boolean)) {
     // Not one of ours.
   }
 }
-look();
+
+/** A link to a job that is on another page of the list shows that job alone. */
+async function start() {
+  await look();
+  const [name] = open.keys();
+  if (name !== undefined && known.isKnown && !known.jobs.some((job) => job.name === name)) goTo(name);
+}
+
+start();
+lookForLocks();
 everySecond();

@@ -1,6 +1,6 @@
 // What stands on the page. Texts are changed only where they differ, so that neither focus nor selection is lost.
 
-import { HERE, ago, clock, seconds, span, state, until, words } from "./words.js";
+import { HERE, ago, clock, collapse, seconds, span, state, until, words } from "./words.js";
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 
@@ -35,9 +35,6 @@ export function sync(parent, items, key, make, paint) {
   left.forEach((child) => child.remove());
 }
 
-/** A zone's city, for where there is little room. */
-const place = (zone) => zone.split("/").pop().replaceAll("_", " ");
-
 const running = (job) => job.live.filter((run) => run.state === "running");
 const at = (text) => Date.parse(text);
 
@@ -64,9 +61,8 @@ function paintNext(row, job, now) {
   else next.removeAttribute("datetime");
   const zone = job.zone || HERE;
   const time = job.rests_until ? `the store's clock was ahead; until ${clock(at(job.rests_until), now, zone)}` : job.next ? clock(at(job.next), now, zone) : "";
-  const where = job.next && zone !== HERE ? ` ${place(zone)}` : "";
   const paused = job.paused ?? job.all_paused;
-  fill(row, { at: paused ? by(paused) : time + where });
+  fill(row, { at: paused ? by(paused) : time });
   next.title = job.next ? `${clock(at(job.next), now, zone)} ${zone}\n${clock(at(job.next), now)} ${HERE}\n${job.next}` : "";
 }
 
@@ -80,7 +76,7 @@ function told(job, now) {
   if (job.rests_until) return { name: "warn", tone: "warn", text: "rests" };
   if (job.next) {
     const text = until(at(job.next) - now);
-    return text.startsWith("late") ? { name: "warn", tone: "warn", text } : { name: "wait", tone: "", text };
+    return text.startsWith("overdue") ? { name: "warn", tone: "warn", text } : { name: "wait", tone: "", text };
   }
   const text = running(job).length > 0 ? "after this run" : "no more fires";
   return { name: "none", tone: "quiet", text };
@@ -119,9 +115,9 @@ export function paintInside(inside, job, acts, now) {
     "Catch up": words(job.catch_up),
     "On crash": words(job.on_crash),
     Lease: span(job.lease_ms),
-    "Decided up to": job.watermark ? clock(at(job.watermark), now) : "",
+    Watermark: job.watermark ? clock(at(job.watermark), now) : "",
     Runs: `${job.ok} ok, ${job.failed} failed, ${job.lost} lost`,
-    "Unknown since": job.unknown_since ? `${clock(at(job.unknown_since), now)}: no scheduler has it` : "",
+    "Unknown since": job.unknown_since ? `${clock(at(job.unknown_since), now)}: no scheduler has this job` : "",
     Ticks: `${job.skipped} skipped, ${job.missed} missed`,
   };
   const known = Object.entries(facts).filter(([, text]) => text);
@@ -136,25 +132,39 @@ function makeFact([name]) {
   return fact;
 }
 
-/** The runs of an opened job: those that wait or run, then those that ended. */
-export function paintRuns(inside, job, runs, now) {
+/** The runs of an opened job: those that wait or run, then those that ended. `unfolded` has the keys of the groups of
+ * failures that are shown one by one. */
+export function paintRuns(inside, job, runs, now, unfolded) {
   const seen = new Map();
-  const keyed = runs.map((run) => {
+  const keyOf = (run) => {
     const key = `${run.id} ${run.tick} ${run.state === "queued" || run.state === "running" ? "live" : run.ended}`;
     seen.set(key, (seen.get(key) ?? 0) + 1);
-    return { run, key: `${key} ${seen.get(key)}` };
+    return `${key} ${seen.get(key)}`;
+  };
+  const rows = collapse(runs).flatMap((same) => {
+    const each = same.map((run) => ({ run, same: [run], key: keyOf(run) }));
+    if (same.length === 1) return each;
+    // The oldest stays the same while more of them come.
+    const group = { run: same[0], same, key: `${job.name} ${each.at(-1).key} and more` };
+    return unfolded.has(group.key) ? [group, ...each.map((row) => ({ ...row, isPart: true }))] : [group];
   });
-  sync($(".runs tbody", inside), keyed, ({ key }) => key, makeRun, (row, { run }) => paintRun(row, job, run, now));
+  sync($(".runs tbody", inside), rows, ({ key }) => key, makeRun, (row, shown) => paintRun(row, job, shown, now, unfolded));
   const none = $('[data-f="runs"]', inside);
   none.hidden = runs.length > 0;
-  put(none, "No run is written down yet.");
+  put(none, "No run is recorded yet.");
 }
 
-function makeRun() {
+function makeRun({ same }) {
   const row = document.createElement("tr");
-  for (const kind of ["", "", "num", "num", "num", "", "", "num", "said"]) row.insertCell().className = kind;
+  for (const kind of ["", "", "num", "num", "num", "", "", "num", "note"]) row.insertCell().className = kind;
   row.cells[1].append(icon(), document.createElement("span"));
   row.cells[1].classList.add("state");
+  if (same.length > 1) {
+    const more = document.createElement("button");
+    more.type = "button";
+    more.className = "fold";
+    row.cells[1].append(more);
+  }
   return row;
 }
 
@@ -165,14 +175,24 @@ function icon() {
   return svg;
 }
 
-function paintRun(row, job, run, now) {
+function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
   const cells = row.cells;
+  const oldest = same.at(-1);
+  row.classList.toggle("part", Boolean(isPart));
   const { shape: name, tone, word } = run.orphaned ? { shape: "warn", tone: "warn", word: "its node is gone" } : state(run.state);
   const tick = (text) => clock(at(text), now, job.zone || HERE);
-  put(cells[0], run.from ? `${tick(run.from)} to ${tick(run.tick)}` : tick(run.tick));
-  cells[0].title = run.from ? `${run.from} to ${run.tick}` : run.tick;
+  const from = same.length > 1 ? oldest.tick : run.from;
+  put(cells[0], from && from !== run.tick ? `${tick(from)} to ${tick(run.tick)}` : tick(run.tick));
+  cells[0].title = from ? `${from} to ${run.tick}` : run.tick;
   shape(cells[1], name, tone);
   put($("span", cells[1]), run.ticks > 1 ? `${run.ticks} ${word}` : word);
+  const more = $(".fold", cells[1]);
+  if (more) {
+    put(more, `× ${same.length}`);
+    more.dataset.key = key;
+    more.setAttribute("aria-expanded", String(unfolded.has(key)));
+    more.title = "The same failure several times: show or hide each of them";
+  }
   put(cells[2], run.lag_ms == null ? "" : span(run.lag_ms));
   const end = run.ended ? at(run.ended) : now;
   put(cells[3], run.started ? (run.ended ? span(end - at(run.started)) : seconds(Math.max(0, Math.floor((end - at(run.started)) / 1000)))) : "");
@@ -180,11 +200,11 @@ function paintRun(row, job, run, now) {
   put(cells[5], words(run.kind));
   put(cells[6], run.node ?? "");
   put(cells[7], run.fence == null ? "" : String(run.fence));
-  say(cells[8], [run.error, run.note].filter(Boolean).join("\n"));
+  note(cells[8], [run.error, run.note].filter(Boolean).join("\n"));
 }
 
 /** A text of one line as it is; a longer one behind its first line. */
-function say(cell, text) {
+function note(cell, text) {
   if (cell.dataset.text === text) return;
   cell.dataset.text = text;
   const [first] = text.split("\n");
@@ -196,12 +216,12 @@ function say(cell, text) {
   cell.replaceChildren(details);
 }
 
-/** Who runs jobs, and who is paused. */
+/** The nodes that run jobs, and the pauses. */
 export function paintNodes({ running, pauses }) {
   const all = running.map(({ node, zones, paused }) => node + (zones ? ` (time zones ${zones})` : "") + (paused ? `, paused ${by(paused)}` : ""));
   const tables = new Set(running.map(({ zones }) => zones).filter(Boolean));
-  const lines = [all.length > 0 ? `Schedulers: ${all.join(" · ")}` : "No scheduler runs now, so no job does."];
-  if (tables.size > 1) lines.push("Their time zones differ: in zones that have changed they may find different ticks.");
+  const lines = [all.length > 0 ? `Schedulers: ${all.join(" · ")}` : "No scheduler runs now, so no job runs."];
+  if (tables.size > 1) lines.push("Their tables of time zones differ: in zones that have changed they may find different ticks.");
   if (pauses.all) lines.push(`All jobs are paused ${by(pauses.all)}`);
   const element = $("#nodes");
   element.hidden = false;
@@ -223,6 +243,6 @@ function makeLock() {
   name.scope = "row";
   row.append(name);
   for (const kind of ["", "num", "num", "num"]) row.insertCell().className = kind;
-  ["", "Holder", "Fence", "Ends in", "Waiting"].forEach((label, place) => (row.cells[place].dataset.label = label));
+  ["", "Holder", "Fence", "Expires in", "Waiting"].forEach((label, place) => (row.cells[place].dataset.label = label));
   return row;
 }

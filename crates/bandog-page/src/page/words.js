@@ -23,10 +23,10 @@ export function ago(ms) {
   return s < 1 ? "just now" : `${seconds(s)} ago`;
 }
 
-/** What is told of a fire that lies `ms` ahead; a claim takes a moment, so a second late is still now. */
+/** Text for a fire that lies `ms` ahead; a claim takes a moment, so a second of delay is still now. */
 export function until(ms) {
   if (ms > 0) return `in ${seconds(Math.ceil(ms / 1000))}`;
-  return ms > -2000 ? "now" : `late by ${seconds(Math.floor(-ms / 1000))}`;
+  return ms > -2000 ? "now" : `overdue by ${seconds(Math.floor(-ms / 1000))}`;
 }
 
 const formats = new Map();
@@ -41,21 +41,47 @@ function make(timeZone) {
   const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
   const of = (fields) => new Intl.DateTimeFormat("en-GB", { ...fields, timeZone });
   try {
-    return { day: of(day), date: of({ ...day, year: "numeric" }), year: of({ year: "numeric" }), time: of(time) };
+    const short = of({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    return { day: of(day), date: of({ ...day, year: "numeric" }), year: of({ year: "numeric" }), time: of(time), short, zone: of({ timeZoneName: "short" }) };
   } catch {
     return undefined; // A zone that this browser does not know.
   }
 }
 
-/** The zone of whoever looks. */
+/** The zone of the browser. */
 export const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
 
-/** Date and time in a zone, without what they share with `now`: the year, or the day. */
+/** A zone's short name at an instant: `CET`, `GMT-5`, `UTC`. */
+function zoneName({ zone }, instant) {
+  return zone.formatToParts(instant).find(({ type }) => type === "timeZoneName")?.value ?? "";
+}
+
+/** Date, time and zone, without what they share with `now`: the year, or the day. */
 export function clock(instant, now, zone = HERE) {
-  const { day, date, year, time } = format(zone);
-  if (date.format(instant) === date.format(now)) return time.format(instant);
+  const formats = format(zone);
+  const { day, date, year, time } = formats;
+  const text = `${time.format(instant)} ${zoneName(formats, instant)}`;
+  if (date.format(instant) === date.format(now)) return text;
   const brief = year.format(instant) === year.format(now) ? day : date;
-  return `${brief.format(instant).replace(",", "")}, ${time.format(instant)}`;
+  return `${brief.format(instant).replace(",", "")}, ${text}`;
+}
+
+/** Hours and minutes here, with or without the zone. */
+export function minute(instant, withZone = false) {
+  const formats = format(HERE);
+  return formats.short.format(instant) + (withZone ? ` ${zoneName(formats, instant)}` : "");
+}
+
+/** Runs with those failures as one that follow each other and are the same but for numbers, such as times. */
+export function collapse(runs) {
+  const groups = [];
+  for (const run of runs) {
+    const same = state(run.state).tone === "bad" ? [run.state, run.error, run.note].join("\n").replace(/\d+/g, "#") : undefined;
+    const last = groups.at(-1);
+    if (same !== undefined && last?.same === same) last.runs.push(run);
+    else groups.push({ same, runs: [run] });
+  }
+  return groups.map((group) => group.runs);
 }
 
 /** Each state's shape and tone; the word itself is always shown, too. */
@@ -80,6 +106,3 @@ export function state(name) {
 
 /** A name of the interface as words. */
 export const words = (name) => String(name).replaceAll("_", " ");
-
-/** Whether a job's last run went wrong. */
-export const isBad = (run) => run !== null && run !== undefined && state(run.state).tone === "bad";

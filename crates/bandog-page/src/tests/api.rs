@@ -17,7 +17,11 @@ fn rows_come_with_their_time_and_their_store() {
     for time in ["now", "at"] {
         assert!(jobs[time].as_str().unwrap().ends_with('Z'), "{jobs}");
     }
-    assert_eq!(page.get("/api/locks").json()["locks"][0]["name"], "deploy");
+    let locks = |query: &str| page.get(&format!("/api/locks{query}")).json();
+    assert_eq!((&locks("")["locks"][0]["name"], &locks("")["locks"][1]["name"]), (&"deploy".into(), &"nightly".into()));
+    let some = locks("?limit=1");
+    assert_eq!((some["locks"].as_array().unwrap().len(), &some["total"]), (1, &2.into()), "{some}");
+    page.get("/api/locks?limit=0").refuses(400, "query");
     assert_eq!(page.get("/api/nodes").json()["nodes"]["running"][0]["node"], "web-1:17");
     assert_eq!(page.get(&format!("/api/jobs/{SPELT}")).json()["job"]["name"], NAME);
     assert_eq!(page.get(&format!("/api/jobs/{SPELT}/history")).json()["runs"][0]["job"], NAME);

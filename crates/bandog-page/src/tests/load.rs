@@ -1,9 +1,6 @@
 //! What many requests cost the store. The bounds are numbers of questions; time only adds what it allows.
 
-use std::{
-    thread,
-    time::Instant,
-};
+use std::{thread, time::Instant};
 
 use bandog_testkit::eventually;
 

@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn the_nearest_names_come_first() {
         let known = ["report", "reports", "rapport", "sweep"].map(String::from);
-        assert_eq!(near("repport", &known), ["report", "rapport", "reports"]);
+        assert_eq!(near("repport", &known), ["rapport", "report", "reports"]);
         assert_eq!(near("SWEEP", &known), ["sweep"]);
         assert_eq!(near("invoices", &known), [""; 0]);
     }
