@@ -37,7 +37,11 @@ const STORE_TIME: Duration = Duration::from_secs(10);
 /// Time limit for a scan of all of the store's names. It goes slowly, so as not to disturb other clients.
 const SCAN_TIME: Duration = Duration::from_secs(600);
 /// A list of locks serves for at least this multiple of the time that its scan took.
-const SCAN_MULTIPLE: u32 = 9;
+const SCAN_MULTIPLE: u32 = 10;
+/// Time that a request waits for a scan. The tests wait for it.
+const SCAN_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// Time for which a scan goes on after a request that waited too long for it, so that the next one can have its result.
+const SCAN_LINGER: Duration = Duration::from_secs(30);
 /// The timeline serves for at least this multiple of the time that it took to work out.
 const TIMELINE_MULTIPLE: u32 = 20;
 /// Time limit for the body of a request, and its maximum size in bytes.
@@ -238,11 +242,20 @@ impl<S: Source> Handler<S> {
     }
 
     async fn locks(&self, wanted: &Wanted) -> Result<Reply, Trouble> {
-        let source = Arc::clone(&self.shared.source);
-        let ask = || aside(in_time(SCAN_TIME, async move { source.locks().await }));
-        let Known { at, value } = self.shared.locks.get(ask).await?;
+        let mut scan = Box::pin(self.clone().scan());
+        let Ok(told) = timeout(SCAN_PATIENCE, &mut scan).await else {
+            tokio::spawn(timeout(SCAN_LINGER, scan));
+            return Err(Trouble::scanning());
+        };
+        let Known { at, value } = told?;
         let locks = value.iter().skip(wanted.offset).take(wanted.limit.unwrap_or(usize::MAX));
         Ok(self.written(at, LocksPart { locks: locks.map(|lock| &**lock).collect(), total: value.len() }))
+    }
+
+    /// The locks. The scan ends when no request waits for it any more.
+    async fn scan(self) -> Told<Vec<Box<RawValue>>> {
+        let source = Arc::clone(&self.shared.source);
+        self.shared.locks.get(|| aside(in_time(SCAN_TIME, async move { source.locks().await }))).await
     }
 
     async fn nodes(&self) -> Told<Box<RawValue>> {

@@ -34,8 +34,8 @@ const HEAD: usize = 16 * 1024;
 const HEADERS: usize = 64;
 /// Time after which a connection takes no further request; browsers open another one.
 const LIFE: Duration = Duration::from_secs(60);
-/// Time limit for the last answer on a connection: a scan of the store may take long.
-const LAST_ANSWER: Duration = Duration::from_secs(600);
+/// Time limit for the last answer on a connection: the store's limit and some for a slow reader.
+const LAST_ANSWER: Duration = Duration::from_secs(30);
 /// Pause after the system refused a connection, for want of descriptors as a rule.
 const REFUSED: Duration = Duration::from_millis(100);
 /// Time limit for answers that are on their way when the page is stopped.

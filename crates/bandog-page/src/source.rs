@@ -86,6 +86,12 @@ impl Trouble {
         Self::new(StatusCode::NOT_FOUND, "path", "there is nothing under this path")
     }
 
+    /// The locks are not known yet.
+    pub(crate) fn scanning() -> Self {
+        let message = "the store is being scanned for locks, which takes longer the more keys it has: ask again";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "scanning", message)
+    }
+
     /// The store knows no such job.
     pub(crate) fn no_job(name: &str) -> Self {
         let message = format!("the store knows no job {name:?}; GET /api/jobs lists them all");

@@ -2,8 +2,6 @@
 
 use std::{env, fs, path::PathBuf};
 
-use bandog_testkit::eventually;
-
 use crate::{
     browser::{DESK, PHONE, Screen},
     help::SOON,
@@ -27,8 +25,7 @@ fn pictures_of_the_docs_can_be_made() {
     browser.look_from(DESK);
     house.unfold("send-invoices");
     let job = House::job("send-invoices");
-    let count = format!("document.querySelectorAll(\"{job} .runs details\").length");
-    eventually(SOON, || browser.eval(&count).as_u64() >= Some(4));
+    browser.says(&format!("{job} .fold"), "× 4");
     browser.eval(&format!("document.querySelector(\"{job}\").scrollIntoView()"));
     browser.eval(&format!("document.querySelector(\"{job} details\").open = true"));
     take(&house, "page-job", Screen { height: 640, ..DESK });

@@ -22,7 +22,7 @@ fn jobs_are_there_a_countdown_runs_and_runs_appear() {
     for name in ["close-unpaid-orders", "reconcile-ledger", "report", "send-invoices", "warm-cache"] {
         browser.says(&House::job(name), name);
     }
-    browser.says(&House::job("report"), "10:15:00 Berlin");
+    browser.says(&House::job("report"), "10:15:00 CE");
     let countdown = format!("{} .next time", House::job("reconcile-ledger"));
     browser.says(&countdown, "in ");
     let first = browser.text(&countdown);

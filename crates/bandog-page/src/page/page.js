@@ -6,7 +6,6 @@ import { $, fill, paintInside, paintJob, paintLocks, paintNodes, paintRuns, put,
 
 const PAUSE = 2000; // Between two polls, in ms; more where a poll takes long.
 const PATIENCE = 15000; // For one answer.
-const LONG_PATIENCE = 600000; // For a scan of the store, which goes slowly.
 const ROWS = 50; // Jobs on one page of the list.
 const LOCKS = 200; // Locks that are listed.
 const OVERVIEW = 5000; // Between two looks at the store as a whole.
@@ -21,13 +20,13 @@ let locksTimer;
 
 const now = () => Date.now() + known.ahead;
 
-async function ask(path, init = {}, most = PATIENCE) {
+async function ask(path, init = {}) {
   const limit = new AbortController();
-  const patience = setTimeout(() => limit.abort(), most);
+  const patience = setTimeout(() => limit.abort(), PATIENCE);
   try {
     const reply = await fetch(path, { ...init, signal: limit.signal, credentials: "omit", cache: "no-store" });
     const body = await reply.json();
-    if (!reply.ok) throw Object.assign(new Error(body.error.message), { status: reply.status });
+    if (!reply.ok) throw Object.assign(new Error(body.error.message), { status: reply.status, kind: body.error.kind });
     known.ahead = Date.parse(body.now) - Date.now();
     return body;
   } finally {
@@ -74,10 +73,10 @@ async function lookForLocks() {
   clearTimeout(locksTimer);
   const begun = performance.now();
   try {
-    const { locks, total, at } = await ask(`api/locks?limit=${LOCKS}`, {}, LONG_PATIENCE);
+    const { locks, total, at } = await ask(`api/locks?limit=${LOCKS}`);
     Object.assign(known, { locks, lockCount: total, locksRead: Date.parse(at), locksTrouble: undefined });
   } catch (trouble) {
-    known.locksTrouble = trouble;
+    known.locksTrouble = trouble.kind === "scanning" ? undefined : trouble;
   }
   paintAllLocks();
   paintLink();

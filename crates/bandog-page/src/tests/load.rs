@@ -98,20 +98,27 @@ fn the_last_day_is_read_in_steps() {
 fn a_scan_is_shared_and_ends_with_the_last_client_that_waits_for_it() {
     let page = Served::read_only();
     page.source.hangs();
-    let ask = || {
-        let mut asker = page.asker();
-        asker.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        asker
-    };
-    let (one, two) = (ask(), ask());
+    let mut one = page.asker();
+    one.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
     eventually(SOON, || page.source.scans() == (1, 1));
-    // Both wait for the scan: an answer to a third request proves that the page has read theirs.
+    let mut two = page.asker();
+    two.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    // An answer to a later request proves that the page has read the one before it, and then that a client has gone.
     assert_eq!(page.get("/healthz").status, 200);
     drop(one);
     assert_eq!(page.get("/healthz").status, 200);
     assert_eq!(page.source.scans(), (1, 1), "another client waits for it");
     drop(two);
     eventually(SOON, || page.source.scans() == (1, 0));
+}
+
+#[test]
+fn a_scan_that_takes_long_goes_on_for_the_next_request() {
+    let page = Served::read_only();
+    page.source.hangs();
+    page.get("/api/locks").refuses(503, "scanning");
+    page.get("/api/locks").refuses(503, "scanning");
+    assert_eq!(page.source.scans(), (1, 1), "it began anew");
 }
 
 #[test]
