@@ -41,7 +41,7 @@ const SCAN_MULTIPLE: u32 = 10;
 /// Time that a request waits for a scan. The tests wait for it.
 const SCAN_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// Time for which a scan goes on after a request that waited too long for it, so that the next one can have its result.
-const SCAN_LINGER: Duration = Duration::from_secs(30);
+const SCAN_LINGER: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 30 });
 /// The timeline serves for at least this multiple of the time that it took to work out.
 const TIMELINE_MULTIPLE: u32 = 20;
 /// Time limit for the body of a request, and its maximum size in bytes.
