@@ -71,7 +71,7 @@ fn table(rows: &[Row], store: &str) -> io::Result<()> {
         return writeln!(out, "no lock is held");
     }
     let lines: Vec<[String; 5]> = rows.iter().map(cells).collect();
-    let heads = ["NAME", "FENCE", "ENDS IN", "WAITING", "HOLDER"];
+    let heads = ["NAME", "FENCE", "EXPIRES IN", "WAITING", "HOLDER"];
     let widths: [usize; 5] = std::array::from_fn(|at| {
         let widest = lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
         widest.max(heads[at].len())

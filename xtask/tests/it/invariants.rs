@@ -1,6 +1,6 @@
 use crate::house::{root, sources, table, that_say};
 
-const FLOORS: [(&str, &[&str]); 12] = [
+const FLOORS: [(&str, &[&str]); 13] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-macros", &["bandog-cron"]),

@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         return print::done(writeln!(io::stdout(), "nothing of this kind is kept of {name:?}"));
     }
     let lines: Vec<_> = runs.iter().map(|run| line(run, &clock)).collect();
-    print::done(words::table(["RUN", "TICK", "KIND", "STATE", "LATE", "TOOK", "TRY", "NODE"], &lines))
+    print::done(words::table(["RUN", "TICK", "KIND", "STATE", "LAG", "TOOK", "ATTEMPT", "NODE"], &lines))
 }
 
 fn line(run: &RunRow, clock: &Clock) -> Line<8> {

@@ -78,7 +78,7 @@ fn lines(job: &JobRow, upcoming: &[Fire], now: Time) -> Vec<String> {
         format!(
             "runs      {ok} ok, {failed} failed, {lost} lost; ticks that did not run: {skipped} skipped, {missed} missed"
         ),
-        format!("claimed   up to {}", clock.at(&job.watermark)),
+        format!("watermark {}", clock.at(&job.watermark)),
     ];
     let paused = job.paused.iter().chain(&job.all_paused);
     lines.extend(paused.map(|paused| format!("paused    since {}", clock.at(&paused.at))));

@@ -146,7 +146,7 @@ pub(super) fn run(run: &RunRow, clock: &Clock) -> String {
         }
     }
     words.extend(took(run).map(|took| format!("took {took}")));
-    words.extend(run.lag_ms.map(|lag| format!("{} late", span(lag))));
+    words.extend(run.lag_ms.map(|lag| format!("lag {}", span(lag))));
     words.extend((run.attempt > 1).then(|| format!("attempt {}", run.attempt)));
     words.extend(run.fence.map(|fence| format!("fence {fence}")));
     words.extend(run.error.as_deref().map(shown));

@@ -7,6 +7,7 @@ mod browser;
 #[allow(dead_code, reason = "it helps others, too")]
 mod help;
 mod house;
+mod many;
 mod pictures;
 mod trouble;
 mod use_of_it;

@@ -38,6 +38,22 @@ fn jobs_are_there_a_countdown_runs_and_runs_appear() {
     eventually(SOON, || browser.eval(&runs).as_u64() > Some(count));
     house.unfold("send-invoices");
     browser.says(&format!("{} .runs", House::job("send-invoices")), "exit code 3");
+
+    // The same failure again and again is one line, which opens.
+    let lines = format!("document.querySelectorAll(\"{} .runs tbody tr\").length", House::job("send-invoices"));
+    browser.says(&format!("{} .fold", House::job("send-invoices")), "× ");
+    assert_eq!(browser.eval(&lines), 1, "more than one line for the same failure");
+    browser.click(&format!("{} .fold", House::job("send-invoices")));
+    assert!(browser.eval(&lines).as_u64() > Some(2));
+
+    let bars = |name: &str| {
+        let label = format!("document.querySelector(\"{} .bars svg\").getAttribute('aria-label')", House::job(name));
+        browser.eval(&label).as_str().unwrap().to_owned()
+    };
+    eventually(SOON, || bars("send-invoices").ends_with(" failed") && bars("close-unpaid-orders").ends_with(" ok"));
+    assert_eq!(bars("report"), "No run has ended yet");
+    browser.says("#day", "send-invoices");
+    browser.says("#hour", "reconcile-ledger");
     house.is_clean();
 }
 
