@@ -6,11 +6,14 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
-use bandog_core::{Bell, Key, Leases, Released, Ringer};
+use bandog_core::{Bell, Key, Leases, Records, Released, Ringer, Swap};
 use bandog_sqlite::Sqlite;
+use bandog_sync::Client;
 use rusqlite::Connection;
+use tokio::time::timeout;
 
 use crate::support::{Place, TTL, busy, claim, eventually, pass, release, take};
 
@@ -106,6 +109,24 @@ async fn a_bell_that_cannot_be_heard_is_silent_and_nothing_else_suffers() {
     Connection::open(place.path()).unwrap().execute("update lease set wanted = 1", []).unwrap();
     take(&store, &ours).await.unwrap();
     assert_eq!(release(&store, &ours).await, Released::Freed { others: None }, "a release never fails for its bell");
+}
+
+#[tokio::test]
+async fn a_record_is_heard_as_soon_as_the_bell_can_be_heard() {
+    let place = Place::new();
+    let (there, bell) = (place.open(), place.path().with_file_name("locks.db-bell"));
+    there.ping().await.unwrap();
+    fs::create_dir(&bell).unwrap(); // In the way of the bell file.
+    let client = Client::options().over(place.open()).unwrap();
+    let news = Key::new("news").unwrap();
+    let mut rings = client.rings(&news).unwrap();
+    let soon = Duration::from_secs(10);
+    timeout(soon, rings.next()).await.expect("the store has answered").unwrap();
+    fs::remove_dir(&bell).unwrap();
+    timeout(soon, rings.next()).await.expect("the store listens at last").unwrap();
+    assert!(bell.is_file());
+    there.swap(&[Swap { rings: true, ..Swap::new(news, None, "") }]).await.unwrap();
+    timeout(soon, rings.next()).await.expect("a ring").unwrap();
 }
 
 #[tokio::test]

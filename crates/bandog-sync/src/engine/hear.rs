@@ -1,5 +1,7 @@
 //! Records that users hear: the store is asked to listen until it does, and again after a fault.
 
+use std::time::Duration;
+
 use bandog_core::{Bell, Key, Moment, Result, Ringer};
 
 use super::{
@@ -9,6 +11,9 @@ use super::{
     timers::Timer,
 };
 
+/// The longest pause before a store that could not listen is asked again.
+const DEAF: Duration = Duration::from_secs(64);
+
 /// Somebody who hears a record. Most engines have none.
 pub(super) struct Hearer {
     key: Key,
@@ -16,6 +21,8 @@ pub(super) struct Hearer {
     /// The bell, once the store listens.
     bell: Option<Bell>,
     timer: Option<Moment>,
+    /// How long it waits before it asks a store again that could not listen.
+    pause: Duration,
 }
 
 impl Engine {
@@ -24,7 +31,7 @@ impl Engine {
         if self.closing.is_some() {
             return;
         }
-        self.hearers.insert(id, Hearer { key, ringer, bell: None, timer: None });
+        self.hearers.insert(id, Hearer { key, ringer, bell: None, timer: None, pause: RECHECK });
         self.ask_to_hear(id);
     }
 
@@ -39,8 +46,17 @@ impl Engine {
         let Some(hearer) = self.hearers.get_mut(&id) else { return };
         match bell {
             Ok(bell) => {
+                let is_news = hearer.bell.is_none() || !bell.is_silent();
+                if bell.is_silent() {
+                    // It may be able to listen later: the machine's limits, say, are reached now and not then.
+                    let again = self.now + jittered(hearer.pause);
+                    hearer.pause = DEAF.min(hearer.pause * 2);
+                    self.timers.set(Timer::Hearer(id), &mut hearer.timer, Some(again));
+                }
                 hearer.bell = Some(bell);
-                hearer.ringer.ring(); // Something may have been written before.
+                if is_news {
+                    hearer.ringer.ring(); // Something may have been written before.
+                }
             }
             Err(error) if error.is_retryable() => {
                 let again = self.now + jittered(RECHECK);
