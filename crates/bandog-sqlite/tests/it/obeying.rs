@@ -36,6 +36,21 @@ impl Other {
         self.0.stdout_line("answer ", SOON).split_once("answer ").unwrap().1.to_owned()
     }
 
+    /// Waits until its writer sleeps again and again, as it does while another process has the write lock.
+    pub(crate) fn waits_for_a_writer(&self) {
+        let switches = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", self.0.pid())).unwrap();
+            let writer = tasks
+                .map(|task| task.unwrap().path())
+                .find(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "bandog-sqlite"));
+            let status = fs::read_to_string(writer.unwrap().join("status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.unwrap().trim().parse::<u64>().unwrap()
+        };
+        let before = switches();
+        bandog_testkit::eventually(SOON, || switches() > before + 20);
+    }
+
     /// The fence, if it was granted.
     pub(crate) fn take(&mut self, name: &str) -> Option<u64> {
         let answer = self.ask(&format!("take {name}"));

@@ -6,6 +6,7 @@ use bandog_core::{Inspect, Leases, Level, Renewal};
 use rusqlite::Connection;
 
 use crate::{
+    child::{SOON, start},
     obeying::{Other, is_open},
     support::{Place, TTL, claim, eventually, release, renew, take},
 };
@@ -95,6 +96,63 @@ async fn nothing_is_lost_when_one_who_has_the_files_open_asks_first() {
 }
 
 #[tokio::test]
+async fn a_log_is_not_saved_under_the_feet_of_a_process_that_has_the_new_files_open() {
+    for files in [BOTH, &["-wal"]] {
+        let place = Place::new();
+        let mut first = Other::at(&place.path());
+        let raw = Connection::open(place.path()).unwrap();
+        raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+        drop(raw);
+        first.take("k").unwrap();
+        delete(&place, files);
+        let mut late = Other::at(&place.path()); // The tables are there, so it has written nothing.
+        assert_eq!(first.ask("renew k"), "gone", "{files:?}");
+        assert!(late.take("k").is_some());
+        assert_eq!((first.take("k"), late.epoch()), (None, 1), "{files:?}");
+        is_whole(&place).await;
+    }
+}
+
+/// The write lock is awaited in files that were there when the request began.
+#[tokio::test]
+async fn a_request_that_was_waiting_when_the_files_were_deleted_is_done_in_the_new_ones() {
+    for files in EACH {
+        let place = Place::new();
+        let mut first = Other::at(&place.path());
+        let version = first.ask("put r 0 one");
+        let writer = start("lock", &place.path(), TTL);
+        writer.stdout_line("locked", SOON);
+        first.tell("take k");
+        first.waits_for_a_writer();
+        delete(&place, files);
+        let mut late = Other::at(&place.path());
+        late.take("k").unwrap();
+        late.tell("put r 0 two");
+        late.answer();
+        writer.kill();
+        assert_eq!(first.answer(), "busy", "{files:?}");
+        let _ = first.ask(&format!("put r {version} three"));
+        is_whole(&place).await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_is_stopped_in_a_write_into_a_deleted_log_is_waited_for_and_named() {
+    let place = Place::new();
+    let mut first = Other::at(&place.path());
+    first.take("k").unwrap();
+    let writer = start("lock", &place.path(), TTL);
+    writer.stdout_line("locked", SOON);
+    delete(&place, BOTH);
+    let answer = first.ask("renew k");
+    let pid = writer.pid().to_string();
+    assert!(answer.contains(&pid) && answer.contains("deleted or replaced"), "{answer}");
+    writer.kill();
+    assert_eq!(first.ask("renew k"), "extended");
+    assert_eq!(Other::at(&place.path()).take("k"), None, "nothing was lost");
+}
+
+#[tokio::test]
 async fn a_process_that_ends_takes_nothing_from_those_who_opened_the_files_anew() {
     for files in EACH {
         let place = Place::new();
@@ -155,7 +213,7 @@ async fn files_that_were_deleted_while_nobody_had_them_open_take_what_was_not_in
         let mut killed = Other::at(&place.path());
         let old = killed.take("k").unwrap();
         killed.process().kill();
-        killed.process().wait(crate::child::SOON);
+        killed.process().wait(SOON);
         delete(&place, files);
         let mut late = Other::at(&place.path());
         let new = late.take("k");
