@@ -12,7 +12,7 @@ use bandog_core::{Clock, Error, ErrorKind, Memory, Result};
 use bandog_sync::{Client, ClientOptions};
 
 use crate::{
-    blocking, file, paused,
+    blocking, paused,
     url::{Parts, Scheme, check_timeout, redact},
 };
 
@@ -235,7 +235,7 @@ fn redis(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
 
 #[cfg(feature = "sqlite")]
 fn sqlite(client: ClientOptions, place: &str, timeout: Option<Duration>, must_exist: bool) -> Result<Client> {
-    let mut options = bandog_sqlite::SqliteOptions::at(file::path(place)?);
+    let mut options = bandog_sqlite::SqliteOptions::at(crate::file::path(place)?);
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
     }
