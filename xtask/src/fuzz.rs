@@ -9,8 +9,16 @@ use crate::step;
 use crate::tally::Tally;
 
 /// The packages that have such tests. Each test's name begins with `fuzz_`.
-const PACKAGES: &[&str] =
-    &["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-schedule", "bandog", "bandog-cli"];
+const PACKAGES: &[&str] = &[
+    "bandog-core",
+    "bandog-cron",
+    "bandog-macros",
+    "bandog-redis",
+    "bandog-schedule",
+    "bandog",
+    "bandog-page",
+    "bandog-cli",
+];
 
 /// Tries this many inputs on each parser. Without a seed the inputs are new in each run.
 pub(crate) fn run(inputs: u32, seed: Option<u64>) -> Result<(), Fault> {

@@ -4,6 +4,7 @@ mod api;
 mod ask;
 mod door;
 mod fixed;
+mod fuzz;
 mod limits;
 mod load;
 mod mounted;
