@@ -48,18 +48,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     }
     let taken = runtime::block_on(async {
         let Some(client) = store.look().await? else { return Ok(None) };
-        let failed = |error| store.fault(&error);
-        let row = client.show(key.as_str()).await.map_err(failed)?;
-        Ok(Some((client.evict(key.as_str()).await.map_err(failed)?, row)))
+        client.evict(key.as_str()).await.map_err(|error| store.fault(&error))
     })?;
-    let (freed, row) = taken.unwrap_or_else(|| (false, Row::free(&key)));
-    if !freed && format.json {
-        row::print_not_taken(&row, &store.shown())?;
+    if let Some(row) = taken {
+        return row::print_taken(&row, *format, &store.shown());
     }
-    match freed {
-        true => row::print_taken(&row, *format, &store.shown()),
-        false => Err(Fault::new(ExitCode::Busy, format!("nobody held {name:?} in {}", store.shown()))),
+    if format.json {
+        row::print_not_taken(&Row::free(&key), &store.shown())?;
     }
+    Err(Fault::new(ExitCode::Busy, format!("nobody held {name:?} in {}", store.shown())))
 }
 
 fn needs_force(name: &str) -> Fault {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
-use crate::{Error, ErrorKind, Fence, Finding, Key, Member, Released, Result};
+use crate::{ClientId, Error, ErrorKind, Fence, Finding, Key, Member, Result};
 
 /// One lock as its store sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +54,23 @@ impl Row {
         if granted < YEAR_2020 { None } else { SystemTime::UNIX_EPOCH.checked_add(granted) }
     }
 
+    /// The client that holds it: the first half of the owner, if a client of ours made it.
+    ///
+    /// ```
+    /// use bandog_core::{ClientId, Key, Row};
+    /// let (key, client) = (Key::new("orders")?, ClientId::random());
+    /// assert_eq!(Row::held(&key, format!("{client}:7")).client(), Some(client));
+    /// assert_eq!(Row::held(&key, "somebody").client(), None);
+    /// # Ok::<(), bandog_core::Error>(())
+    /// ```
+    pub fn client(&self) -> Option<ClientId> {
+        self.owner.as_deref()?.split_once(':')?.0.parse().ok()
+    }
+
     /// Fills in who holds it and who waits, from the store's registry.
     pub fn tell(&mut self, members: &[Member]) {
-        let client = self.owner.as_deref().and_then(|owner| owner.split_once(':')).map(|(client, _)| client);
-        let is_owner = |member: &&Member| client.is_some_and(|client| member.id.to_string() == client);
+        let client = self.client();
+        let is_owner = |member: &&Member| client == Some(member.id);
         self.holder = members.iter().find(is_owner).cloned();
         // Whoever has just been granted the lock may still be told of as waiting.
         let waits = |member: &&Member| !is_owner(member) && member.waits.iter().any(|key| key.as_str() == self.name);
@@ -190,6 +203,18 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(rows.into_iter().next().unwrap_or_else(|| Row::free(key)))
     }
 
+    /// Several locks, held or not, each in its place. By default each of them is shown by itself.
+    ///
+    /// # Errors
+    /// As [`Inspect::show`]: the first error ends it.
+    async fn show_all(&self, keys: &[Key]) -> Result<Vec<Row>> {
+        let mut rows = Vec::with_capacity(keys.len());
+        for key in keys {
+            rows.push(self.show(key).await?);
+        }
+        Ok(rows)
+    }
+
     /// The clients that the store knows of, in no order. A backend without a registry knows of none.
     ///
     /// # Errors
@@ -198,13 +223,24 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Frees a lock whoever holds it, and rings those who wait. Its fences go on rising. The holder learns it at its
-    /// next renewal.
+    /// Those of these clients that the store knows of, in no order. By default they are looked for among all members.
+    ///
+    /// # Errors
+    /// As [`crate::Leases::ping`].
+    async fn members_of(&self, clients: &[ClientId]) -> Result<Vec<Member>> {
+        let mut members = self.members().await?;
+        members.retain(|member| clients.contains(&member.id));
+        Ok(members)
+    }
+
+    /// Frees a lock whoever holds it, rings those who wait, and gives the row that it had, if somebody held it: both
+    /// in one step, so that nobody else can be evicted than who is told of. Its fences go on rising. The holder learns
+    /// it at its next renewal.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`]; `Denied` when the key is something else than a lock, and is left alone;
     /// `Unsupported` by default.
-    async fn evict(&self, key: &Key) -> Result<Released> {
+    async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         let message = "this backend cannot take a lock from its holder";
         Err(Error::new(ErrorKind::Unsupported, message).during("evict").at(key))
     }
@@ -215,5 +251,15 @@ pub trait Inspect: Send + Sync + 'static {
     /// As [`crate::Leases::ping`]; what cannot be looked at is a finding, and no error.
     async fn check(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
+    }
+
+    /// As [`Inspect::check`], for a client whose names all begin with this prefix: what it may do with others does not
+    /// matter. By default it is no different.
+    ///
+    /// # Errors
+    /// As [`Inspect::check`].
+    async fn check_for(&self, prefix: &str) -> Result<Vec<Finding>> {
+        let _ = prefix;
+        self.check().await
     }
 }

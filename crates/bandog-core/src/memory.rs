@@ -126,10 +126,12 @@ impl Inspect for Memory {
         Ok(state.members.values().map(|(member, _)| member.clone()).collect())
     }
 
-    async fn evict(&self, key: &Key) -> Result<Released> {
+    async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         let (mut state, now) = self.at_once();
-        let evicted = state.lock(key).evict(now);
-        Ok(state.ring(key, evicted))
+        let lock = state.lock(key);
+        let (row, evicted) = (lock.row(key, now), lock.evict(now));
+        state.ring(key, evicted);
+        Ok(row)
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

@@ -9,13 +9,7 @@ use bandog_core::{Finding, Result};
 use redis::{Pipeline, ServerError, Value};
 
 use self::settings::Settings;
-use crate::{
-    leases::Redis,
-    options::Place,
-    refusal,
-    reply::{list, text},
-    script,
-};
+use crate::{leases::Redis, options::Place, refusal, reply::time, script};
 
 /// A clock that is off by more than this is told.
 const OFF: Duration = Duration::from_secs(1);
@@ -24,15 +18,15 @@ const OFF: Duration = Duration::from_secs(1);
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
 impl Redis {
-    /// Looks at the server's settings, its clock, and what this user may do there.
-    pub(crate) async fn findings(&self) -> Result<Vec<Finding>> {
+    /// Looks at the server's settings, its clock, and what this user may do there with names that begin like this.
+    pub(crate) async fn findings(&self, prefix: &str) -> Result<Vec<Finding>> {
         let settings = self.settings().await?;
         Ok([
             vec![settings.version()],
             self.tls().into_iter().collect(),
             vec![settings.eviction(), settings.persistence()],
             settings.replication(),
-            vec![self.clock().await?, self.scripts().await?, self.rights().await?],
+            vec![self.clock().await?, self.scripts().await?, self.rights(prefix).await?],
         ]
         .concat())
     }
@@ -53,7 +47,7 @@ impl Redis {
         let before = since_epoch();
         let replies = self.link.call(|_| pipe).await?;
         let after = since_epoch();
-        Ok(match time(replies.first()) {
+        Ok(match replies.first().and_then(time) {
             Some(theirs) => clock(theirs, before, after),
             None => {
                 Finding::advice("clock", "the server does not tell its time", "let this user run TIME, as claims must")
@@ -132,12 +126,6 @@ fn clock(theirs: Duration, before: Duration, after: Duration) -> Finding {
         ),
         "let every server that may take over follow the same time source (chrony, ntpd)",
     )
-}
-
-fn time(reply: Option<&Value>) -> Option<Duration> {
-    let numbers: Vec<u64> = list(reply?).iter().filter_map(text).filter_map(|text| text.parse().ok()).collect();
-    let [seconds, micros] = numbers.try_into().ok()?;
-    Some(Duration::from_secs(seconds) + Duration::from_micros(micros))
 }
 
 fn since_epoch() -> Duration {

@@ -1,21 +1,21 @@
 //! Who holds what.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use bandog_core::{ClientId, Fence, Finding, Inspect, Key, Member, Pattern, Released, Result, Row};
+use bandog_core::{ClientId, Fence, Finding, Inspect, Key, Member, Pattern, Result, Row};
 use redis::{Pipeline, ServerError, Value};
 
 use crate::{
     leases::Redis,
-    names::{self, Token},
+    names::Token,
     refusal,
     reply::{list, text},
     script,
 };
 
-/// So many names are looked through at a time.
-const PAGE: usize = 512;
+/// So many locks are looked at in one round trip.
+const LOOKS: usize = 256;
 /// So many fields of a hash are looked at; a lock has one, or one for each of its readers.
 const FIELDS: usize = 16;
 
@@ -31,17 +31,29 @@ impl Inspect for Redis {
         Ok(row.unwrap_or_else(|| Row::free(key)))
     }
 
+    async fn show_all(&self, keys: &[Key]) -> Result<Vec<Row>> {
+        self.several(keys).await.map_err(|error| error.during("show"))
+    }
+
     async fn members(&self) -> Result<Vec<Member>> {
         self.registered().await.map_err(|error| error.during("members"))
     }
 
-    async fn evict(&self, key: &Key) -> Result<Released> {
-        let evicted = async { self.released(key, self.ask(|by| script::evict(key, by)).await?) };
+    async fn members_of(&self, clients: &[ClientId]) -> Result<Vec<Member>> {
+        self.rows(clients.to_vec()).await.map_err(|error| error.during("members"))
+    }
+
+    async fn evict(&self, key: &Key) -> Result<Option<Row>> {
+        let evicted = async { self.evicted(key, &self.ask(|by| script::evict(key, by)).await?) };
         evicted.await.map_err(|error| error.during("evict").at(key))
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        self.findings().await.map_err(|error| error.during("check"))
+        self.check_for("").await
+    }
+
+    async fn check_for(&self, prefix: &str) -> Result<Vec<Finding>> {
+        self.findings(prefix).await.map_err(|error| error.during("check"))
     }
 }
 
@@ -53,82 +65,64 @@ impl Redis {
         row(key.as_str(), &replies).map_err(|error| refusal::refused(&error))
     }
 
-    /// The rows by name: a scan may show a name twice.
-    async fn all(&self, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
-        let glob = redis_glob(pattern);
-        let mut rows = BTreeMap::new();
-        let mut cursor = String::from("0");
-        loop {
-            let (next, names) = self.page(&cursor, &glob).await?;
-            let is_wanted = |name: &String| pattern.matches(name) && !names::is_of_records(name);
-            let names: Vec<String> = names.into_iter().filter(is_wanted).collect();
-            rows.extend(self.locks(names).await?);
-            if next == "0" {
-                return Ok(rows);
-            }
-            cursor = next;
-        }
-    }
-
-    /// The next cursor and some names of hashes; a name that is no text is no lock of ours.
-    pub(crate) async fn page(&self, cursor: &str, glob: &str) -> Result<(String, Vec<String>)> {
-        let mut pipe = Pipeline::with_capacity(1);
-        pipe.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(PAGE).arg("TYPE").arg("hash");
-        self.scanned(pipe).await
-    }
-
-    /// Sends a command that scans, and gives the next cursor and the names that are texts.
-    pub(crate) async fn scanned(&self, pipe: Pipeline) -> Result<(String, Vec<String>)> {
-        let replies = self.link.call(|_| pipe).await?;
-        match replies.first() {
-            Some(Value::ServerError(error)) => Err(refusal::refused(error)),
-            Some(Value::Array(parts)) if parts.len() == 2 => {
-                let cursor = text(&parts[0]).ok_or_else(|| refusal::nonsense(&parts[0]))?;
-                let names = match &parts[1] {
-                    Value::Set(names) => names,
-                    names => list(names),
-                };
-                Ok((cursor, names.iter().filter_map(text).collect()))
-            }
-            Some(_) | None => Err(refusal::nonsense(&Value::Array(replies))),
-        }
-    }
-
-    /// Those of these hashes that are locks.
-    async fn locks(&self, names: Vec<String>) -> Result<Vec<(String, Row)>> {
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut pipe = Pipeline::with_capacity(3 * names.len());
-        for name in &names {
-            look(&mut pipe, name);
-        }
-        let replies = self.link.call(|_| pipe).await?;
-        let mut rows = Vec::new();
-        for (name, replies) in names.into_iter().zip(replies.chunks(3)) {
-            match row(&name, replies) {
-                Ok(Some(row)) if row.owner.as_deref().is_some_and(is_owner) => rows.push((name, row)),
-                // It is no lock, or it is gone by now.
-                Ok(Some(_) | None) => {}
-                // What this user may not see is not there for him.
-                Err(error) if refusal::is_out_of_reach(&error) => {}
-                Err(error) => return Err(refusal::refused(&error)),
+    /// Each in its place.
+    async fn several(&self, keys: &[Key]) -> Result<Vec<Row>> {
+        let mut rows = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(LOOKS) {
+            let mut pipe = Pipeline::with_capacity(3 * keys.len());
+            keys.iter().for_each(|key| look(&mut pipe, key.as_str()));
+            let replies = self.link.call(|_| pipe).await?;
+            for (key, replies) in keys.iter().zip(replies.chunks(3)) {
+                let row = row(key.as_str(), replies).map_err(|error| refusal::refused(&error).at(key))?;
+                rows.push(row.unwrap_or_else(|| Row::free(key)));
             }
         }
         Ok(rows)
     }
+
+    /// Reads the reply of `evict.lua`.
+    fn evicted(&self, key: &Key, reply: &Value) -> Result<Option<Row>> {
+        if matches!(reply, Value::Nil) {
+            return Ok(None);
+        }
+        let [told, owner, left, token] = list(reply) else { return Err(refusal::nonsense(reply)) };
+        if matches!(told, Value::Int(-2)) {
+            self.warn_of_silence();
+        }
+        let owner = text(owner).ok_or_else(|| refusal::nonsense(reply))?;
+        let left = if let Value::Int(left) = left { *left } else { -1 };
+        Ok(Some(held(key.as_str(), Some(owner), left, token)))
+    }
+}
+
+/// The first of the questions about a lock: which fields the hash has.
+pub(crate) fn fields(pipe: &mut Pipeline, name: &str) {
+    // Some fields are enough, and any hash of somebody else may have millions.
+    pipe.cmd("HSCAN").arg(name).arg(0).arg("COUNT").arg(FIELDS);
 }
 
 /// The three questions of which [`row`] reads the answers.
-fn look(pipe: &mut Pipeline, name: &str) {
-    // Some fields are enough, and any hash of somebody else may have millions.
-    pipe.cmd("HSCAN").arg(name).arg(0).arg("COUNT").arg(FIELDS);
+pub(crate) fn look(pipe: &mut Pipeline, name: &str) {
+    fields(pipe, name);
     pipe.cmd("PTTL").arg(name);
     pipe.cmd("GET").arg(Token(name).to_string());
 }
 
+/// Whether a hash may be a lock, as the answer to the first question tells it.
+pub(crate) fn is_lock(fields: &Value) -> bool {
+    names_of(fields).iter().any(|name| is_owner(name))
+}
+
+/// The names of the fields that a hash begins with.
+fn names_of(fields: &Value) -> Vec<String> {
+    match fields {
+        Value::Array(parts) if parts.len() == 2 => list(&parts[1]).iter().step_by(2).filter_map(text).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// A lock as the replies tell it, if there is one.
-fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerError> {
+pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerError> {
     if let Some(Value::ServerError(error)) = replies.iter().take(2).find(|reply| matches!(reply, Value::ServerError(_)))
     {
         return Err(error.clone());
@@ -147,21 +141,26 @@ fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerError> {
     }
     let names: Vec<String> = fields.iter().step_by(2).filter_map(text).collect();
     let owner = names.iter().find(|name| is_owner(name)).or(names.first());
-    let ours = owner.is_some_and(|owner| ClientId::made(owner));
-    let token = replies.get(2).filter(|_| ours).and_then(text).and_then(|token| token.parse().ok());
-    Ok(Some(Row {
+    Ok(Some(held(name, owner.cloned(), left, replies.get(2).unwrap_or(&Value::Nil))))
+}
+
+/// The row of a lock that is held, with what is left of its lease in milliseconds and what its token says.
+fn held(name: &str, owner: Option<String>, left: i64, token: &Value) -> Row {
+    let is_ours = owner.as_deref().is_some_and(ClientId::made);
+    let fence = Some(token).filter(|_| is_ours).and_then(text).and_then(|token| token.parse().ok());
+    Row {
         name: name.into(),
         held: true,
-        owner: owner.cloned(),
-        fence: token.map(Fence::new),
+        owner,
+        fence: fence.map(Fence::new),
         ttl: u64::try_from(left).ok().map(Duration::from_millis),
         holder: None,
         waiters: Vec::new(),
-    }))
+    }
 }
 
 /// Whether this names an owner as Redisson and we do: a UUID of 36 characters, a colon and a number.
-fn is_owner(field: &str) -> bool {
+pub(crate) fn is_owner(field: &str) -> bool {
     let Some((uuid, number)) = field.split_once(':') else {
         return false;
     };

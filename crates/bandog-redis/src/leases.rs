@@ -40,7 +40,8 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// # Layout
 /// The lock `N` is the hash `N` with the owner as its field; the token is `redisson_lock_token:{N}`, and a release says
 /// `0` on the channel `redisson_lock__channel:{N}`. A name with a `{` gets no braces. These are Redisson's RLock and
-/// RFencedLock. Who a client is stands in the hash `bandog:client:UUID`, with a ttl.
+/// RFencedLock. Who a client is stands in the hash `bandog:client:UUID`, with a ttl, and which clients there are in the
+/// sorted set `bandog:clients`.
 /// The record `R` is the hash `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and all their names are
 /// in the set `bandog:records`; they have no ttl.
 ///
@@ -48,8 +49,9 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// A user needs the keys and channels above, and the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL` instead of both),
 /// `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and `UNSUBSCRIBE`, and
 /// `SELECT` for another database than 0. Without `PUBLISH` or `SUBSCRIBE` locks work all the same, and waiters poll.
+/// With `ZADD`, `ZREM` and `ZRANGEBYSCORE` operators see what it waits for.
 /// For records it also needs `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`.
-/// To look at locks it also needs `HSCAN`, `SCAN` and `HMGET`, to take one from its holder `HSCAN`, and to look at
+/// To look at locks it also needs `HSCAN`, `SCAN`, `HMGET` and `ZRANGE`, to take one from its holder `HSCAN`, and to look at
 /// the server's health `INFO`, `CONFIG GET` and `ACL DRYRUN`.
 ///
 /// # Connections
@@ -62,8 +64,20 @@ pub struct Redis {
     pub(crate) options: RedisOptions,
     pub(crate) link: Link,
     pub(crate) bells: Bells,
-    /// The connection of which a refused bell was told last.
-    warned: AtomicU64,
+    /// What was warned of, once for each connection: a refused bell, and a refused index of clients.
+    silence: Warned,
+    pub(crate) unlisted: Warned,
+}
+
+/// The connection of which something was told last.
+#[derive(Default)]
+pub(crate) struct Warned(AtomicU64);
+
+impl Warned {
+    /// Whether it is the first time for this connection.
+    pub(crate) fn is_new(&self, connection: u64) -> bool {
+        self.0.swap(connection, Ordering::Relaxed) != connection
+    }
 }
 
 impl Redis {
@@ -82,7 +96,7 @@ impl Redis {
             return Err(Error::misused(format!("the timeout is {:?}; it takes 1 ms to 1 day", options.timeout)));
         }
         let (link, bells) = (Link::new(options.clone()), Bells::new(options.clone()));
-        Ok(Self { options, link, bells, warned: AtomicU64::new(0) })
+        Ok(Self { options, link, bells, silence: Warned::default(), unlisted: Warned::default() })
     }
 }
 
@@ -162,7 +176,11 @@ impl Redis {
     /// # Errors
     /// As [`Link::call`], and for a refusal.
     pub(crate) async fn ask(&self, pack: impl Fn(By) -> Pipeline + Send + Sync) -> Result<Value> {
-        let deadline = Instant::now() + self.options.timeout;
+        self.ask_by(Instant::now() + self.options.timeout, pack).await
+    }
+
+    /// As [`Redis::ask`], with a deadline.
+    pub(crate) async fn ask_by(&self, deadline: Instant, pack: impl Fn(By) -> Pipeline + Send + Sync) -> Result<Value> {
         let mut values = self.link.call_by(deadline, &pack).await?;
         if values.first().is_some_and(refusal::is_no_script) {
             values = self.link.call_by(deadline, &pack).await?;
@@ -216,8 +234,8 @@ impl Redis {
         answer.map_err(|error| error.during(step.verb()).at(step.key()))
     }
 
-    /// Reads the reply of `release.lua` and of `evict.lua`.
-    pub(crate) fn released(&self, key: &Key, reply: Value) -> Result<Released> {
+    /// Reads the reply of `release.lua`.
+    fn released(&self, key: &Key, reply: Value) -> Result<Released> {
         match reply {
             Value::Int(-2) => {
                 self.warn_of_silence();
@@ -235,9 +253,8 @@ impl Redis {
     }
 
     /// Says once for each connection that nobody may be told of a release.
-    fn warn_of_silence(&self) {
-        let connection = self.link.connection();
-        if self.warned.swap(connection, Ordering::Relaxed) != connection {
+    pub(crate) fn warn_of_silence(&self) {
+        if self.silence.is_new(self.link.connection()) {
             let store = self.options.store();
             tracing::warn!(%store, "this user may not publish, so those who wait for a lock poll instead of being woken");
         }

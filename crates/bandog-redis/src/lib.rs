@@ -21,6 +21,7 @@ mod records;
 mod refusal;
 mod registry;
 mod reply;
+mod scan;
 mod script;
 
 pub use leases::Redis;

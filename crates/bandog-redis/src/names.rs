@@ -8,6 +8,9 @@ use bandog_core::ClientId;
 /// What the keys of the registry begin with.
 pub(crate) const REGISTRY: &str = "bandog:client:";
 
+/// The sorted set of all clients that have a row in the registry, by the server's time in ms at which the row ends.
+pub(crate) const CLIENTS: &str = "bandog:clients";
+
 /// The set of all records' names.
 pub(crate) const INDEX: &str = "bandog:records";
 

@@ -28,6 +28,14 @@ pub(crate) fn failed(error: RedisError) -> Error {
     Error::unavailable(message).ambiguous().caused_by(error)
 }
 
+/// The refusal that an answer is, if it is one.
+pub(crate) fn of(value: &Value) -> Option<&ServerError> {
+    match value {
+        Value::ServerError(error) => Some(error),
+        _ => None,
+    }
+}
+
 /// Whether the user lacks a right, for the keys or for the command.
 pub(crate) fn is_denied(error: &ServerError) -> bool {
     code(error) == "NOPERM"

@@ -1,20 +1,22 @@
-//! Who the clients are: one hash for each, with a ttl.
+//! Who the clients are: one hash for each, with a ttl, and an index of all.
+//!
+//! Clients of earlier versions write no index: their rows are found by their ids, when they hold something.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bandog_core::{ClientId, Key, MAX_WAITS, Member, Result};
+use bandog_core::{ClientId, Error, Key, MAX_WAITS, Member, Result};
 use redis::{Pipeline, Value};
 
 use crate::{
     leases::Redis,
-    names::{REGISTRY, Registered},
+    names::{CLIENTS, Registered},
     refusal,
-    reply::{list, text},
+    reply::{list, text, time},
     script,
 };
+
+/// So many rows are read at a time.
+const ROWS: usize = 512;
 
 /// What a row has, in the order of `announce.lua`.
 const FIELDS: [&str; 6] = ["host", "pid", "program", "since", "prefix", "waits"];
@@ -28,54 +30,83 @@ pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
 }
 
 impl Redis {
+    /// Writes the row, and then notes it in the index: two calls, since one of them may be refused, and since the two
+    /// keys need not lie on one server.
     pub(crate) async fn write_down(&self, member: &Member, ttl: Duration) -> Result<()> {
-        match self.ask(|by| script::announce(member, ttl, by)).await? {
-            Value::Int(1) => Ok(()),
-            reply => Err(refusal::nonsense(&reply)),
+        let deadline = Instant::now() + self.options.timeout;
+        match self.ask_by(deadline, |by| script::announce(member, ttl, by)).await? {
+            Value::Int(1) => {}
+            reply => return Err(refusal::nonsense(&reply)),
         }
+        match self.ask_by(deadline, |by| script::enlist(member.id, ttl, by)).await {
+            Err(error) if !error.is_retryable() => self.warn_of_index(&error),
+            listed => drop(listed?),
+        }
+        Ok(())
     }
 
     pub(crate) async fn strike_out(&self, client: ClientId) -> Result<()> {
-        let mut pipe = Pipeline::with_capacity(1);
+        let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("DEL").arg(Registered(client).to_string());
-        self.ask(|_| pipe.clone()).await.map(|_| ())
+        pipe.cmd("ZREM").arg(CLIENTS).arg(client.to_string());
+        let replies = self.link.call(|_| pipe).await?;
+        match &replies[..] {
+            [Value::ServerError(error), ..] => Err(refusal::refused(error)),
+            // A client that may not write into the index does not stand there.
+            [..] => Ok(()),
+        }
     }
 
-    /// Everybody by id: a scan may show a row twice.
+    /// The clients whose rows have not ended by the index.
     pub(crate) async fn registered(&self) -> Result<Vec<Member>> {
-        let mut members = BTreeMap::new();
-        let mut cursor = String::from("0");
-        loop {
-            let (next, names) = self.page(&cursor, &format!("{REGISTRY}*")).await?;
-            let ids = names.iter().filter_map(|name| name.strip_prefix(REGISTRY)?.parse().ok()).collect();
-            members.extend(self.rows(ids).await?.into_iter().map(|member| (member.id, member)));
-            if next == "0" {
-                return Ok(members.into_values().collect());
-            }
-            cursor = next;
+        let mut pipe = Pipeline::with_capacity(2);
+        pipe.cmd("TIME");
+        pipe.cmd("ZRANGE").arg(CLIENTS).arg(0).arg(-1).arg("WITHSCORES");
+        let replies = self.link.call(|_| pipe).await?;
+        if let Some(error) = replies.iter().find_map(refusal::of) {
+            return Err(refusal::refused(error));
         }
+        let (Some(now), Some(Value::Array(listed))) = (replies.first().and_then(time), replies.get(1)) else {
+            return Err(refusal::nonsense(&Value::Array(replies)));
+        };
+        let lives = |entry: &Value| match list(entry) {
+            [id, Value::Double(until)] if *until > now.as_secs_f64() * 1000.0 => text(id)?.parse().ok(),
+            _ => None,
+        };
+        self.rows(listed.iter().filter_map(lives).collect()).await
     }
 
     /// Those of these rows that are whole.
-    async fn rows(&self, ids: Vec<ClientId>) -> Result<Vec<Member>> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut pipe = Pipeline::with_capacity(ids.len());
-        for id in &ids {
-            pipe.cmd("HMGET").arg(Registered(*id).to_string()).arg(&FIELDS[..]);
-        }
-        let replies = self.link.call(|_| pipe).await?;
+    pub(crate) async fn rows(&self, ids: Vec<ClientId>) -> Result<Vec<Member>> {
         let mut members = Vec::new();
-        for (id, reply) in ids.into_iter().zip(replies) {
-            match reply {
-                // What this user may not see is not there for him.
-                Value::ServerError(error) if refusal::is_out_of_reach(&error) => {}
-                Value::ServerError(error) if refusal::is_denied(&error) => return Err(refusal::refused(&error)),
-                reply => members.extend(member(id, &reply)),
+        for ids in ids.chunks(ROWS) {
+            let mut pipe = Pipeline::with_capacity(ids.len());
+            for id in ids {
+                pipe.cmd("HMGET").arg(Registered(*id).to_string()).arg(&FIELDS[..]);
+            }
+            let replies = self.link.call(|_| pipe).await?;
+            for (id, reply) in ids.iter().zip(replies) {
+                match reply {
+                    // What this user may not see is not there for him.
+                    Value::ServerError(error) if refusal::is_out_of_reach(&error) => {}
+                    Value::ServerError(error) if refusal::is_denied(&error) => return Err(refusal::refused(&error)),
+                    reply => members.extend(member(*id, &reply)),
+                }
             }
         }
         Ok(members)
+    }
+
+    /// Says once for each connection that this client's row cannot be found but by its id.
+    fn warn_of_index(&self, error: &Error) {
+        if self.unlisted.is_new(self.link.connection()) {
+            tracing::warn!(
+                store = %self.options.store(),
+                %error,
+                "this user may not write the index of clients ({CLIENTS}), so operators see what this client holds and \
+                 not what it waits for; see the rights in docs/redis.md"
+            );
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a server's answers hold.
 
+use std::time::Duration;
+
 use redis::Value;
 
 pub(crate) fn text(value: &Value) -> Option<String> {
@@ -9,6 +11,13 @@ pub(crate) fn text(value: &Value) -> Option<String> {
         Value::Okay => Some("OK".into()),
         _ => None,
     }
+}
+
+/// What `TIME` answers.
+pub(crate) fn time(value: &Value) -> Option<Duration> {
+    let numbers: Vec<u64> = list(value).iter().filter_map(text).filter_map(|text| text.parse().ok()).collect();
+    let [seconds, micros] = numbers.try_into().ok()?;
+    Some(Duration::from_secs(seconds) + Duration::from_micros(micros))
 }
 
 pub(crate) fn list(value: &Value) -> &[Value] {

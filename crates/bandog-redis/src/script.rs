@@ -4,11 +4,11 @@ mod records;
 
 use std::{sync::LazyLock, time::Duration};
 
-use bandog_core::{Claim, Key, Kind, Member, Step};
+use bandog_core::{Claim, ClientId, Key, Kind, Member, Step};
 use redis::{Cmd, Pipeline, RedisWrite};
 
 use crate::{
-    names::{Channel, Registered, Token},
+    names::{CLIENTS, Channel, Registered, Token},
     registry,
 };
 
@@ -18,9 +18,13 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/release.lua")));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/renew.lua")));
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/announce.lua")));
+static ENLIST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/enlist.lua")));
 static EVICT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/evict.lua")));
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
 static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/read.lua")));
+
+/// So many clients that have ended are cleared out of the index by each one that announces itself.
+const ENDED: usize = 16;
 
 /// How a script is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,10 +89,20 @@ pub(crate) fn announce(member: &Member, ttl: Duration, by: By) -> Pipeline {
     alone(cmd)
 }
 
+/// A client's place in the index of clients.
+pub(crate) fn enlist(client: ClientId, ttl: Duration, by: By) -> Pipeline {
+    let mut cmd = ENLIST.call(by, 1, 4, CLIENTS.len() + 64);
+    cmd.arg(CLIENTS);
+    cmd.write_arg_fmt(client);
+    cmd.arg(millis(ttl)).arg(ENDED);
+    alone(cmd)
+}
+
 /// Takes a lock from whoever holds it.
 pub(crate) fn evict(key: &Key, by: By) -> Pipeline {
-    let mut cmd = EVICT.call(by, 1, 1, 2 * key.as_str().len() + 64);
+    let mut cmd = EVICT.call(by, 2, 3, 3 * key.as_str().len() + 96);
     cmd.arg(key.as_str());
+    cmd.write_arg_fmt(Token(key.as_str()));
     cmd.write_arg_fmt(Channel(key.as_str()));
     alone(cmd)
 }
@@ -96,7 +110,7 @@ pub(crate) fn evict(key: &Key, by: By) -> Pipeline {
 /// Loads every script.
 pub(crate) fn load() -> Pipeline {
     let mut pipe = Pipeline::new();
-    for script in [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &EVICT, &SWAP, &READ] {
+    for script in [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &ENLIST, &EVICT, &SWAP, &READ] {
         pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipe

@@ -2,17 +2,19 @@
 //!
 //! Nothing is decided by it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use bandog_core::{ClaimId, Holding, Key, Records, Result, Swap, Swapped};
+use bandog_core::{ClaimId, Holding, Key, Records, Result, Row, Swap, Swapped};
 use bandog_cron::Zone;
 use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::dispatch::only;
+use crate::dispatch::{SESSION, only};
 
 /// Sessions in one call.
 const BATCH: usize = 256;
+/// Numbers of sessions that are looked at together.
+const NUMBERS: usize = 64;
 /// So often the record is read again that others change at the same time, as when a whole cluster starts.
 const TRIES: u32 = 200;
 
@@ -34,6 +36,27 @@ pub(crate) async fn told(client: &Client) -> Result<(Told, Option<bandog_core::V
     let record = only(client.read(&[key()?], &[]).await?.records)?;
     let told = record.as_ref().and_then(|record| serde_json::from_str(&record.value).ok());
     Ok((told.unwrap_or_default(), record.map(|record| record.version)))
+}
+
+/// The sessions that are held, found by their numbers: a node takes the lowest one that is free. Those that have told
+/// of themselves are found wherever they are, the others unless a whole batch of numbers before theirs is free.
+pub(crate) async fn sessions(client: &Client, told: &Told) -> Result<Vec<Row>> {
+    let mut names: BTreeSet<String> = told.values().map(|about| about.session.clone()).collect();
+    let mut sessions = Vec::new();
+    for from in (1..).step_by(NUMBERS) {
+        let numbers: Vec<String> = (from..from + NUMBERS).map(|number| format!("{SESSION}{number}")).collect();
+        numbers.iter().for_each(|name| _ = names.remove(name));
+        let held: Vec<Row> = client.holders(&numbers).await?.into_iter().filter(|row| row.held).collect();
+        if held.is_empty() {
+            break;
+        }
+        sessions.extend(held);
+    }
+    let names: Vec<String> = names.into_iter().filter(|name| name.starts_with(SESSION)).collect();
+    for some in names.chunks(BATCH) {
+        sessions.extend(client.holders(some).await?.into_iter().filter(|row| row.held));
+    }
+    Ok(sessions)
 }
 
 /// Adds a node, leaves out those whose sessions have ended, and gives those that are left.

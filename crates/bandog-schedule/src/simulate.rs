@@ -223,7 +223,7 @@ impl TestScheduler {
     /// # Errors
     /// None, unless the store is at fault.
     pub async fn evict_session(&self, number: u32) -> Result<bool> {
-        self.outsider().evict(format!("schedule/node/{number}")).await
+        Ok(self.outsider().evict(format!("schedule/node/{number}")).await?.is_some())
     }
 
     fn running(&self) -> impl Iterator<Item = &Running> {

@@ -1,7 +1,7 @@
 //! A look at who holds what.
 
 use async_trait::async_trait;
-use bandog_core::{Error, Finding, Inspect, Key, Member, Pattern, Released, Result, Row};
+use bandog_core::{Error, Finding, Inspect, Key, Member, Pattern, Result, Row};
 
 use crate::{
     Sqlite, check,
@@ -22,7 +22,7 @@ impl Inspect for Sqlite {
         self.ask(Members).await.map_err(|error| error.during("members"))
     }
 
-    async fn evict(&self, key: &Key) -> Result<Released> {
+    async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         self.ask(Evict(key.clone())).await.flatten().map_err(|error| error.during("evict").at(key))
     }
 

@@ -148,13 +148,14 @@ impl<'t> Table<'t> {
         Ok(self.row(key, &lease)?.unwrap_or_else(|| Row::free(key)))
     }
 
-    /// Frees a lock whoever holds it.
-    pub(crate) fn evict(&mut self, key: &Key) -> Result<Released, Fault> {
+    /// Frees a lock whoever holds it, and gives the row that it had.
+    pub(crate) fn evict(&mut self, key: &Key) -> Result<Option<Row>, Fault> {
         let lease = self.lease(key)?;
-        match self.state(key, &lease, self.shared.host.now())? {
-            State::Held { .. } => self.free(key, &lease),
-            State::Free => Ok(Released::NotHeld),
+        let held = self.row(key, &lease)?;
+        if held.is_some() {
+            self.free(key, &lease)?;
         }
+        Ok(held)
     }
 
     /// All locks that are held and whose names match.

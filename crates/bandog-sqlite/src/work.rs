@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bandog_core::{
-    Answer, Claim, ClientId, Holding, Key, Line, Member, Pattern, Reading, Released, Renewal, Result, Row, Step, Swap,
-    Swaps,
+    Answer, Claim, ClientId, Holding, Key, Line, Member, Pattern, Reading, Renewal, Result, Row, Step, Swap, Swaps,
 };
 
 use crate::{fault::Fault, open::Purpose, table::Table};
@@ -245,7 +244,7 @@ impl Work for Members {
 }
 
 impl Work for Evict {
-    type Answer = Result<Released>;
+    type Answer = Result<Option<Row>>;
 
     /// A lock that is free has nothing to write.
     fn way(&self) -> Way {
@@ -256,7 +255,7 @@ impl Work for Evict {
         Purpose::Look
     }
 
-    fn run(&self, table: &mut Table<'_>) -> Result<Result<Released>, Fault> {
+    fn run(&self, table: &mut Table<'_>) -> Result<Result<Option<Row>>, Fault> {
         table.one_row(|table| table.evict(&self.0))
     }
 }

@@ -1,18 +1,19 @@
 //! A client: one engine over one backend, and the handles that keep it alive.
 
 use std::{
+    collections::HashSet,
     fmt,
     num::{NonZeroU32, NonZeroUsize},
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use bandog_core::{
-    Backend, Bell, ClientId, Clock, Error, ErrorKind, Finding, Key, Member, Pattern, Profile, Released, Result, Ringer,
-    Row, check_ttl,
+    Backend, Bell, ClientId, Clock, Error, ErrorKind, Finding, Key, Member, Pattern, Profile, Result, Ringer, Row,
+    check_ttl,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -135,7 +136,9 @@ impl ClientOptions {
         let engine = Engine::new(Arc::new(backend), member, terms, self.max_waiting.get(), self.clock, mailbox);
         let home = if self.current_runtime { Home::on_current_runtime(engine)? } else { Home::on_own_thread(engine)? };
         let (clock, tickets, tellers) = (self.clock, AtomicU64::new(0), AtomicUsize::new(0));
-        let handle = Arc::new(Handle { mail, id, clock, store, timeout, prefix, terms, tickets, tellers, home });
+        let unseen = AtomicBool::new(false);
+        let handle =
+            Arc::new(Handle { mail, id, clock, store, timeout, prefix, terms, tickets, tellers, unseen, home });
         handle.send(Msg::Begin(Arc::downgrade(&handle)))?;
         Ok(Client { handle })
     }
@@ -217,30 +220,47 @@ impl Client {
     pub async fn show(&self, name: impl AsRef<str>) -> Result<Row> {
         let key = self.handle.key(name.as_ref())?;
         let mut row = self.look(|backend| Box::pin(async move { backend.show(&key).await })).await?;
-        row.tell(&self.known().await?);
-        row.name = self.handle.without_prefix(row.name);
+        self.tell(std::slice::from_mut(&mut row), self.known().await?).await?;
         Ok(row)
     }
 
+    /// Several locks, each in its place, with the clients that hold them and without those that wait: it asks for
+    /// these locks and their holders, and for nothing else, however much there is in the store.
+    ///
+    /// # Errors
+    /// As [`Client::show`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn holders(&self, names: &[impl AsRef<str> + Sync]) -> Result<Vec<Row>> {
+        let keys = names.iter().map(|name| self.handle.key(name.as_ref())).collect::<Result<Vec<_>>>()?;
+        let mut rows = self.look(|backend| Box::pin(async move { backend.show_all(&keys).await })).await?;
+        self.tell(&mut rows, Vec::new()).await?;
+        Ok(rows)
+    }
+
     /// The locks that are held now and whose names match, sorted by name.
+    ///
+    /// On Redis this is the one question that looks at every key of the server. It does so in steps of about a
+    /// millisecond and rests nine times as long after each of them, so millions of other keys make it slow and not the
+    /// server. Ask for few lists, and keep an answer for some multiple of the time that it took.
     ///
     /// # Errors
     /// `Unavailable`, `Denied`, `Closed`.
     ///
     /// # Cancel safety
-    /// Dropping the future changes nothing.
+    /// Dropping the future ends the look, and changes nothing.
     pub async fn list(&self, pattern: Pattern) -> Result<Vec<Row>> {
         let pattern = pattern.after(&self.handle.prefix);
         let mut rows = self.look(|backend| Box::pin(async move { backend.list(&pattern).await })).await?;
         let members = if rows.is_empty() { Vec::new() } else { self.known().await? };
-        for row in &mut rows {
-            row.tell(&members);
-            row.name = self.handle.without_prefix(std::mem::take(&mut row.name));
-        }
+        self.tell(&mut rows, members).await?;
         Ok(rows)
     }
 
     /// The clients that the store knows of: those that hold or wait for something, and those that did a ttl ago.
+    ///
+    /// On Redis those are the ones in the index of clients, in which clients before this version do not stand.
     ///
     /// # Errors
     /// As [`Client::list`].
@@ -254,12 +274,38 @@ impl Client {
     /// Nobody, where this user may not look into the registry: that must not cost a look at a lock.
     async fn known(&self) -> Result<Vec<Member>> {
         match self.members().await {
-            Err(error) if error.kind() == ErrorKind::Denied => Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::Denied => {
+                if !self.handle.unseen.swap(true, Relaxed) {
+                    tracing::warn!(%error, "this user may not see which clients there are, nor who waits for a lock");
+                }
+                Ok(Vec::new())
+            }
             members => members,
         }
     }
 
-    /// Takes a lock from whoever holds it, and tells whether somebody did. Those who wait for it are rung.
+    /// Fills in who holds these locks and who waits, and takes the prefix off their names. Holders that are not among
+    /// these members are asked for by their ids: earlier versions stand in no index.
+    async fn tell(&self, rows: &mut [Row], mut members: Vec<Member>) -> Result<()> {
+        let known: HashSet<ClientId> = members.iter().map(|member| member.id).collect();
+        let others: HashSet<ClientId> =
+            rows.iter().filter_map(Row::client).filter(|client| !known.contains(client)).collect();
+        if !others.is_empty() {
+            let others: Vec<ClientId> = others.into_iter().collect();
+            match self.look(|backend| Box::pin(async move { backend.members_of(&others).await })).await {
+                Err(error) if error.kind() == ErrorKind::Denied => {}
+                found => members.extend(found?),
+            }
+        }
+        for row in rows {
+            row.tell(&members);
+            row.name = self.handle.without_prefix(std::mem::take(&mut row.name));
+        }
+        Ok(())
+    }
+
+    /// Takes a lock from whoever holds it, and gives the row that it had then, if somebody held it. Those who wait for
+    /// it are rung.
     ///
     /// A holder in this client learns it at once, any other at its next renewal, which is after a third of its ttl;
     /// until then two may believe that they hold the lock, and only the fence, which goes on rising, tells them
@@ -270,12 +316,16 @@ impl Client {
     ///
     /// # Cancel safety
     /// Once it has been polled the lock may be freed all the same.
-    pub async fn evict(&self, name: impl AsRef<str>) -> Result<bool> {
+    pub async fn evict(&self, name: impl AsRef<str>) -> Result<Option<Row>> {
         let key = self.handle.key(name.as_ref())?;
         let wanted = key.clone();
-        let released = self.look(|backend| Box::pin(async move { backend.evict(&key).await })).await?;
+        let evicted = self.look(|backend| Box::pin(async move { backend.evict(&key).await })).await?;
         self.handle.send(Msg::Doubt(wanted))?;
-        Ok(matches!(released, Released::Freed { .. }))
+        let Some(mut row) = evicted else { return Ok(None) };
+        // The lock is free, whether or not the store still tells who these clients are.
+        let bare = Row { name: self.handle.without_prefix(row.name.clone()), ..row.clone() };
+        let told = async { self.tell(std::slice::from_mut(&mut row), self.known().await?).await }.await;
+        Ok(Some(if told.is_ok() { row } else { bare }))
     }
 
     /// What may endanger locks in the store or its surroundings, and what is well.
@@ -286,7 +336,8 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn check(&self) -> Result<Vec<Finding>> {
-        let mut findings = self.look(|backend| Box::pin(async move { backend.check().await })).await?;
+        let prefix = self.handle.prefix.clone();
+        let mut findings = self.look(|backend| Box::pin(async move { backend.check_for(&prefix).await })).await?;
         findings.push(match self.members().await {
             Ok(members) => prefix::finding(&self.handle.prefix, &members),
             Err(error) => Finding::advice(
@@ -383,8 +434,15 @@ impl Client {
             Msg::Look(Box::new(move |backend| {
                 let looking = look(backend);
                 Box::pin(async move {
-                    // The caller may have gone.
-                    let _ = reply.send(looking.await);
+                    let mut reply = reply;
+                    // Nobody looks for a caller that has gone.
+                    tokio::select! {
+                        biased;
+                        () = reply.closed() => {}
+                        found = looking => {
+                            let _ = reply.send(found);
+                        }
+                    }
                 })
             }))
         };
@@ -440,6 +498,8 @@ pub(crate) struct Handle {
     tickets: AtomicU64,
     /// How many [`Teller`]s there are.
     tellers: AtomicUsize,
+    /// Whether it was told that this user may not see which clients there are.
+    unseen: AtomicBool,
     home: Home,
 }
 

@@ -8,9 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bandog_core::{
-    Backend, ClientId, ErrorKind, Fence, Inspect, Key, Leases, MAX_WAITS, Member, Pattern, Released, Ringer,
-};
+use bandog_core::{Backend, ClientId, ErrorKind, Fence, Inspect, Key, Leases, MAX_WAITS, Member, Pattern, Ringer};
 use bandog_testkit::eventually_async;
 use tokio::time;
 
@@ -46,6 +44,11 @@ pub async fn inspect<W: World>(world: &W) -> Law {
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].owner.as_deref(), rows[0].fence, rows[0].held), (Some(owner.as_str()), row.fence, true));
 
+    let rows = b.holders(&["never", "other", NAME]).await?;
+    let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.held, row.client())).collect();
+    assert_eq!(told, [("never", false, None), ("other", true, Some(a.id())), (NAME, true, Some(a.id()))]);
+    assert_eq!((&rows[2].owner, rows[2].fence), (&Some(owner), row.fence));
+
     guard.release().await?;
     other.release().await?;
     let row = b.show(NAME).await?;
@@ -71,6 +74,11 @@ pub async fn registry<W: World>(world: &W) -> Law {
     let waiting = Member { waits: names.collect::<Result<_, _>>()?, ..second };
     ours.announce(&waiting, world.slack() * 10).await?;
     assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), waiting.clone()]), "what it said last");
+
+    // Some of them are found by their ids, and so is nobody who is not there.
+    let sought = [waiting.id, ClientId::random()];
+    assert_eq!(theirs.members_of(&sought).await?, std::slice::from_ref(&waiting));
+    assert_eq!(theirs.members_of(&[]).await?, []);
 
     // Every call may be repeated, and a client that is not there can be withdrawn.
     for _ in 0..2 {
@@ -115,10 +123,12 @@ pub async fn inspect_who<W: World>(world: &W) -> Law {
 pub async fn evict<W: World>(world: &W) -> Law {
     let (a, b, c) = (world.brisk(), world.client(), world.client());
     evictable(world).await?;
-    assert!(!c.evict(NAME).await?, "nobody held it");
+    assert_eq!(c.evict(NAME).await?, None, "nobody held it");
     let guard = take(&a, NAME).await?;
     let waiting = waiter(&b).await;
-    assert!(c.evict(NAME).await?);
+    let row = c.evict(NAME).await?.expect("somebody held it");
+    assert_eq!((row.name.as_str(), row.held, row.client()), (NAME, true, Some(a.id())));
+    assert!(row.fence >= Some(guard.fence()) && row.ttl.is_some(), "{row:?}");
     let next = served(waiting, world.prompt().max(world.slack())).await?;
     within(world.ttl() + world.slack(), "being told", guard.lost()).await;
     assert!(next.fence() > guard.fence());
@@ -126,7 +136,7 @@ pub async fn evict<W: World>(world: &W) -> Law {
     a.idle().await;
     assert!(!is_free(&a, NAME).await?, "the lock of one who was not evicted");
     next.release().await?;
-    assert!(!c.evict(NAME).await?, "it was given back");
+    assert_eq!(c.evict(NAME).await?, None, "it was given back");
     nothing_left(world, &[&a, &b, &c]).await;
     Ok(())
 }
@@ -146,8 +156,12 @@ pub async fn evict_rings<W: World>(world: &W) -> Law {
     });
     let bell = theirs.listen(&held.key, ringer).await?;
     let before = rings.load(Relaxed);
-    assert!(matches!(ours.evict(&held.key).await?, Released::Freed { .. }));
-    assert_eq!(ours.evict(&held.key).await?, Released::NotHeld);
+    let before_it = ours.show(&held.key).await?;
+    let row = ours.evict(&held.key).await?.expect("somebody held it");
+    assert_eq!((&row.owner, row.fence), (&before_it.owner, before_it.fence));
+    assert_eq!(row.owner, Some(held.id.to_string()));
+    assert!(row.held && row.ttl <= before_it.ttl, "{row:?}, and before {before_it:?}");
+    assert_eq!(ours.evict(&held.key).await?, None);
     if !bell.is_silent() {
         until(|| rings.load(Relaxed) > before).await;
     }
@@ -168,8 +182,8 @@ pub async fn evict_spares_others<W: World>(world: &W) -> Law {
         let (key, before) = (Key::new(&name)?, world.raw(&name).await?);
         let was_held = backend.show(&key).await.is_ok_and(|row| row.held);
         match backend.evict(&key).await {
-            Ok(Released::Freed { .. }) => assert!(was_held, "{name} was no lock that somebody held"),
-            Ok(Released::NotHeld) => assert_eq!(world.raw(&name).await?, before),
+            Ok(Some(_)) => assert!(was_held, "{name} was no lock that somebody held"),
+            Ok(None) => assert_eq!(world.raw(&name).await?, before),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Denied, "{name}: {error}");
                 assert_eq!(world.raw(&name).await?, before);
@@ -189,7 +203,7 @@ async fn evictable<W: World>(world: &W) -> Law {
         }
         Err(error) => Err(error.into()),
         Ok(released) => {
-            assert_eq!(released, Released::NotHeld);
+            assert_eq!(released, None);
             Ok(())
         }
     }

@@ -30,16 +30,31 @@ macro_rules! looks_through {
                 self.inner().show(key).await
             }
 
+            async fn show_all(&self, keys: &[bandog_core::Key]) -> bandog_core::Result<Vec<bandog_core::Row>> {
+                self.inner().show_all(keys).await
+            }
+
+            async fn members_of(
+                &self,
+                clients: &[bandog_core::ClientId],
+            ) -> bandog_core::Result<Vec<bandog_core::Member>> {
+                self.inner().members_of(clients).await
+            }
+
             async fn members(&self) -> bandog_core::Result<Vec<bandog_core::Member>> {
                 self.inner().members().await
             }
 
-            async fn evict(&self, key: &bandog_core::Key) -> bandog_core::Result<bandog_core::Released> {
+            async fn evict(&self, key: &bandog_core::Key) -> bandog_core::Result<Option<bandog_core::Row>> {
                 self.inner().evict(key).await
             }
 
             async fn check(&self) -> bandog_core::Result<Vec<bandog_core::Finding>> {
                 self.inner().check().await
+            }
+
+            async fn check_for(&self, prefix: &str) -> bandog_core::Result<Vec<bandog_core::Finding>> {
+                self.inner().check_for(prefix).await
             }
         }
     };

@@ -65,8 +65,12 @@ impl Inspect for OneFile {
         rows.map_err(told)
     }
 
-    async fn evict(&self, key: &Key) -> Result<Released> {
-        self.of(key, |record, now| record.evict(now))
+    async fn evict(&self, key: &Key) -> Result<Option<Row>> {
+        self.of(key, |record, now| {
+            let row = record.row(key, now);
+            record.evict(now);
+            row
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use redis::{Pipeline, Value};
 use super::told;
 use crate::{leases::Redis, names, reply::text};
 
-/// A name that stands for any other.
+/// A name that stands for any other, behind the prefix of our names.
 const NAME: &str = "bandog:probe";
 const HASH: &str = "0000000000000000000000000000000000000000";
 /// So many commands run scripts; one of them is enough.
@@ -21,6 +21,8 @@ enum For {
     Locks,
     /// Waking those who wait.
     Bells,
+    /// Being found among those who wait.
+    Index,
     /// `show`, `ls` and `release --force`.
     Looks,
     /// What schedules are made of.
@@ -43,10 +45,10 @@ struct Probe {
 }
 
 impl Redis {
-    pub(super) async fn rights(&self) -> Result<Finding> {
+    pub(super) async fn rights(&self, prefix: &str) -> Result<Finding> {
         // Without a user in the URL, or with a password alone, this is who we are.
         let user = self.options.user.as_deref().unwrap_or("default");
-        let probes = probes();
+        let probes = probes(&format!("{prefix}{NAME}"));
         let mut pipe = Pipeline::with_capacity(probes.len());
         for probe in &probes {
             pipe.cmd("ACL").arg("DRYRUN").arg(user).arg(&probe.command[..]);
@@ -99,6 +101,14 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
             "see docs/redis.md for the patterns of keys and channels that a user needs",
         );
     }
+    let index = denied(For::Index);
+    if !index.is_empty() {
+        let says = format!(
+            "the user {user:?} may not run {}, so operators see what a client holds and not what it waits for",
+            index.join(", ")
+        );
+        return Finding::advice("rights", says, grant(&index));
+    }
     let looks = denied(For::Looks);
     if !looks.is_empty() {
         let says = format!(
@@ -118,26 +128,32 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
     Finding::fine("rights", format!("the user {user:?} may run all that locks need, and all that schedules do"))
 }
 
-fn probes() -> Vec<Probe> {
-    let (token, channel) = (names::Token(NAME).to_string(), names::Channel(NAME).to_string());
+fn probes(name: &str) -> Vec<Probe> {
+    let (token, channel) = (names::Token(name).to_string(), names::Channel(name).to_string());
     let member = format!("{}probe", names::REGISTRY);
     let probe = |wanted, command: &[&str]| Probe { wanted, command: command.iter().map(ToString::to_string).collect() };
-    let scripts: [&[&str]; SCRIPTS] = [&["EVALSHA", HASH, "1", NAME], &["EVAL", "return 0", "1", NAME]];
+    let scripts: [&[&str]; SCRIPTS] = [&["EVALSHA", HASH, "1", name], &["EVAL", "return 0", "1", name]];
     let locks: [&[&str]; 10] = [
-        &["PTTL", NAME],
-        &["HEXISTS", NAME, "x"],
+        &["PTTL", name],
+        &["HEXISTS", name, "x"],
         &["GET", &token],
         &["TIME"],
-        &["SET", NAME, "x"],
+        &["SET", name, "x"],
         &["SET", &token, "x"],
-        &["HSET", NAME, "x", "1"],
+        &["HSET", name, "x", "1"],
         &["HSET", &member, "x", "1"],
-        &["DEL", NAME],
-        &["PEXPIRE", NAME, "1"],
+        &["DEL", name],
+        &["PEXPIRE", name, "1"],
     ];
     let bells: [&[&str]; 3] = [&["PUBLISH", &channel, "0"], &["SUBSCRIBE", &channel], &["UNSUBSCRIBE", &channel]];
-    let looks: [&[&str]; 3] = [&["SCAN", "0"], &["HSCAN", NAME, "0"], &["HMGET", &member, "x"]];
-    let (record, history) = (names::Recorded(NAME).to_string(), names::History(NAME).to_string());
+    let index: [&[&str]; 3] = [
+        &["ZADD", names::CLIENTS, "1", "x"],
+        &["ZRANGEBYSCORE", names::CLIENTS, "0", "1"],
+        &["ZREM", names::CLIENTS, "x"],
+    ];
+    let looks: [&[&str]; 4] =
+        [&["SCAN", "0"], &["HSCAN", name, "0"], &["HMGET", &member, "x"], &["ZRANGE", names::CLIENTS, "0", "-1"]];
+    let (record, history) = (names::Recorded(name).to_string(), names::History(name).to_string());
     let records: [&[&str]; 9] = [
         &["HGET", &record, "v"],
         &["HMGET", &record, "v", "b"],
@@ -145,16 +161,17 @@ fn probes() -> Vec<Probe> {
         &["HSET", &history, "x", "1"],
         &["DEL", &record, &history],
         &["HGETALL", &history],
-        &["SADD", names::INDEX, NAME],
-        &["SREM", names::INDEX, NAME],
+        &["SADD", names::INDEX, name],
+        &["SREM", names::INDEX, name],
         &["SSCAN", names::INDEX, "0"],
     ];
     let scripts = scripts.into_iter().map(|command| probe(For::Scripts, command));
     let locks = locks.into_iter().map(|command| probe(For::Locks, command));
     let bells = bells.into_iter().map(|command| probe(For::Bells, command));
+    let index = index.into_iter().map(|command| probe(For::Index, command));
     let looks = looks.into_iter().map(|command| probe(For::Looks, command));
     let records = records.into_iter().map(|command| probe(For::Records, command));
-    scripts.chain(locks).chain(bells).chain(looks).chain(records).collect()
+    scripts.chain(locks).chain(bells).chain(index).chain(looks).chain(records).collect()
 }
 
 impl Probe {

@@ -1,16 +1,16 @@
 -- Takes a lock from whoever holds it, and tells those who wait for it.
 --
--- KEYS: lock
+-- KEYS: lock, token
 -- ARGV: channel
--- Reply: >= 0: freed, so many subscribers were told
---        -1: nobody holds it
---        -2: freed, but telling was refused
+-- Reply: nil: nobody holds it
+--        {told, owner, pttl, token}: freed. `told` is how many subscribers were told, or -2: telling was refused; `pttl`
+--        is what the lease had left in ms; `token` is nil where it may not be read
 --        or the error: what is no lock is left alone
 
-local lock, channel = KEYS[1], ARGV[1]
+local lock, token, channel = KEYS[1], KEYS[2], ARGV[1]
 -- Some fields are enough, and any hash of somebody else may have millions.
 local fields = redis.call('hscan', lock, 0, 'count', 16)[2]
-if #fields == 0 then return -1 end
+if #fields == 0 then return false end
 
 -- A UUID, a colon and a number. A read-write lock of Redisson has more than that, and other keys and channels.
 local eight, four = string.rep('%x', 8), '%-' .. string.rep('%x', 4)
@@ -21,8 +21,10 @@ for i = 1, #fields, 2 do
   end
 end
 
+local left, fence = redis.call('pttl', lock), redis.pcall('get', token)
+if type(fence) == 'table' then fence = false end
 redis.call('del', lock)
 -- An eviction never fails because of its bell.
 local told = redis.pcall('publish', channel, '0')
-if type(told) == 'table' then return -2 end
-return told
+if type(told) == 'table' then told = -2 end
+return { told, fields[1], left, fence }

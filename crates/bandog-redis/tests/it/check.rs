@@ -117,6 +117,8 @@ async fn rights_that_locks_need_and_lack_are_named() {
         (&["-evalsha"], Level::Fine, "all that schedules do"),
         (&["-publish"], Level::Advice, "PUBLISH"),
         (&["-scan"], Level::Advice, "ls"),
+        (&["-zadd"], Level::Advice, "ZADD, so operators see"),
+        (&["-zrange"], Level::Advice, "ZRANGE, which show"),
         (&["-hget", "-sscan"], Level::Advice, "HGET, SSCAN, which schedules need"),
         (&["resetkeys", "~orders:*"], Level::Advice, "every name"),
         (&["resetchannels"], Level::Advice, "every name"),
@@ -131,6 +133,24 @@ async fn rights_that_locks_need_and_lack_are_named() {
         assert_eq!(finding.level, level, "{rules:?}: {finding:?}");
         assert!(finding.says.contains(part), "{rules:?}: {finding:?}");
         assert_eq!(finding.cure.is_none(), level == Level::Fine);
+    }
+}
+
+#[tokio::test]
+async fn a_user_confined_to_a_prefix_is_asked_about_names_that_begin_with_it() {
+    if !tells_rights() {
+        return; // Nothing is asked.
+    }
+    let server = limited();
+    let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:client:* ~bandog:clients";
+    let records = "~bandog:record:{orders:* ~bandog:history:{orders:* ~bandog:records";
+    let rules = format!("resetkeys {keys} {records} resetchannels &redisson_lock__channel:{{orders:*");
+    server.cmd(&[&["ACL", "SETUSER", "u"], &rules.split(' ').collect::<Vec<_>>()[..]].concat());
+    for (prefix, level) in [("orders:", Level::Fine), ("", Level::Advice), ("stock:", Level::Advice)] {
+        let redis = at(&format!("redis://u:p@{}", server.addr()));
+        let findings = redis.check_for(prefix).await.unwrap();
+        let rights = findings.into_iter().find(|finding| finding.subject == "rights").unwrap();
+        assert_eq!(rights.level, level, "{prefix:?}: {rights:?}");
     }
 }
 

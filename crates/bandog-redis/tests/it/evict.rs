@@ -22,7 +22,9 @@ async fn an_eviction_frees_rings_and_keeps_the_token() {
     let mut java = subscriber(&server, "redisson_lock__channel:{k}");
     let (ring, rung) = ringer();
     let _bell = other.listen(&held.key, ring).await.unwrap();
-    assert_eq!(other.evict(&held.key).await.unwrap(), Released::Freed { others: Some(1) });
+    let row = other.evict(&held.key).await.unwrap().unwrap();
+    assert_eq!((row.owner, row.fence, row.held), (Some(held.id.to_string()), Some(before), true));
+    assert!(row.ttl.unwrap() > Duration::from_secs(25) && row.ttl.unwrap() <= held.ttl, "{:?}", row.ttl);
     assert_eq!(java.read().unwrap().texts(), ["message", "redisson_lock__channel:{k}", "0"]);
     eventually_async(SOON, async || rung() == 1).await;
     assert_eq!(server.keys(), ["redisson_lock_token:{k}"]);
@@ -50,7 +52,8 @@ async fn an_operator_sees_who_holds_and_who_waits_and_lets_the_next_one_in() {
     .await;
     assert_eq!(row.holder.map(|member| (member.id, member.pid)), Some((holder.id(), std::process::id())));
     assert_eq!(row.waiters[0].id, waiter.id());
-    assert!(looks.evict("k").await.unwrap());
+    let evicted = looks.evict("k").await.unwrap().unwrap();
+    assert_eq!(evicted.holder.map(|member| member.id), Some(holder.id()));
     let next = waiting.await.unwrap().unwrap();
     assert!(next.fence() > guard.fence());
     tokio::time::timeout(SOON, guard.lost()).await.unwrap();
@@ -65,7 +68,7 @@ async fn an_operator_sees_who_holds_and_who_waits_and_lets_the_next_one_in() {
 async fn nobody_is_rung_where_nobody_holds() {
     let server = RedisServer::start();
     let mut java = subscriber(&server, "redisson_lock__channel:{k}");
-    assert_eq!(operator(&server).evict(&Key::new("k").unwrap()).await.unwrap(), Released::NotHeld);
+    assert_eq!(operator(&server).evict(&Key::new("k").unwrap()).await.unwrap(), None);
     java.set_patience(Duration::from_millis(20)).unwrap();
     assert!(java.read().is_err());
     assert_eq!(server.keys(), [""; 0]);
@@ -75,7 +78,8 @@ async fn nobody_is_rung_where_nobody_holds() {
 async fn javas_hold_is_evicted_like_ours() {
     let server = RedisServer::start();
     server.cmd(&["HSET", "k", JAVA, "3"]);
-    assert!(matches!(operator(&server).evict(&Key::new("k").unwrap()).await.unwrap(), Released::Freed { .. }));
+    let row = operator(&server).evict(&Key::new("k").unwrap()).await.unwrap().unwrap();
+    assert_eq!((row.owner.as_deref(), row.fence, row.ttl), (Some(JAVA), None, None));
     assert_eq!(server.keys(), [""; 0]);
 }
 
@@ -121,5 +125,5 @@ async fn an_eviction_that_lacks_a_right_changes_nothing_but_for_the_bell() {
     }
     server.cmd(&["ACL", "SETUSER", "u", "-publish"]);
     server.flush_scripts();
-    assert_eq!(limited.evict(&held.key).await.unwrap(), Released::Freed { others: None });
+    assert!(limited.evict(&held.key).await.unwrap().is_some());
 }

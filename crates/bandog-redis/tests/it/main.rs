@@ -5,6 +5,7 @@
 mod batches;
 mod bells;
 mod check;
+mod crowded;
 mod days;
 mod evict;
 mod faults;

@@ -7,6 +7,8 @@ use bandog_testkit::{RedisServer, eventually_async};
 
 use crate::help::{SOON, TTL, at, backend, claim, fences, member, operator};
 
+const INDEX: &str = "bandog:clients";
+
 #[tokio::test]
 async fn a_row_lies_in_redis_as_it_is_documented() {
     let server = RedisServer::start();
@@ -14,7 +16,7 @@ async fn a_row_lies_in_redis_as_it_is_documented() {
     let there = member(&["a b", "c"]);
     redis.announce(&there, TTL).await.unwrap();
     let key = format!("bandog:client:{}", there.id);
-    assert_eq!(server.keys(), [key.as_str()]);
+    assert_eq!(server.keys(), [key.as_str(), INDEX]);
     let row = [
         ("host", "shop-1"),
         ("pid", "17"),
@@ -24,7 +26,12 @@ async fn a_row_lies_in_redis_as_it_is_documented() {
         ("waits", "a b\nc"),
     ];
     assert_eq!(server.hash(&key), row.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-    assert!((29_000..=30_000).contains(&server.pttl(&key)), "{}", server.pttl(&key));
+    for key in [&key, INDEX] {
+        assert!((29_000..=30_000).contains(&server.pttl(key)), "{key}: {}", server.pttl(key));
+    }
+    let ends: u64 = server.cmd(&["ZSCORE", INDEX, &there.id.to_string()]).text().parse().unwrap();
+    let now: u64 = server.cmd(&["TIME"]).texts()[0].parse().unwrap();
+    assert!((now * 1000 + 28_000..=(now + 1) * 1000 + 30_000).contains(&ends), "{ends} at {now}");
 }
 
 #[tokio::test]
@@ -44,7 +51,8 @@ async fn who_announced_itself_is_a_member_as_it_said_last_until_it_withdraws() {
     other.withdraw(second.id).await.unwrap();
     other.withdraw(second.id).await.unwrap();
     eventually_async(SOON, async || other.members().await.unwrap().is_empty()).await;
-    assert_eq!(server.keys(), [""; 0]);
+    // The index ends with the longest row that it told of.
+    eventually_async(SOON, async || server.keys() == [INDEX]).await;
 }
 
 #[tokio::test]
@@ -58,7 +66,7 @@ async fn a_thousand_members_are_found_without_asking_for_all_keys() {
     fences(&redis, &claim("a")).await;
     assert_eq!(sorted(redis.members().await.unwrap()), sorted(everybody));
     assert_eq!(redis.list(&Pattern::all()).await.unwrap().len(), 1, "a row is no lock");
-    assert_eq!(server.calls("keys"), 0);
+    assert_eq!((server.calls("keys"), server.cmd(&["ZCARD", INDEX]).int()), (0, 1000));
 }
 
 #[tokio::test]
@@ -67,12 +75,17 @@ async fn what_is_no_row_is_nobody_and_stops_nobody() {
     let redis = operator(&server);
     let there = member(&[]);
     redis.announce(&there, TTL).await.unwrap();
-    let id = || format!("bandog:client:{}", bandog_core::ClientId::random());
+    let id = || {
+        let id = bandog_core::ClientId::random().to_string();
+        server.cmd(&["ZADD", INDEX, "inf", &id]);
+        format!("bandog:client:{id}")
+    };
     server.cmd(&["SET", &id(), "text"]);
     server.cmd(&["HSET", &id(), "host", "alone"]);
     server.cmd(&["HSET", &id(), "host", "h", "pid", "x", "program", "p", "since", "1", "waits", ""]);
     server.cmd(&["HSET", "bandog:client:nobody", "host", "h", "pid", "1", "program", "p", "since", "1", "waits", ""]);
     server.cmd(&["HSET", "bandog:client:", "host", "h"]);
+    server.cmd(&["ZADD", INDEX, "inf", "nobody", "inf", "", "inf", &bandog_core::ClientId::random().to_string()]);
     assert_eq!(redis.members().await.unwrap(), [there]);
 }
 
@@ -118,14 +131,83 @@ async fn members_out_of_reach_are_not_there() {
     redis.announce(&mine, TTL).await.unwrap();
     redis.announce(&theirs, TTL).await.unwrap();
     let pattern = format!("~bandog:client:{}", mine.id);
-    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", &pattern, "+@all"]);
+    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", &pattern, "~bandog:clients", "+@all"]);
     let limited = at(&format!("redis://u:p@{}", server.addr()));
     assert_eq!(limited.members().await.unwrap(), [mine]);
-    for right in ["-hmget", "-scan"] {
+    for right in ["-hmget", "-zrange"] {
         server.cmd(&["ACL", "SETUSER", "u", right]);
         let error = limited.members().await.unwrap_err();
         assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("members")), "{right}");
     }
+}
+
+#[tokio::test]
+async fn clients_that_have_ended_are_no_members_and_are_cleared_out_of_the_index_some_at_a_time() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    for number in 0..100 {
+        let id = bandog_core::ClientId::random().to_string();
+        server.cmd(&["ZADD", INDEX, &format!("{}", 1_000_000 + number), &id]);
+    }
+    let there = member(&[]);
+    for left in [84 + 1, 68 + 1, 52 + 1] {
+        redis.announce(&there, TTL).await.unwrap();
+        assert_eq!(server.cmd(&["ZCARD", INDEX]).int(), left);
+    }
+    server.cmd(&["CONFIG", "RESETSTAT"]);
+    assert_eq!(redis.members().await.unwrap(), [there]);
+    assert_eq!(server.calls("hmget"), 1, "rows that have ended are not asked for");
+}
+
+#[tokio::test]
+async fn a_client_that_may_not_write_the_index_is_announced_all_the_same_and_warned_once() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (warnings, counted) = crate::help::warnings();
+    let _here = tracing::subscriber::set_default(warnings);
+    for right in ["-zadd", "-zrangebyscore"] {
+        server.cmd(&["ACL", "SETUSER", "locks", right]);
+        let there = member(&[]);
+        redis.announce(&there, TTL).await.unwrap();
+        redis.announce(&there, TTL).await.unwrap();
+        assert_eq!(counted(), 1, "{right}");
+        let looks = operator(&server);
+        assert_eq!(looks.members().await.unwrap(), []);
+        assert_eq!(looks.members_of(&[there.id]).await.unwrap(), std::slice::from_ref(&there));
+        redis.withdraw(there.id).await.unwrap();
+        assert_eq!(server.keys(), [""; 0], "{right}");
+        server.cmd(&["ACL", "SETUSER", "locks", "+zadd", "+zrangebyscore"]);
+    }
+    server.cmd(&["SET", INDEX, "something else"]);
+    redis.announce(&member(&[]), TTL).await.unwrap();
+    assert_eq!(server.cmd(&["GET", INDEX]).text(), "something else");
+}
+
+#[tokio::test]
+async fn holders_are_named_where_the_index_does_not_tell_of_them_or_may_not_be_read() {
+    let server = RedisServer::start();
+    // A client of an earlier version, and one of this.
+    let (held, holder, waiter) = (claim("k"), backend(&server), member(&["k"]));
+    fences(&holder, &held).await;
+    let old = Member { id: held.id.client, ..member(&[]) };
+    holder.announce(&old, TTL).await.unwrap();
+    server.cmd(&["ZREM", INDEX, &old.id.to_string()]);
+    holder.announce(&waiter, TTL).await.unwrap();
+    let looks = bandog_sync::Client::over(operator(&server)).unwrap();
+    for row in [looks.show("k").await.unwrap(), looks.list(Pattern::all()).await.unwrap().remove(0)] {
+        assert_eq!((row.holder, row.waiters), (Some(old.clone()), vec![waiter.clone()]));
+    }
+    assert_eq!(looks.holders(&["k"]).await.unwrap()[0].holder, Some(old.clone()));
+    assert_eq!(looks.members().await.unwrap(), [waiter]);
+
+    server.cmd(&["ACL", "SETUSER", "operator", "-zrange"]);
+    let (ear, _hears) = bandog_testkit::Ear::of_thread("bandog_sync");
+    for _ in 0..2 {
+        let row = looks.show("k").await.unwrap();
+        assert_eq!((row.holder, row.waiters), (Some(old.clone()), Vec::new()));
+    }
+    assert_eq!(ear.heard("who waits").len(), 1);
+    assert_eq!(looks.members().await.unwrap_err().kind(), ErrorKind::Denied);
 }
 
 fn sorted(mut members: Vec<Member>) -> Vec<Member> {

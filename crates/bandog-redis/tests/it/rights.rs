@@ -14,6 +14,7 @@ const PASS: [&str; 9] = ["evalsha", "pttl", "hexists", "get", "time", "del", "hs
 const RELEASE: [&str; 3] = ["evalsha", "hexists", "del"];
 const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
 const ANNOUNCE: [&str; 3] = ["evalsha", "hset", "pexpire"];
+const INDEX: [&str; 3] = ["zadd", "zrem", "zrangebyscore"];
 /// What a call needs beside the verbs.
 const CONNECTION: [&str; 5] = ["ping", "script|load", "publish", "subscribe", "unsubscribe"];
 const TOKEN: &str = "redisson_lock_token:{k}";
@@ -22,7 +23,7 @@ const TOKEN: &str = "redisson_lock_token:{k}";
 fn the_page_asks_for_what_is_needed_and_nothing_else() {
     let rules = RedisServer::least_rights();
     let asked: BTreeSet<&str> = rules.iter().filter_map(|rule| rule.strip_prefix('+')).collect();
-    let needed = [&CLAIM[..], &PASS, &RELEASE, &RENEW, &ANNOUNCE, &CONNECTION].concat();
+    let needed = [&CLAIM[..], &PASS, &RELEASE, &RENEW, &ANNOUNCE, &INDEX, &CONNECTION].concat();
     assert_eq!(asked, needed.into_iter().collect());
     assert!(rules.contains(&"-@all") && rules.contains(&"&redisson_lock__channel:*"), "{rules:?}");
 }
@@ -30,7 +31,7 @@ fn the_page_asks_for_what_is_needed_and_nothing_else() {
 #[tokio::test]
 async fn a_user_confined_as_the_page_says_has_the_locks_of_its_prefix() {
     let (server, redis) = limited();
-    let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:client:*";
+    let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:client:* ~bandog:clients";
     let channel = "&redisson_lock__channel:{orders:*";
     let page = include_str!("../../../../docs/redis.md");
     assert!(page.contains(&format!("`{keys}`")) && page.contains(&format!("`{channel}`")));

@@ -138,7 +138,7 @@ fn operator(address: impl Display) -> String {
 impl OnRedis {
     /// All keys but the registry's, which end by themselves.
     fn keys(&self) -> Vec<String> {
-        self.server.keys().into_iter().filter(|key| !key.starts_with("bandog:client:")).collect()
+        self.server.keys().into_iter().filter(|key| !key.starts_with("bandog:client")).collect()
     }
 }
 

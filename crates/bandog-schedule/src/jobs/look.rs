@@ -12,9 +12,9 @@ use bandog_cron::Time;
 use super::{BATCH, Jobs, name_of, trigger};
 use crate::{
     Fire, JobRow, NodeRow, Overlap, RunRow,
-    dispatch::{PREFIX, SESSION, key},
+    dispatch::{PREFIX, key},
     misfire::due,
-    nodes::told,
+    nodes::{self, told},
     pauses::Standing,
     policy::Policy,
     state::{JobState, Live, Past, time},
@@ -140,13 +140,13 @@ impl Jobs {
     /// its lease has ended; one whose jobs are all [`crate::Scope::EachNode`] is not among them.
     ///
     /// # Errors
-    /// As [`bandog_core::Inspect::list`].
+    /// As [`bandog_core::Inspect::show`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn nodes(&self) -> Result<Vec<NodeRow>> {
-        let sessions = self.client.list(Pattern::all().after(SESSION)).await?;
         let (told, _) = told(&self.client).await?;
+        let sessions = nodes::sessions(&self.client, &told).await?;
         let mut nodes = BTreeMap::new();
         for session in sessions {
             // One node has a session for each length of its leases, and one client perhaps several nodes.

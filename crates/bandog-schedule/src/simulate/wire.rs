@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use bandog_core::{
     Answer, Bell, Claim, ClientId, Error, Holding, Inspect, Key, Leases, Line, Member, Memory, Pattern, Profile,
-    Reading, Records, Released, Renewal, Result, Ringer, Row, Step, Swap, Swaps,
+    Reading, Records, Renewal, Result, Ringer, Row, Step, Swap, Swaps,
 };
 
 /// Clones are the same way.
@@ -86,7 +86,7 @@ impl Inspect for Wire {
         self.store()?.list(pattern).await
     }
 
-    async fn evict(&self, key: &Key) -> Result<Released> {
+    async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         self.store()?.evict(key).await
     }
 }

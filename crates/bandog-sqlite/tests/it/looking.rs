@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::MetadataExt};
 
-use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Records, Released, Result};
+use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Records, Result};
 use bandog_sqlite::Sqlite;
 use rusqlite::Connection;
 
@@ -37,7 +37,7 @@ async fn every_look(store: &Sqlite, key: &str) -> [Result<usize>; 4] {
         store.list(&Pattern::all()).await.map(|rows| rows.len()),
         store.show(&key).await.map(|row| usize::from(row.held)),
         store.members().await.map(|members| members.len()),
-        store.evict(&key).await.map(|freed| usize::from(freed != Released::NotHeld)),
+        store.evict(&key).await.map(|freed| usize::from(freed.is_some())),
     ]
 }
 

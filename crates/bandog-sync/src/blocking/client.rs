@@ -108,11 +108,20 @@ impl Client {
         wait(self.client.members())
     }
 
-    /// Takes a lock from whoever holds it, and tells whether somebody did; read [`crate::Client::evict`] first.
+    /// Several locks with the clients that hold them; see [`crate::Client::holders`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::holders`], and `Misused` in async code.
+    pub fn holders(&self, names: &[impl AsRef<str> + Sync]) -> Result<Vec<Row>> {
+        thread::may_block("holders")?;
+        wait(self.client.holders(names))
+    }
+
+    /// Takes a lock from whoever holds it, and gives the row that it had, if somebody held it; read [`crate::Client::evict`] first.
     ///
     /// # Errors
     /// As [`crate::Client::evict`], and `Misused` in async code.
-    pub fn evict(&self, name: impl AsRef<str>) -> Result<bool> {
+    pub fn evict(&self, name: impl AsRef<str>) -> Result<Option<Row>> {
         thread::may_block("evict")?;
         wait(self.client.evict(name))
     }

@@ -124,17 +124,18 @@ async fn a_registry_that_refuses_costs_no_lock_and_is_left_alone() {
 async fn an_evicted_holder_is_told_and_fences_rise() {
     let store = memory();
     let (ours, theirs) = (client(store.clone()), client(store.clone()));
-    assert!(!ours.evict("orders").await.unwrap(), "nobody held it");
+    assert_eq!(ours.evict("orders").await.unwrap(), None, "nobody held it");
     let guard = ours.mutex("orders").lock().await.unwrap();
     let next = waiting(&theirs, "orders").await;
-    assert!(ours.evict("orders").await.unwrap());
+    let row = ours.evict("orders").await.unwrap().unwrap();
+    assert_eq!((row.name.as_str(), row.client()), ("orders", Some(ours.id())));
     time::timeout(ms(1), guard.lost()).await.expect("the same client is told at once");
     let theirs_guard = time::timeout(ms(10), next).await.expect("rung").unwrap().unwrap();
     assert!(theirs_guard.fence() > guard.fence());
     drop(guard);
     ours.idle().await;
     assert_eq!(held(&store).await, ["orders"], "the evicted guard does not free another's lock");
-    assert!(ours.evict("orders").await.unwrap());
+    assert!(ours.evict("orders").await.unwrap().is_some());
     time::timeout(ms(10_100), theirs_guard.lost()).await.expect("told at the next renewal");
 }
 

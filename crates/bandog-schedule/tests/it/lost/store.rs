@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bandog_core::{
     Answer, Bell, Claim, ClientId, Clock, Holding, Inspect, Key, Leases, Line, Member, Memory, Pattern, Profile,
-    Reading, Records, Released, Renewal, Result, Ringer, Row, Step, Swap, Swaps,
+    Reading, Records, Renewal, Result, Ringer, Row, Step, Swap, Swaps,
 };
 
 /// Clones are the same store.
@@ -100,7 +100,7 @@ impl Inspect for Store {
         self.copies().master.list(pattern).await
     }
 
-    async fn evict(&self, key: &Key) -> Result<Released> {
+    async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         self.copies().master.evict(key).await
     }
 }

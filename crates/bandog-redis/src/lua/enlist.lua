@@ -1,0 +1,17 @@
+-- Notes in the index of clients until when a client's row lasts, and clears away some of those that have ended.
+--
+-- KEYS: index
+-- ARGV: client, ttl in ms, how many are cleared away at most
+-- Reply: how many were cleared away
+--
+-- The index ends with the last row that it tells of.
+
+local index, client, ttl, most = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local ended = redis.call('zrangebyscore', index, '-inf', string.format('%.0f', now), 'limit', 0, most)
+if #ended > 0 then redis.call('zrem', index, unpack(ended)) end
+redis.call('zadd', index, string.format('%.0f', now + ttl), client)
+if redis.call('pttl', index) < ttl then redis.call('pexpire', index, ARGV[2]) end
+return #ended

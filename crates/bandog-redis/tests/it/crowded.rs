@@ -1,0 +1,102 @@
+//! A server that is shared: millions of keys may be there that are none of ours.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bandog_core::{Inspect, Leases, Pattern};
+use bandog_sync::Client;
+use bandog_testkit::{RedisServer, eventually_async};
+use tokio::time::{Instant, timeout};
+
+use crate::help::{SOON, TTL, backend, claim, fences, member, operator};
+
+/// Enough of them that a scan takes many steps.
+const MANY: &str = "100000";
+
+#[tokio::test]
+async fn a_question_about_some_locks_or_all_clients_costs_the_same_whatever_else_is_there() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (held, waiter) = (claim("k"), member(&["k"]));
+    fences(&redis, &held).await;
+    redis.announce(&bandog_core::Member { id: held.id.client, ..member(&[]) }, TTL).await.unwrap();
+    redis.announce(&waiter, TTL).await.unwrap();
+    let looks = Client::over(operator(&server)).unwrap();
+    looks.ready().await.unwrap();
+    let mut before = Vec::new();
+    for keys in ["0", MANY] {
+        server.cmd(&["DEBUG", "POPULATE", keys]);
+        let mut costs = Vec::new();
+        server.cmd(&["CONFIG", "RESETSTAT"]);
+        let row = looks.show("k").await.unwrap();
+        assert_eq!((row.holder.unwrap().id, row.waiters), (held.id.client, vec![waiter.clone()]));
+        costs.push(spent(&server));
+        assert_eq!(looks.members().await.unwrap().len(), 2);
+        costs.push(spent(&server));
+        let names = ["k", "free", "free too"];
+        assert_eq!(looks.holders(&names).await.unwrap()[0].client(), Some(held.id.client));
+        costs.push(spent(&server));
+        assert!(costs.iter().all(|cost| !cost.contains_key("scan") && !cost.contains_key("keys")), "{costs:?}");
+        if before.is_empty() {
+            before = costs;
+        } else {
+            assert_eq!(costs, before);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_takes_short_steps_and_leaves_the_server_to_others_nine_tenths_of_the_time() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    for name in ["one", "two"] {
+        fences(&redis, &claim(name)).await;
+    }
+    server.cmd(&["DEBUG", "POPULATE", MANY]);
+    server.cmd(&["CONFIG", "RESETSTAT"]);
+    let start = Instant::now();
+    let rows = redis.list(&Pattern::all()).await.unwrap();
+    let took = start.elapsed();
+    assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    let (calls, used) = stats(&server, "scan");
+    assert!(calls >= 100_000 / 1024, "{calls} steps");
+    // The last step is followed by no rest.
+    let expected = (used - used / u32::try_from(calls).unwrap()) * 9;
+    assert!(took >= expected * 9 / 10, "{calls} steps of {used:?} in all within {took:?}");
+}
+
+#[tokio::test]
+async fn a_list_whose_caller_has_gone_ends() {
+    let server = RedisServer::start();
+    let client = Client::over(operator(&server)).unwrap();
+    server.cmd(&["DEBUG", "POPULATE", MANY]);
+    server.cmd(&["CONFIG", "RESETSTAT"]);
+    let asked = tokio::spawn({
+        let client = client.clone();
+        async move { client.list(Pattern::all()).await }
+    });
+    eventually_async(SOON, async || server.calls("scan") >= 2).await;
+    asked.abort();
+    timeout(SOON, client.idle()).await.unwrap();
+    assert!(server.calls("scan") < 100_000 / 1024, "it went on to its end");
+}
+
+/// How often each command was called since it was asked last, but for those that ask for it.
+fn spent(server: &RedisServer) -> BTreeMap<String, u64> {
+    let stats = server.cmd(&["INFO", "commandstats"]);
+    let calls = |line: &str| {
+        let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        Some((name.to_owned(), rest.split(',').next()?.parse().ok()?))
+    };
+    let mut calls: BTreeMap<String, u64> = stats.text().lines().filter_map(calls).collect();
+    calls.retain(|name, _| !["info", "debug", "auth", "hello"].contains(&name.as_str()) && !name.starts_with("config"));
+    server.cmd(&["CONFIG", "RESETSTAT"]);
+    calls
+}
+
+/// How often a command was called, and how long that took.
+fn stats(server: &RedisServer, command: &str) -> (u64, Duration) {
+    let stats = server.cmd(&["INFO", "commandstats"]);
+    let line = stats.text().lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:"))).unwrap();
+    let number = |name: &str| line.split(',').find_map(|part| part.strip_prefix(name)?.parse().ok()).unwrap();
+    (number("calls="), Duration::from_micros(number("usec=")))
+}
