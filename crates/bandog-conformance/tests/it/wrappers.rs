@@ -1,9 +1,7 @@
 use std::time::Duration;
 
 use bandog_conformance::wrap::{Counting, Delayed, Fate, Forgetful, Lossy, Stopped, Which};
-use bandog_core::{
-    Backend, ClientId, Clock, Inspect, Key, Leases, Member, Memory, Pattern, Records, Swap, Swapped,
-};
+use bandog_core::{Backend, ClientId, Clock, Inspect, Key, Leases, Member, Memory, Pattern, Records, Swap, Swapped};
 use bandog_sync::Client;
 
 const TTL: Duration = Duration::from_secs(10);
