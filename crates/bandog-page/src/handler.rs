@@ -267,11 +267,13 @@ impl<S: Source> Handler<S> {
         let this = self.clone();
         let ask = async move {
             let jobs = this.snapshot().await?.value;
-            let marked: Vec<Marked> = jobs.jobs().iter().map(Job::marked).collect();
-            let digests = this.shared.histories.catch_up(&marked).await;
+            // The history of a job that has not run for a day is in no figure.
+            let lately = jobs.since(summary::day_before(SystemTime::now()));
+            let (jobs, quiet) = (jobs.len(), jobs.len() - lately.len());
+            let digests = this.shared.histories.catch_up(&lately).await;
             // The figures of the past are worth showing without the timeline.
             let hour = this.timeline().await.ok().map(|known| known.value);
-            aside(async move { json(&Summary::new(SystemTime::now(), marked.len(), &digests, hour)) }).await
+            aside(async move { json(&Summary::new(SystemTime::now(), (jobs, quiet), &digests, hour)) }).await
         };
         self.shared.summary.get(|| ask).await
     }

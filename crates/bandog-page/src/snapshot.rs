@@ -5,11 +5,13 @@ use std::{
     hash::{Hash, Hasher},
 };
 
+use bandog_cron::Time;
 use bandog_schedule::{JobRow, RunRow, State};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
+    histories::Marked,
     query::{Is, Wanted},
     source::{Trouble, unwritable},
 };
@@ -30,6 +32,8 @@ pub(crate) struct Job {
     /// Changes with each line of the job's history.
     pub(crate) mark: u64,
     lower: String,
+    /// When its last run ended, in milliseconds since 1970.
+    ended: Option<i64>,
     is_running: bool,
     is_paused: bool,
     is_failing: bool,
@@ -72,8 +76,16 @@ impl Snapshot {
         self.places.get(name).map(|place| &self.jobs[*place])
     }
 
-    pub(crate) fn jobs(&self) -> &[Job] {
-        &self.jobs
+    /// Number of jobs.
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// The jobs of which a run has ended at or after this time, those whose last run failed first.
+    pub(crate) fn since(&self, from: i64) -> Vec<Marked> {
+        let mut jobs: Vec<&Job> = self.jobs.iter().filter(|job| job.ended.is_some_and(|ended| ended >= from)).collect();
+        jobs.sort_by_key(|job| !job.is_failing);
+        jobs.into_iter().map(Job::marked).collect()
     }
 
     /// The jobs that match, from the offset to the limit.
@@ -93,6 +105,7 @@ impl Job {
             json: to_raw_value(row).map_err(|error| unwritable(&error))?,
             mark: mark(row),
             lower: row.name.to_lowercase(),
+            ended: row.last.as_ref().and_then(|last| last.ended.as_ref()?.parse::<Time>().ok()).map(Time::millisecond),
             is_running: row.live.iter().any(|run| run.state == State::Running),
             is_paused: row.paused.is_some() || row.all_paused.is_some(),
             is_failing: row.last.as_ref().is_some_and(is_failure),
@@ -100,7 +113,7 @@ impl Job {
     }
 
     /// Its name and its mark.
-    pub(crate) fn marked(&self) -> (String, u64) {
+    pub(crate) fn marked(&self) -> Marked {
         (self.name.clone(), self.mark)
     }
 

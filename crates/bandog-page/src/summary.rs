@@ -94,11 +94,17 @@ struct Start {
     due: String,
 }
 
+/// The time 24 hours before this one, in milliseconds since 1970.
+pub(crate) fn day_before(now: SystemTime) -> i64 {
+    Time::from(now).millisecond() - DAY_MS
+}
+
 impl Summary {
-    /// `jobs` is the number of jobs in the store; of some of them the digest may be missing yet.
+    /// `jobs` is the number of jobs in the store, and of those without a run in these hours. The digests of some others
+    /// may be missing yet.
     pub(crate) fn new(
         now: SystemTime,
-        jobs: usize,
+        jobs: (usize, usize),
         digests: &[(String, Arc<Digest>)],
         next_hour: Option<Arc<Hour>>,
     ) -> Self {
@@ -107,7 +113,7 @@ impl Summary {
 }
 
 impl Day {
-    fn new(now: i64, jobs: usize, digests: &[(String, Arc<Digest>)]) -> Self {
+    fn new(now: i64, (jobs, quiet): (usize, usize), digests: &[(String, Arc<Digest>)]) -> Self {
         let since = now - DAY_MS;
         let (mut runs, mut failures, mut lags) = (0, 0, Vec::new());
         let mut oldest: Option<(i64, &str, State, &Digest)> = None;
@@ -140,7 +146,7 @@ impl Day {
             oldest_failure,
             lag: Lag::of(lags),
             jobs,
-            jobs_read: digests.len(),
+            jobs_read: quiet + digests.len(),
             jobs_cut: cuts.len(),
             shortest,
         }

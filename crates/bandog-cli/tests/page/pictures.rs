@@ -4,7 +4,6 @@ use std::{env, fs, path::PathBuf};
 
 use crate::{
     browser::{DESK, PHONE, Screen},
-    help::SOON,
     house::House,
 };
 

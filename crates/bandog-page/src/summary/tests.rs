@@ -19,7 +19,7 @@ const NOW: i64 = 1_800_000_000_000;
 fn day(histories: &[(&str, Vec<bandog_schedule::RunRow>)]) -> serde_json::Value {
     let digests: Vec<_> =
         histories.iter().map(|(name, runs)| ((*name).to_owned(), Arc::new(Digest::new(1, runs)))).collect();
-    serde_json::to_value(Day::new(NOW, histories.len(), &digests)).unwrap()
+    serde_json::to_value(Day::new(NOW, (histories.len(), 0), &digests)).unwrap()
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bandog_schedule::{Fire, JobRow, RunRow};
@@ -24,6 +24,8 @@ struct Inner {
     hangs: AtomicBool,
     /// Jobs beside the first one: `job-0`, `job-1`, …
     more: AtomicUsize,
+    /// Jobs that never ran: `quiet-0`, …
+    quiet: AtomicUsize,
     /// Runs of each job that ended well.
     ok: AtomicUsize,
     looks: AtomicUsize,
@@ -36,6 +38,9 @@ struct Inner {
 /// A name that has to be spelt otherwise in a path.
 pub(super) const NAME: &str = "orders/sweep früh?";
 pub(super) const SPELT: &str = "orders%2Fsweep%20fr%C3%BCh%3F";
+
+/// When the last run of each job ended.
+static LAST: LazyLock<String> = LazyLock::new(|| humantime::format_rfc3339_millis(SystemTime::now()).to_string());
 
 /// One scan that is going on.
 struct Scan<'a>(&'a AtomicUsize);
@@ -58,6 +63,10 @@ impl Fixed {
 
     pub(super) fn has_more_jobs(&self, jobs: usize) {
         self.0.more.store(jobs, SeqCst);
+    }
+
+    pub(super) fn has_quiet_jobs(&self, jobs: usize) {
+        self.0.quiet.store(jobs, SeqCst);
     }
 
     /// Each job has had one more run.
@@ -96,11 +105,13 @@ impl Fixed {
 
     fn job(&self, name: &str) -> JobRow {
         let ok = self.0.ok.load(SeqCst);
+        // The run that ended last, a moment ago; `quiet` jobs never ran.
+        let last = (!name.starts_with("quiet")).then(|| RunRow { ended: Some(LAST.clone()), ..run(name, 7, "ok") });
         from_value(value!({
             "name": name, "trigger": "cron 0 0/5 * * * ?", "description": "every 5 minutes", "zone": "UTC",
             "enabled": true, "paused": null, "next": null, "watermark": "2026-11-21T09:00:00Z", "lease_ms": 30000,
             "overlap": "skip", "catch_up": "once", "on_crash": "abandon", "live": [], "queued": 0, "ok": ok,
-            "failed": 0, "skipped": 0, "missed": 0, "lost": 0, "last": null,
+            "failed": 0, "skipped": 0, "missed": 0, "lost": 0, "last": last,
         }))
         .unwrap()
     }
@@ -108,7 +119,7 @@ impl Fixed {
 
 /// A run that ended just now.
 pub(super) fn run(job: &str, id: u64, state: &str) -> RunRow {
-    let now = humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string();
+    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     from_value(value!({
         "job": job, "id": id, "tick": now, "from": null, "ticks": 1, "kind": "scheduled", "attempt": 1,
         "node": "web-1:17", "fence": id, "due": now, "started": now, "ended": now, "lag_ms": 3, "state": state,
@@ -125,7 +136,8 @@ impl Source for Fixed {
     async fn jobs(&self) -> Result<Vec<JobRow>, Trouble> {
         self.0.looks.fetch_add(1, SeqCst);
         let more = (0..self.0.more.load(SeqCst)).map(|number| self.job(&format!("job-{number}")));
-        self.tell(more.chain([self.job(NAME)]).collect()).await
+        let quiet = (0..self.0.quiet.load(SeqCst)).map(|number| self.job(&format!("quiet-{number}")));
+        self.tell(more.chain(quiet).chain([self.job(NAME)]).collect()).await
     }
 
     async fn history(&self, name: &str) -> Result<Vec<RunRow>, Trouble> {
@@ -134,7 +146,7 @@ impl Source for Fixed {
     }
 
     async fn fires(&self, _within: Duration, _most: usize) -> Result<Vec<Fire>, Trouble> {
-        let due = humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string();
+        let due = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         self.tell(vec![Fire { job: NAME.into(), tick: due.clone(), due }]).await
     }
 

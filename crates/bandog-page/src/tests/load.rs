@@ -95,6 +95,17 @@ fn the_last_day_is_read_in_steps() {
 }
 
 #[test]
+fn jobs_that_have_not_run_for_a_day_need_no_reading() {
+    let page = Served::read_only();
+    page.source.has_quiet_jobs(5000);
+    let day = eventually(SOON, || {
+        let day = page.get("/api/summary").json()["summary"]["last_24h"].clone();
+        if day["jobs_read"] == 5001 { Ok(day) } else { Err(day) }
+    });
+    assert_eq!((&day["jobs"], page.source.histories()), (&5001.into(), 1));
+}
+
+#[test]
 fn a_scan_is_shared_and_ends_with_the_last_client_that_waits_for_it() {
     let page = Served::read_only();
     page.source.hangs();
