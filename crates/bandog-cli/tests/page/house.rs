@@ -22,6 +22,16 @@ fixed_rate = "1s"
 command = "true"
 
 [[job]]
+name = "export-stock"
+cron = "0 0/10 * * * ?"
+command = "true"
+
+[[job]]
+name = "fetch-prices"
+fixed_rate = "1s"
+command = "t=$(date +%s%N); sleep 0.0$((t / 1000 % 90)); if [ $((t / 1000000000 % 9)) = 4 ]; then exit 75; fi"
+
+[[job]]
 name = "reconcile-ledger"
 fixed_rate = "1h"
 command = "echo 1204 of 1204 accounts agree; exec sleep 1000"
@@ -31,6 +41,12 @@ lease = "10s"
 name = "report"
 cron = "0 15 10 ? * MON-FRI"
 zone = "Europe/Berlin"
+command = "true"
+
+[[job]]
+name = "rotate-keys"
+cron = "0 5,35,50 * * * ?"
+zone = "America/New_York"
 command = "true"
 
 [[job]]

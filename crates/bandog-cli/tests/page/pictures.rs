@@ -2,11 +2,16 @@
 
 use std::{env, fs, path::PathBuf};
 
+use bandog_testkit::eventually;
+
 use crate::{
     browser::{DESK, PHONE, Screen},
+    help::SOON,
     house::House,
 };
 
+/// The variable that names the folder for the pictures.
+const FOLDER: &str = "BANDOG_PICTURES";
 /// Few enough bytes for a repository.
 const MOST: usize = 150_000;
 
@@ -18,13 +23,18 @@ fn pictures_of_the_docs_can_be_made() {
     browser.says("#locks", "deploy");
     browser.says(&format!("{} .last", House::job("send-invoices")), "failed in ");
     browser.says(&format!("{} .last", House::job("warm-cache")), "ok in ");
-    take(&house, "page-wide-light", Screen { height: 640, ..DESK });
-    take(&house, "page-wide-dark", Screen { height: 640, scheme: "dark", ..DESK });
+    if env::var_os(FOLDER).is_some() {
+        // A row of bars is worth showing when it is almost full.
+        let bars = format!("document.querySelector(\"{} .bars svg\").bars.length", House::job("fetch-prices"));
+        eventually(4 * SOON, || browser.eval(&bars).as_u64() >= Some(45));
+    }
+    take(&house, "page-wide-light", Screen { height: 840, ..DESK });
+    take(&house, "page-wide-dark", Screen { height: 840, scheme: "dark", ..DESK });
     take(&house, "page-phone", PHONE);
     browser.look_from(DESK);
     house.unfold("send-invoices");
     let job = House::job("send-invoices");
-    browser.says(&format!("{job} .fold"), "× 4");
+    browser.says(&format!("{job} .fold"), "× ");
     browser.eval(&format!("document.querySelector(\"{job}\").scrollIntoView()"));
     browser.eval(&format!("document.querySelector(\"{job} details\").open = true"));
     take(&house, "page-job", Screen { height: 640, ..DESK });
@@ -36,7 +46,7 @@ fn take(house: &House, name: &str, screen: Screen) {
     house.browser.look_from(screen);
     let png = base64(&house.browser.picture());
     assert!(png.starts_with(b"\x89PNG") && png.len() < MOST, "{name}: {} bytes", png.len());
-    if let Some(folder) = env::var_os("BANDOG_PICTURES") {
+    if let Some(folder) = env::var_os(FOLDER) {
         fs::write(PathBuf::from(folder).join(format!("{name}.png")), png).unwrap();
     }
 }

@@ -91,7 +91,9 @@ export function paintHour(hour, now) {
   svg.setAttribute("aria-label", `${total} starts in the next hour`);
   [...$("#hour .axis").children].forEach((label, quarter) => put(label, minute(from + quarter * 15 * 60000, quarter === 4)));
   const coming = hour.starts.filter(({ due }) => at(due) > now - 1000);
-  put($('[data-f="coming"]'), coming.length ? coming.slice(0, 4).map(({ job, due }) => `${minute(at(due))} ${job}`).join(" · ") + (total > 4 ? " …" : "") : "No start in the next hour.");
+  // The first start of each job: a job that starts twice is no news.
+  const first = coming.filter(({ job }, place) => coming.findIndex((other) => other.job === job) === place);
+  put($('[data-f="coming"]'), first.length ? first.slice(0, 4).map(({ job, due }) => `${minute(at(due))} ${job}`).join(" · ") + (first.length > 4 ? " …" : "") : "No start in the next hour.");
   $('[data-f="coming"]').title = coming.slice(0, 30).map(({ job, due }) => `${clock(at(due), now)} ${job}`).join("\n");
   const names = hour.often_jobs.slice(0, 3).join(", ") + (hour.often > 3 ? ", …" : "");
   put($('[data-f="often"]'), hour.often ? `Not drawn: ${hour.often === 1 ? "1 job that starts" : `${hour.often.toLocaleString("en-GB")} jobs that start`} more than 12 times an hour (${names}).` : "");
