@@ -127,7 +127,9 @@ fn quoted(text: &str) -> String {
 /// Names may have an `@` too, so a scheme decides, as far as it was written.
 fn may_be_a_url(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
-    ["redis:", "rediss:", "redis+unix:"].iter().any(|scheme| word.contains(scheme))
+    ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:"]
+        .iter()
+        .any(|scheme| word.contains(scheme))
         || (word.contains("://") && word.contains('@'))
 }
 

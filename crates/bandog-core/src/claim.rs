@@ -25,11 +25,11 @@ pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
 /// One client: a UUID of version 8, so that tools can tell it from Redisson's, which are of version 4.
 ///
 /// ```
-/// use bandog_core::ClientId;
+/// use bandog::ClientId;
 /// let id = ClientId::random();
 /// assert_eq!(id.to_string().parse::<ClientId>()?, id);
 /// assert!("957c1da6-54c9-4017-93c7-a4ef987df61c".parse::<ClientId>().is_err(), "version 4");
-/// # Ok::<(), bandog_core::Error>(())
+/// # Ok::<(), bandog::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(Uuid);

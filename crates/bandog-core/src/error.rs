@@ -16,7 +16,7 @@ type Source = Arc<dyn StdError + Send + Sync + 'static>;
 /// Its text ends with the kind in brackets, unless it is `Misused`, whose text says what to do by itself.
 ///
 /// ```
-/// use bandog_core::Error;
+/// use bandog::Error;
 ///
 /// let misused = Error::misused("the ttl is 0s; it takes 100ms to 365 days").during("lock");
 /// assert_eq!(misused.to_string(), "lock: the ttl is 0s; it takes 100ms to 365 days");

@@ -41,12 +41,12 @@ impl Row {
     /// nobody holds it, or when the fence is a mere number, as those of other clients and of memory are.
     ///
     /// ```
-    /// use bandog_core::{Fence, Key, Row};
+    /// use bandog::{Fence, Key, Row};
     /// let key = Key::new("orders")?;
     /// let row = Row { fence: Some(Fence::new(1_790_000_000_000_000)), ..Row::held(&key, "somebody") };
     /// assert!(row.held_since().is_some());
     /// assert_eq!(Row { fence: Some(Fence::new(17)), ..row }.held_since(), None);
-    /// # Ok::<(), bandog_core::Error>(())
+    /// # Ok::<(), bandog::Error>(())
     /// ```
     pub fn held_since(&self) -> Option<SystemTime> {
         const YEAR_2020: Duration = Duration::from_secs(1_577_836_800);
@@ -110,10 +110,10 @@ impl Pattern {
     /// The pattern that only this name matches.
     ///
     /// ```
-    /// use bandog_core::{Key, Pattern};
+    /// use bandog::{Key, Pattern};
     /// let pattern = Pattern::exactly(&Key::new("what*?")?);
     /// assert!(pattern.matches("what*?") && !pattern.matches("whatever"));
-    /// # Ok::<(), bandog_core::Error>(())
+    /// # Ok::<(), bandog::Error>(())
     /// ```
     pub fn exactly(key: &Key) -> Self {
         let escaped =
@@ -129,7 +129,7 @@ impl Pattern {
     /// Whether a name matches.
     ///
     /// ```
-    /// use bandog_core::Pattern;
+    /// use bandog::Pattern;
     /// assert!(Pattern::new("order-*").matches("order-17"));
     /// assert!(!Pattern::new("order-?").matches("order-17"));
     /// ```

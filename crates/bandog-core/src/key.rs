@@ -20,10 +20,10 @@ impl Key {
     /// `Misused` for a name that is empty, longer than [`MAX_KEY_LEN`] bytes or has a control character.
     ///
     /// ```
-    /// use bandog_core::Key;
+    /// use bandog::Key;
     /// assert_eq!(Key::new("orders")?.as_str(), "orders");
     /// assert!(Key::new("").is_err());
-    /// # Ok::<(), bandog_core::Error>(())
+    /// # Ok::<(), bandog::Error>(())
     /// ```
     pub fn new(name: impl AsRef<str>) -> Result<Self> {
         let name = name.as_ref();

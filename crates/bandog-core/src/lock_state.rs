@@ -12,10 +12,10 @@ use crate::{
 /// It decides, and leaves atomicity and bells to the backend. As text it is one line without a tab.
 ///
 /// ```
-/// use bandog_core::{Clock, LockState};
+/// use bandog::{Clock, backend::LockState};
 /// let state = LockState::default();
 /// assert_eq!(state.to_string().parse::<LockState>()?, state);
-/// # Ok::<(), bandog_core::Error>(())
+/// # Ok::<(), bandog::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockState {

@@ -25,7 +25,7 @@ use crate::{
 /// are checked against first. Fences rise as long as the store lives.
 ///
 /// ```
-/// use bandog_core::{Clock, Memory};
+/// use bandog::{Clock, backend::Memory};
 /// let store = Memory::new(Clock::system());
 /// let the_same = store.clone();
 /// ```

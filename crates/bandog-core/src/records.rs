@@ -28,7 +28,7 @@ impl Version {
     /// in microseconds since 1970.
     ///
     /// ```
-    /// use bandog_core::Version;
+    /// use bandog::backend::Version;
     /// use std::time::{Duration, SystemTime};
     /// let first = Version::after(None, SystemTime::UNIX_EPOCH + Duration::from_secs(1));
     /// assert_eq!(first.get(), 1_000_000);
@@ -112,11 +112,11 @@ impl Swap {
     /// `Misused` with the slot and what is allowed.
     ///
     /// ```
-    /// use bandog_core::{Key, Line, Swap};
+    /// use bandog::{Key, backend::{Line, Swap}};
     /// let line = Line { slot: "tab\t".into(), value: "fine".into() };
     /// let swap = Swap { lines: vec![line], ..Swap::new(Key::new("orders")?, None, "first") };
     /// assert!(swap.check().is_err());
-    /// # Ok::<(), bandog_core::Error>(())
+    /// # Ok::<(), bandog::Error>(())
     /// ```
     pub fn check(&self) -> Result<()> {
         let wrong =
@@ -176,11 +176,11 @@ pub struct Reading {
 /// somebody has deleted the record again.
 ///
 /// ```
-/// use bandog_core::{Clock, Key, Memory, Record, Records, Swap, Swapped};
+/// use bandog::{Clock, Key, backend::{Memory, Record, Records, Swap, Swapped}};
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), bandog_core::Error> {
+/// # async fn main() -> Result<(), bandog::Error> {
 /// /// Adds one, however many others do so at the same time.
-/// async fn add_one(store: &impl Records, key: &Key) -> Result<u64, bandog_core::Error> {
+/// async fn add_one(store: &impl Records, key: &Key) -> Result<u64, bandog::Error> {
 ///     let mut present: Option<Record> = None;
 ///     loop {
 ///         let number = present.as_ref().map_or(0, |record| record.value.parse().unwrap_or(0)) + 1;

@@ -89,7 +89,7 @@ impl Redis {
     /// ```
     /// use bandog_redis::{Redis, RedisOptions};
     /// let redis = Redis::new(RedisOptions::from_url("redis://localhost")?)?;
-    /// # Ok::<(), bandog_core::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(options: RedisOptions) -> Result<Self> {
         if !(SHORTEST..=LONGEST).contains(&options.timeout) {

@@ -13,7 +13,7 @@ use bandog_core::Result;
 /// use bandog_redis::RedisOptions;
 /// let options = RedisOptions::from_url("redis://app:secret@cache:6380/2")?.timeout(Duration::from_secs(1));
 /// assert!(!format!("{options:?}").contains("secret"));
-/// # Ok::<(), bandog_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct RedisOptions {

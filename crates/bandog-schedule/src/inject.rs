@@ -14,7 +14,7 @@ use crate::{Job, Run, Scheduler, TestSetting};
 /// A value that jobs share, from [`Scheduler::share`]: a parameter of `#[bandog::scheduled]` functions.
 ///
 /// ```
-/// use bandog_schedule::{Run, Shared};
+/// use bandog::schedule::{Run, Shared};
 ///
 /// struct Shop {
 ///     name: String,

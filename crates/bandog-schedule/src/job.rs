@@ -19,7 +19,7 @@ use crate::{
 /// A wrong value is kept, and told with the job's name by [`crate::Scheduler::start`].
 ///
 /// ```
-/// use bandog_schedule::{CatchUp, Job, Run};
+/// use bandog::schedule::{CatchUp, Job, Run};
 /// use std::time::Duration;
 ///
 /// let report = Job::cron("report", "0 15 10 ? * MON-FRI")
@@ -151,7 +151,7 @@ impl Job {
     /// the dialect says: Quartz refuses such an expression, in Spring's both must match, in Unix's one.
     ///
     /// ```
-    /// use bandog_schedule::{DayMatch, Job, Run};
+    /// use bandog::schedule::{DayMatch, Job, Run};
     ///
     /// let job = Job::cron("friday the 13th", "0 0 9 13 * FRI").day_match(DayMatch::And).run(async |_: Run| ());
     /// ```
@@ -163,7 +163,7 @@ impl Job {
     /// `*` or stepped, else [`Daylight::Pinned`].
     ///
     /// ```
-    /// use bandog_schedule::{Daylight, Job, Run};
+    /// use bandog::schedule::{Daylight, Job, Run};
     ///
     /// let job = Job::cron("backup", "0 30 2 * * ?").zone("America/New_York").daylight(Daylight::Skip);
     /// # let _ = job.run(async |_: Run| ());

@@ -67,7 +67,7 @@ pub enum StoreDown {
 /// `3 from 1s to 1m within 10m until next tick`.
 ///
 /// ```
-/// use bandog_schedule::{Job, Retry, Run};
+/// use bandog::schedule::{Job, Retry, Run};
 /// use std::time::Duration;
 ///
 /// let retry = Retry::times(10).within(Duration::from_secs(600)).until_next_tick();

@@ -25,8 +25,8 @@ impl Running {
     /// Dropping the future drops the scheduler, which stops it without a drain.
     ///
     /// ```no_run
-    /// use bandog_schedule::{Job, Run, Scheduler};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+    /// use bandog::schedule::{Job, Run, Scheduler};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
     /// let sweep = Job::cron("sweep", "0/10 * * * * ?").run(async |run: Run| println!("{}", run.tick()));
     /// Scheduler::new().job(sweep).start().await?.until_signal().await
     /// # }

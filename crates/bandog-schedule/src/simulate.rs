@@ -22,10 +22,10 @@ use crate::{Job, Jobs, Kind, Running, Scheduler, inject::Shares};
 /// test, in the order in which they are due; whatever they await of tokio's timers passes in no time too.
 ///
 /// ```
-/// use bandog_schedule::{Job, Run, TestScheduler};
+/// use bandog::schedule::{Job, Run, TestScheduler};
 ///
 /// // In a test: #[tokio::test(start_paused = true)]
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog_core::Result<()> {
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog::Result<()> {
 /// let new_york = || Job::cron("backup", "0 30 2 * * ?").zone("America/New_York").run(async |run: Run| {
 ///     println!("backup of {}", run.tick());
 /// });

@@ -33,7 +33,7 @@ use crate::{
 /// ```
 /// use bandog_sqlite::{Sqlite, SqliteOptions};
 /// let store = Sqlite::new(SqliteOptions::at("/var/lib/me/locks.db"))?; // No I/O yet.
-/// # Ok::<(), bandog_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Sqlite(Arc<Inner>);

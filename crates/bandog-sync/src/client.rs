@@ -186,9 +186,8 @@ impl Client {
     /// The same client for code without async.
     ///
     /// ```
-    /// # use bandog_core::{Clock, Memory};
-    /// # fn main() -> bandog_core::Result<()> {
-    /// let client = bandog_sync::Client::over(Memory::new(Clock::system()))?;
+    /// # fn main() -> bandog::Result<()> {
+    /// let client = bandog::ConnectOptions::parse("memory:")?.connect_lazy()?;
     /// let guard = client.blocking()?.mutex("orders").lock()?;
     /// # guard.release() }
     /// ```
@@ -350,15 +349,15 @@ impl Client {
     }
 
     /// The rings of a record, named without the client's prefix: one for each swap of it, by whatever client, that says
-    /// so ([`bandog_core::Swap::rings`]). No I/O yet: from now on the store is asked to listen until it does, which is
+    /// so ([`Swap::rings`](bandog_core::Swap::rings)). No I/O yet: from now on the store is asked to listen until it does, which is
     /// one ring, since the record may have changed before. After a connection that broke there is one, too.
     ///
     /// A ring is a hint. Whoever must not miss a change reads the record now and then, ring or no ring.
     ///
     /// ```
-    /// use bandog_core::{Clock, Key, Memory, Records, Swap};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
-    /// let client = bandog_sync::Client::over(Memory::new(Clock::system()))?;
+    /// use bandog::{Key, backend::{Records, Swap}};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// let client = bandog::connect("memory:").await?;
     /// let news = Key::new("news")?;
     /// let mut rings = client.rings(&news)?;
     /// rings.next().await?; // The store listens.

@@ -45,7 +45,7 @@ impl Guard {
         &self.turn.key
     }
 
-    /// The lock and the claim that holds it in the store, for conditions of [`bandog_core::Swap`]s. Guards that take
+    /// The lock and the claim that holds it in the store, for conditions of [`Swap`](bandog_core::Swap)s. Guards that take
     /// turns at one hold share it.
     pub fn holding(&self) -> Holding {
         let id = ClaimId { client: self.turn.handle.id, number: self.turn.hold };
@@ -68,11 +68,9 @@ impl Guard {
     /// then at the next renewal. The future is `Clone` and outlives the guard.
     ///
     /// ```
-    /// # use bandog_core::{Clock, Memory};
-    /// # use bandog_sync::Client;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
-    /// # let client = Client::over(Memory::new(Clock::system()))?;
-    /// # async fn sweep(fence: bandog_core::Fence) -> &'static str { "swept" }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::connect("memory:").await?;
+    /// # async fn sweep(fence: bandog::Fence) -> &'static str { "swept" }
     /// let guard = client.mutex("orders").lock().await?;
     /// let done = tokio::select! { biased;
     ///     () = guard.lost() => "interrupted",
@@ -123,10 +121,8 @@ impl Guard {
     /// the lock, until the guard is dropped or the ttl ends.
     ///
     /// ```
-    /// # use bandog_core::{Clock, Memory};
-    /// # use bandog_sync::Client;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
-    /// # let client = Client::over(Memory::new(Clock::system()))?;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::connect("memory:").await?;
     /// let guard = client.mutex("orders").lock().await?;
     /// guard.lose();
     /// guard.lost().await;

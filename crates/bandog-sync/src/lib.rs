@@ -1,12 +1,10 @@
 //! Locks over any backend: the engine, the watchdog, and guards that know when they are lost.
 //!
-//! Users add the `bandog` crate, which re-exports all of this; a [`Client`] stands over a [`bandog_core::Backend`].
+//! Users add the `bandog` crate, which re-exports all of this; a [`Client`] stands over a [`Backend`](bandog_core::Backend).
 //!
 //! ```
-//! use bandog_core::{Clock, Memory};
-//! use bandog_sync::Client;
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
-//! let client = Client::over(Memory::new(Clock::system()))?;
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+//! let client = bandog::connect("memory:").await?;
 //! let orders = client.mutex("orders");
 //! let guard = orders.lock().await?;
 //! assert!(orders.try_lock().await?.is_none());

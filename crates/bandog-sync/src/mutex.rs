@@ -131,10 +131,8 @@ impl Mutex {
     /// Locks, runs the body and gives the lock back. When the lock is lost, the body is dropped where it stands.
     ///
     /// ```
-    /// # use bandog_core::{Clock, Memory};
-    /// # use bandog_sync::Client;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
-    /// # let client = Client::over(Memory::new(Clock::system()))?;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::connect("memory:").await?;
     /// let swept = client.mutex("orders").run(async |guard| guard.fence().get() + 1).await?;
     /// assert!(swept > 0);
     /// # Ok(()) }

@@ -17,10 +17,8 @@ use crate::{engine::Ticket, guard::Turn};
 /// [`crate::Client::owner`], used by [`crate::Mutex::by`]. Clones are the same owner.
 ///
 /// ```
-/// # use bandog_core::{Clock, Memory};
-/// # use bandog_sync::Client;
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
-/// # let client = Client::over(Memory::new(Clock::system()))?;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// # let client = bandog::connect("memory:").await?;
 /// let owner = client.owner();
 /// let orders = client.mutex("orders").by(&owner);
 /// let outer = orders.lock().await?;

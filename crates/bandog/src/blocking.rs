@@ -22,6 +22,7 @@
 //!
 //! More on each stands in the module `blocking` of the crate `bandog-sync`, which this re-exports.
 
+#[doc(inline)]
 pub use bandog_sync::blocking::{Client, Guard, Lost, Mutex};
 
 use crate::{ConnectOptions, Result};

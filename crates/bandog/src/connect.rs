@@ -22,6 +22,7 @@ use crate::{
 /// - `rediss://user:password@host:6379/0`: the same over TLS, with the authorities that the system trusts.
 ///   `?ca=PATH` trusts those in a file instead, `?cert=PATH&key=PATH` shows the server a certificate. All are PEM.
 /// - `redis+unix://user:password@/run/redis.sock?db=0`: the same over a socket of this machine.
+/// - `valkey://`, `valkeys://` and `valkey+unix://`: the same for a Valkey server.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `memory:`: a store of its own in this process; `memory:NAME` is shared within the process.
 ///
@@ -38,7 +39,7 @@ use crate::{
 ///
 /// # Errors
 /// `Misused` for a URL that is wrong or a file of it that cannot be used, `Unsupported` for a backend that is not
-/// compiled in and for a server that is none, `Denied` for a refused user, password or certificate, `Unavailable` when
+/// compiled in, for Sentinel, Cluster and other stores, and for a server that is none, `Denied` for a refused user, password or certificate, `Unavailable` when
 /// nothing answers within 5 s.
 ///
 /// # Paused time

@@ -50,17 +50,20 @@ mod paused;
 pub mod testing;
 mod url;
 
+#[doc(inline)]
 pub use bandog_core::{
     Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Key, Level, MAX_KEY_LEN, MAX_TTL, MIN_TTL, Member,
     Pattern, Result, Row,
 };
+#[doc(inline)]
 pub use bandog_macros::{locked, scheduled};
+#[doc(inline)]
 pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Health, Lost, Mutex, Owner, Rings};
 
 pub use self::connect::{ConnectOptions, connect};
 pub use self::url::{redact, without_secrets};
 
-/// Jobs that run once per tick in a whole cluster.
+#[doc(inline)]
 pub use bandog_schedule as schedule;
 
 /// What a backend is made of, for those who write one.
@@ -68,6 +71,7 @@ pub use bandog_schedule as schedule;
 /// The laws that it must pass are the crate `bandog-conformance` of the same repository, whose docs show a whole
 /// backend in some sixty lines and how it is tested.
 pub mod backend {
+    #[doc(inline)]
     pub use bandog_core::{
         Answer, Backend, Bell, Claim, ClaimId, Fences, Holding, Inspect, Kind, Leases, Line, LockState, MAX_WAITS,
         Memory, Moment, Profile, Reading, Record, Records, Released, Renewal, Ringer, Step, Swap, Swapped, Swaps,

@@ -52,6 +52,7 @@
 use bandog_core::{Clock, Memory};
 use bandog_sync::{Client, ClientOptions};
 
+#[doc(inline)]
 pub use bandog_schedule::{TestRun, TestScheduler, TestSetting};
 
 /// A client over a store of its own in memory, on the current runtime and on tokio's clock, which a test can pause.

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use bandog_core::{Error, MAX_TTL, Result, check_ttl};
+use bandog_core::{Error, ErrorKind, MAX_TTL, Result, check_ttl};
 
 use crate::file;
 
 /// Which backend a URL names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// `redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket
+    /// `redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket; the same with `valkey`
     Redis,
     /// `sqlite:PATH`
     Sqlite,
@@ -33,22 +33,18 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let shown = redact(url);
-        let Some((word, rest)) = url.split_once(':') else {
-            return Err(Error::misused(format!("{shown:?} is no URL: write redis://HOST, sqlite:PATH or memory:")));
-        };
-        let scheme = match word {
-            "redis" | "rediss" | "redis+unix" => Scheme::Redis,
-            "sqlite" => Scheme::Sqlite,
-            "memory" => Scheme::Memory,
-            _ => {
-                return Err(Error::misused(format!(
-                    "the URL {shown:?} has the unknown scheme {word:?}; redis, rediss, redis+unix, sqlite and memory are known"
-                )));
-            }
+        let (word, rest) = split_scheme(url, &shown)?;
+        let (scheme, word) = match word.to_ascii_lowercase().as_str() {
+            "redis" | "valkey" => (Scheme::Redis, "redis"),
+            "rediss" | "valkeys" => (Scheme::Redis, "rediss"),
+            "redis+unix" | "valkey+unix" => (Scheme::Redis, "redis+unix"),
+            "sqlite" => (Scheme::Sqlite, "sqlite"),
+            "memory" => (Scheme::Memory, "memory"),
+            other => return Err(unknown_scheme(other, &shown)),
         };
         match word {
             "redis+unix" => check_socket(rest, &shown)?,
-            "redis" | "rediss" => check_login(rest, &shown)?,
+            "redis" | "rediss" => check_host(rest, &shown)?,
             _ => {}
         }
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -110,14 +106,91 @@ fn name_of(option: &str) -> &str {
     option.split_once('=').map_or(option, |(name, _)| name)
 }
 
+/// The scheme, and what follows its colon.
+fn split_scheme<'a>(url: &'a str, shown: &str) -> Result<(&'a str, &'a str)> {
+    let found = url.split_once(':').filter(|(word, rest)| is_scheme(word) && (is_local(word) || !is_port(rest)));
+    found.ok_or_else(|| {
+        if url.contains('@') {
+            return without_scheme(shown);
+        }
+        if url.contains(':') && !url.starts_with('/') {
+            return Error::misused(format!("the URL {shown:?} has no scheme; write redis://{shown}"));
+        }
+        Error::misused(format!("{shown:?} is no URL: write redis://HOST, sqlite:PATH or memory:"))
+    })
+}
+
+fn without_scheme(shown: &str) -> Error {
+    Error::misused(format!("the URL {shown:?} has no scheme; write redis:// in front of it"))
+}
+
+/// A letter, then letters, digits and `+-.`.
+fn is_scheme(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_alphabetic())
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+/// Whether the store has no host, and so no login.
+fn is_local(scheme: &str) -> bool {
+    scheme.eq_ignore_ascii_case("sqlite") || scheme.eq_ignore_ascii_case("memory")
+}
+
+/// Whether this follows a host and not a scheme: `6379`, `6379/0`, `6379?timeout=1s`.
+fn is_port(rest: &str) -> bool {
+    let port = rest.split(['/', '?']).next().unwrap_or_default();
+    !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn unknown_scheme(scheme: &str, shown: &str) -> Error {
+    const OTHER_STORES: [&str; 14] = [
+        "postgres",
+        "postgresql",
+        "mysql",
+        "mariadb",
+        "mssql",
+        "sqlserver",
+        "mongodb",
+        "mongodb+srv",
+        "zookeeper",
+        "zk",
+        "etcd",
+        "consul",
+        "dynamodb",
+        "nats",
+    ];
+    let (unsupported, what) = if scheme.contains("sentinel") {
+        ("Redis Sentinel is", "the URL of the present master, redis://HOST:PORT")
+    } else if scheme.contains("cluster") {
+        ("Redis Cluster is", "the URL of a single server, redis://HOST:PORT")
+    } else if OTHER_STORES.contains(&scheme) {
+        ("this store is", "redis://HOST (also valkey://), sqlite:PATH or memory:")
+    } else if shown.contains('@') && !shown.contains("://") {
+        return without_scheme(shown);
+    } else {
+        return Error::misused(format!(
+            "the URL {shown:?} has the unknown scheme {scheme:?}; redis, rediss, redis+unix (or valkey, valkeys, \
+             valkey+unix), sqlite and memory are known"
+        ));
+    };
+    Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))
+}
+
 /// A login that is not encoded would be cut in the middle, and its pieces told as something else.
-fn check_login(rest: &str, shown: &str) -> Result<()> {
+fn check_host(rest: &str, shown: &str) -> Result<()> {
     let Some(rest) = rest.strip_prefix("//") else {
         return Err(Error::misused(format!(
             "the URL {shown:?} lacks its //: write redis://[user:password@]HOST[:port][/db]"
         )));
     };
-    let Some((login, _)) = rest.rsplit_once('@') else { return Ok(()) };
+    let (login, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let hosts = place.split(['/', '?']).next().unwrap_or_default();
+    if hosts.contains(',') || (login.contains('@') && login.contains(',')) {
+        let message = format!(
+            "the URL {shown:?} names several hosts: Redis Sentinel and Redis Cluster are not supported yet; name one server \
+             (in a password, write %40 for @ and %2C for ,)"
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     let Some(found) = login.chars().find(|c| matches!(c, '/' | '?' | '#')) else { return Ok(()) };
     Err(Error::misused(format!(
         "the URL {shown:?} has a {found:?} before its '@': in a user or password, write %2F for /, %3F for ? and %23 for #"
@@ -176,7 +249,7 @@ pub fn without_secrets(url: &str) -> String {
 }
 
 fn without_password(url: &str, instead: &str) -> String {
-    if url.starts_with("sqlite:") || url.starts_with("memory:") {
+    if url.split_once(':').is_some_and(|(scheme, _)| is_local(scheme)) {
         return url.to_owned(); // They have no login, and a file's name may look like one.
     }
     // A password may hold any character if somebody forgot to encode it, so the last `@` ends it.
@@ -198,12 +271,24 @@ fn without_password(url: &str, instead: &str) -> String {
 /// mistyped.
 fn without_odd_parts(url: &str) -> String {
     let url = without_odd_options(url);
-    let Some((scheme, rest)) = url.split_once("://") else { return url };
+    let Some((scheme, rest)) = url.split_once("://") else { return without_odd_rest(url) };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, tail) = rest.split_at(end);
     match host.split_once(':') {
         Some((name, port)) if !host.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
             format!("{scheme}://{name}:***{tail}")
+        }
+        Some(_) | None => url,
+    }
+}
+
+/// Without `://` it may be `user:password`, unless the scheme is known or a port follows the colon.
+fn without_odd_rest(url: String) -> String {
+    const KNOWN: [&str; 6] = ["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"];
+    let is_known = |head: &str| KNOWN.iter().any(|scheme| head.eq_ignore_ascii_case(scheme));
+    match url.split_once(':') {
+        Some((head, rest)) if is_scheme(head) && !is_known(head) && !is_port(rest) && !rest.is_empty() => {
+            format!("{head}:***")
         }
         Some(_) | None => url,
     }

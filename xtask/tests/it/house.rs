@@ -42,6 +42,13 @@ fn collect(folder: &Path, found: &mut Vec<Source>) {
     }
 }
 
+/// Every Rust file of a folder and of the folders in it.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let each = entries.map(|path| if path.is_dir() { files(&path) } else { vec![path] });
+    each.flatten().filter(|path| path.extension().is_some_and(|kind| kind == "rs")).collect()
+}
+
 /// The sources in which any of these words stands.
 pub(crate) fn that_say(sources: &[Source], words: &[&str]) -> Vec<String> {
     let says = |source: &&Source| words.iter().any(|word| source.code.contains(word));

@@ -14,6 +14,7 @@ fn a_url_in_the_wrong_place_is_told_without_its_password() {
         "redis:app:s3cret@db",
         "rediss:/app:s3cret@db",
         "REDIS://app:s3cret@db",
+        "valkey:app:s3cret@db",
         "redis://app:s3\"c'ret@db",
     ] {
         for message in [format!("cannot read {word}"), format!("no job {word:?}, use '-- {word}'"), word.to_owned()] {

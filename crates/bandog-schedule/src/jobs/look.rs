@@ -29,7 +29,7 @@ impl Jobs {
     /// the log.
     ///
     /// # Errors
-    /// As [`bandog_core::Records::read`].
+    /// As [`Records::read`](bandog_core::Records::read).
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -140,7 +140,7 @@ impl Jobs {
     /// its lease has ended; one whose jobs are all [`crate::Scope::EachNode`] is not among them.
     ///
     /// # Errors
-    /// As [`bandog_core::Inspect::show`].
+    /// As [`Inspect::show`](bandog_core::Inspect::show).
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.

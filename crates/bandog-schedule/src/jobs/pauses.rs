@@ -28,7 +28,7 @@ impl Jobs {
     /// ([`crate::Scope::EachNode`]) are not in the store, and are not reached.
     ///
     /// # Errors
-    /// `Misused` for a reason of more than [`crate::MAX_REASON`] bytes; else as [`bandog_core::Records::swap`]. The pause may
+    /// `Misused` for a reason of more than [`crate::MAX_REASON`] bytes; else as [`Records::swap`](bandog_core::Records::swap). The pause may
     /// stand then, for some jobs at once and for the rest within half a
     /// minute: say it again.
     ///
@@ -70,7 +70,7 @@ impl Jobs {
     /// alone means all of its nodes, also those that start later. The node need not run now.
     ///
     /// # Errors
-    /// `Misused` for an empty name, for a reason of more than [`crate::MAX_REASON`] bytes, and when 1,000 nodes are paused already; else as [`bandog_core::Records::swap`].
+    /// `Misused` for an empty name, for a reason of more than [`crate::MAX_REASON`] bytes, and when 1,000 nodes are paused already; else as [`Records::swap`](bandog_core::Records::swap).
     ///
     /// # Cancel safety
     /// Once polled it may be done all the same.
@@ -94,7 +94,7 @@ impl Jobs {
     /// Lets a node, or the nodes of a machine, claim again. False: no pause had this name.
     ///
     /// # Errors
-    /// As [`bandog_core::Records::swap`].
+    /// As [`Records::swap`](bandog_core::Records::swap).
     ///
     /// # Cancel safety
     /// Once polled it may be done all the same.
@@ -112,7 +112,7 @@ impl Jobs {
     /// What is paused beside single jobs: all jobs, or nodes.
     ///
     /// # Errors
-    /// As [`bandog_core::Records::read`].
+    /// As [`Records::read`](bandog_core::Records::read).
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.

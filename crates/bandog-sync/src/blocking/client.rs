@@ -28,9 +28,8 @@ impl Client {
     /// The same client for async code.
     ///
     /// ```
-    /// # use bandog_core::{Clock, Memory};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
-    /// # let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::connect("memory:").await?.blocking()?;
     /// let guard = client.to_async().mutex("orders").lock().await?;
     /// # guard.release().await }
     /// ```
@@ -75,9 +74,8 @@ impl Client {
     /// One lock as the store sees it, whoever holds it.
     ///
     /// ```
-    /// # use bandog_core::{Clock, Memory};
-    /// # fn main() -> bandog_core::Result<()> {
-    /// # let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+    /// # fn main() -> bandog::Result<()> {
+    /// # let client = bandog::blocking::connect("memory:")?;
     /// let guard = client.mutex("orders").lock()?;
     /// assert!(client.show("orders")?.owner.is_some());
     /// # guard.release() }

@@ -14,9 +14,8 @@ use super::{Lost, thread, wait::answer};
 /// It cannot leave its thread, since the thread is the lock's owner; other threads may look at it.
 ///
 /// ```compile_fail,E0277
-/// # use bandog_core::{Clock, Memory};
-/// # fn main() -> bandog_core::Result<()> {
-/// # let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+/// # fn main() -> bandog::Result<()> {
+/// # let client = bandog::blocking::connect("memory:")?;
 /// let guard = client.mutex("orders").lock()?;
 /// std::thread::spawn(move || drop(guard)); // does not compile
 /// # Ok(()) }
@@ -49,11 +48,10 @@ impl Guard {
     /// Whether somebody else may hold the lock now. Once true it stays true. It reads the clock, and costs no I/O.
     ///
     /// ```
-    /// # use bandog_core::{Clock, Memory};
-    /// # fn main() -> bandog_core::Result<()> {
-    /// # let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+    /// # fn main() -> bandog::Result<()> {
+    /// # let client = bandog::blocking::connect("memory:")?;
     /// # let pages = ["one", "two"];
-    /// # fn write(page: &str, fence: bandog_core::Fence) {}
+    /// # fn write(page: &str, fence: bandog::Fence) {}
     /// let guard = client.mutex("orders").lock()?;
     /// for page in pages {
     ///     if guard.is_lost() {

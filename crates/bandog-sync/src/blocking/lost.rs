@@ -11,9 +11,8 @@ use crate::cell::{Cell, Standing};
 /// and it outlives the guard.
 ///
 /// ```
-/// # use bandog_core::{Clock, Memory};
-/// # fn main() -> bandog_core::Result<()> {
-/// # let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+/// # fn main() -> bandog::Result<()> {
+/// # let client = bandog::blocking::connect("memory:")?;
 /// # fn interrupt_the_work() {}
 /// let guard = client.mutex("orders").lock()?;
 /// let lost = guard.lost();
@@ -21,7 +20,7 @@ use crate::cell::{Cell, Standing};
 ///     if lost.wait()? {
 ///         interrupt_the_work();
 ///     }
-///     bandog_core::Result::Ok(())
+///     bandog::Result::Ok(())
 /// });
 /// guard.release()?; // ends the other thread's wait, too
 /// watch.join().unwrap()

@@ -1,9 +1,8 @@
 //! The same locks without async: calls that wait do so on their thread, and the thread is the owner.
 //!
 //! ```
-//! use bandog_core::{Clock, Memory};
-//! # fn main() -> bandog_core::Result<()> {
-//! let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+//! # fn main() -> bandog::Result<()> {
+//! let client = bandog::blocking::connect("memory:")?;
 //! let orders = client.mutex("orders");
 //! let guard = orders.lock()?;
 //! let again = orders.lock()?; // the same thread: at once, counted, without asking the store

@@ -58,9 +58,8 @@ impl Mutex {
     /// Takes the lock if no other thread holds it now.
     ///
     /// ```
-    /// # use bandog_core::{Clock, Memory};
-    /// # fn main() -> bandog_core::Result<()> {
-    /// # let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+    /// # fn main() -> bandog::Result<()> {
+    /// # let client = bandog::blocking::connect("memory:")?;
     /// let Some(guard) = client.mutex("orders").try_lock()? else {
     ///     return Ok(()); // another thread, maybe of another machine, is at it
     /// };
@@ -92,9 +91,8 @@ impl Mutex {
     /// Nobody can stop the body when the lock is lost: one that takes long looks at [`Guard::is_lost`] on its way.
     ///
     /// ```
-    /// # use bandog_core::{Clock, Memory};
-    /// # fn main() -> bandog_core::Result<()> {
-    /// # let client = bandog_sync::Client::over(Memory::new(Clock::system()))?.blocking()?;
+    /// # fn main() -> bandog::Result<()> {
+    /// # let client = bandog::blocking::connect("memory:")?;
     /// let swept = client.mutex("orders").run(|guard| guard.fence().get() + 1)?;
     /// assert!(swept > 0);
     /// # Ok(()) }

@@ -13,8 +13,62 @@ fn refused(url: &str, told: &[&str]) {
 #[test]
 fn an_unknown_scheme_is_told_with_the_known_ones() {
     refused("mongo://localhost", &["mongo", "redis", "sqlite", "memory"]);
-    refused("localhost:6379", &["localhost", "redis"]);
     refused("", &["redis://HOST"]);
+}
+
+#[test]
+fn a_host_without_a_scheme_gets_the_url_to_write() {
+    refused("localhost:6379", &["write redis://localhost:6379"]);
+    refused("redis:6379", &["write redis://redis:6379"]);
+    refused("cache.example:6379/2?timeout=1s", &["write redis://cache.example:6379/2?timeout=1s"]);
+    refused("[::1]:6379", &["write redis://[::1]:6379"]);
+    refused("localhost", &["redis://HOST"]);
+    refused("app:hunter2@db:6379", &["app:***@db:6379", "write redis:// in front of it"]);
+    assert!(ConnectOptions::parse("memory:6379").is_ok(), "a name may be a number");
+}
+
+#[test]
+fn valkey_is_redis_and_schemes_may_be_in_any_case() {
+    let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
+    for (url, same) in [
+        ("valkey://db:7000/2", "redis://db:7000/2"),
+        ("VALKEYS://db?ca=/x.pem", "rediss://db?ca=/x.pem"),
+        ("valkey+unix:///run/v.sock?db=3", "redis+unix:///run/v.sock?db=3"),
+        ("REDIS://db", "redis://db"),
+        ("Rediss://u:p@db", "rediss://u:p@db"),
+        ("Redis+Unix:///run/v.sock", "redis+unix:///run/v.sock"),
+        ("MEMORY:", "memory:"),
+    ] {
+        assert_eq!(store(url), store(same), "{url}");
+    }
+    assert_eq!(redact("Valkey://u:hunter2@db"), "Valkey://u:***@db");
+    assert_eq!(redact("SQLITE:/tmp/a@b:c.db"), "SQLITE:/tmp/a@b:c.db");
+    refused("valkeys://db?db=1", &["\"db\"", "ca, cert, key, watchdog"]);
+}
+
+#[test]
+fn what_is_not_supported_yet_is_refused_with_what_is() {
+    for (url, words) in [
+        ("redis+sentinel://h1:26379,h2:26379/mymaster", ["Redis Sentinel is not supported yet", "redis://HOST:PORT"]),
+        ("redis-sentinel://app:hunter2@h1/mymaster", ["Redis Sentinel is not supported yet", "redis://HOST:PORT"]),
+        ("redis+cluster://h1", ["Redis Cluster is not supported yet", "redis://HOST:PORT"]),
+        ("redis-cluster://h1", ["Redis Cluster is not supported yet", "redis://HOST:PORT"]),
+        ("REDISS+CLUSTER://h1", ["Redis Cluster is not supported yet", "redis://HOST:PORT"]),
+        ("redis://h1,h2", ["several hosts", "not supported yet"]),
+        ("rediss://app:hunter2@h1:6379,h2:6379/0", ["several hosts", "name one server"]),
+        ("valkey://app:hunter2@h1,app:hunter2@h2", ["several hosts", "name one server"]),
+        ("postgres://app:hunter2@db/shop", ["not supported yet", "sqlite:PATH"]),
+        ("mysql://app:hunter2@db/shop", ["not supported yet", "redis://HOST"]),
+        ("zookeeper://h1:2181", ["not supported yet", "valkey://"]),
+    ] {
+        let error = ConnectOptions::parse(url).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        for word in words {
+            assert!(error.to_string().contains(word), "{error} does not contain {word:?}");
+        }
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+    assert!(ConnectOptions::parse("redis://app:a,b@db?prefix=a,b:").is_ok(), "a comma elsewhere is no host's");
 }
 
 #[test]
@@ -88,6 +142,21 @@ fn no_error_and_no_debug_shows_a_password() {
         "redis+unix://app:1@hunter2@/run/redis.sock",
         "redis+unix://app:1/hunter2@/run/redis.sock",
         "app:hunter2@db",
+        "app:hunter2@db:6379",
+        "app:1:hunter2@db:6379",
+        ":hunter2@db:6379",
+        "hunter2@db:6379",
+        "hunter2@db",
+        "app:hunter2%db:6379",
+        "//app:hunter2@db",
+        "REDIS:app:hunter2@db",
+        "valkey://app:hunter2@db?x=y",
+        "valkey:app:hunter2@db",
+        "localhost:6379?password=hunter2",
+        "redis+sentinel://app:hunter2@h1,h2/m",
+        "redis://app:hunter2@h1,h2",
+        "postgres:app:hunter2@db",
+        "etcd://app:hunter2%db:1",
     ] {
         let parsed = ConnectOptions::parse(url);
         assert!(!format!("{parsed:?}").contains("hunter2"), "{parsed:?}");
@@ -113,6 +182,10 @@ fn a_url_is_shown_without_its_password() {
     assert_eq!(redact("sqlite:/tmp/a@b:c.db"), "sqlite:/tmp/a@b:c.db");
     assert_eq!(redact("sqlite:///tmp/a:b@c.db"), "sqlite:///tmp/a:b@c.db");
     assert_eq!(redact("app:secret@db"), "app:***@db");
+    assert_eq!(redact("app:secret@db:6379"), "app:***@db:6379");
+    assert_eq!(redact("app:secret%db:6379"), "app:***");
+    assert_eq!(redact("localhost:6379/0"), "localhost:6379/0");
+    assert_eq!(redact("redis:night"), "redis:night");
     assert_eq!(without_secrets("sqlite:///tmp/a:b@c.db"), "sqlite:///tmp/a:b@c.db");
     assert_eq!(without_secrets("redis://app:secret@db/2"), "redis://app@db/2");
     assert_eq!(without_secrets("redis://:secret@db/2"), "redis://db/2");
