@@ -57,11 +57,11 @@ impl Row {
     /// The client that holds it: the first half of the owner, if a client of ours made it.
     ///
     /// ```
-    /// use bandog_core::{ClientId, Key, Row};
+    /// use bandog::{ClientId, Key, Row};
     /// let (key, client) = (Key::new("orders")?, ClientId::random());
     /// assert_eq!(Row::held(&key, format!("{client}:7")).client(), Some(client));
     /// assert_eq!(Row::held(&key, "somebody").client(), None);
-    /// # Ok::<(), bandog_core::Error>(())
+    /// # Ok::<(), bandog::Error>(())
     /// ```
     pub fn client(&self) -> Option<ClientId> {
         self.owner.as_deref()?.split_once(':')?.0.parse().ok()
