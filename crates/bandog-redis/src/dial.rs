@@ -1,12 +1,14 @@
 //! One connection: the socket, its settings, and the handshake.
 
+mod login;
+mod probe;
 mod seen;
 mod stream;
 mod tls;
 
 use std::{
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,22 +18,22 @@ use std::{
 
 use bandog_core::{Error, ErrorKind, Result};
 use redis::{
-    AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, ServerError, aio::AsyncPushSender,
+    AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, aio::AsyncPushSender,
     aio::MultiplexedConnection, io::tcp::socket2,
 };
 use tokio::{net::TcpStream, time::timeout};
 
+pub(crate) use self::probe::Probes;
 use self::{
     seen::Seen,
     stream::{Socket, Stream},
 };
-use crate::{
-    options::{Place, RedisOptions},
-    refusal,
-};
+use crate::options::{Place, RedisOptions};
 
 /// However patient a request is, a dial that takes longer has failed.
 const LONGEST_DIAL: Duration = Duration::from_secs(5);
+/// Maximum time for a TLS handshake before the server is asked whether it speaks TLS at all.
+const SILENCE: Duration = Duration::from_millis(500);
 /// A connection on which nothing is heard for this long is probed, so that a peer that vanished is noticed.
 const PROBE_AFTER: Duration = Duration::from_secs(5);
 const PROBE_EVERY: Duration = Duration::from_secs(2);
@@ -58,17 +60,22 @@ impl Reset {
     }
 }
 
-/// Connects and logs in; `pushes` gets what the server sends unasked.
+/// Connects and logs in; `pushes` gets what the server sends unasked. `probes` are spent on a server that seems to have
+/// another idea of TLS than the URL.
 ///
 /// # Errors
 /// `Unavailable` when nothing answers in time, `Denied` for a refused user, password, database or certificate,
 /// `Unsupported` for what is no Redis or speaks TLS otherwise than we were told, `Misused` for files that cannot be
 /// used.
-pub(crate) async fn dial(options: &RedisOptions, pushes: Option<Arc<dyn AsyncPushSender>>) -> Result<Dialled> {
+pub(crate) async fn dial(
+    options: &RedisOptions,
+    pushes: Option<Arc<dyn AsyncPushSender>>,
+    probes: &mut Probes,
+) -> Result<Dialled> {
     // Shorter than a request, so that the one that waits for it is told why it failed.
     let limit = (options.timeout * 9 / 10).min(LONGEST_DIAL);
     let seen = Seen::default();
-    match timeout(limit, connect(options, pushes, &seen)).await {
+    match timeout(limit, connect(options, pushes, &seen, probes)).await {
         Ok(dialled) => dialled,
         Err(_) => Err(seen.stranger(options).unwrap_or_else(|| {
             Error::unavailable(format!("no connection to {} within {limit:?}{}", options.store(), seen.hint(options)))
@@ -87,8 +94,13 @@ pub(crate) fn once_met(error: Error) -> Error {
     }
 }
 
-async fn connect(options: &RedisOptions, pushes: Option<Arc<dyn AsyncPushSender>>, seen: &Seen) -> Result<Dialled> {
-    let socket = reach(options, seen).await?;
+async fn connect(
+    options: &RedisOptions,
+    pushes: Option<Arc<dyn AsyncPushSender>>,
+    seen: &Seen,
+    probes: &mut Probes,
+) -> Result<Dialled> {
+    let socket = reach(options, seen, probes).await?;
     let reset = Reset::default();
     let stream = Stream::new(socket, reset.clone(), seen.clone());
     let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(options.timeout));
@@ -97,11 +109,20 @@ async fn connect(options: &RedisOptions, pushes: Option<Arc<dyn AsyncPushSender>
     }
     let connected = MultiplexedConnection::new_with_config(&login(options), stream, config).await;
     seen.enough();
-    let (mux, driver) = connected.map_err(|error| turned_away(options, seen, error))?;
-    Ok(Dialled { mux, driver: Box::pin(driver), reset })
+    match connected {
+        Ok((mux, driver)) => Ok(Dialled { mux, driver: Box::pin(driver), reset }),
+        Err(error) => Err(match &options.place {
+            // A server with TLS may close the connection without a word.
+            Place::Tcp { host, port } if seen.is_silent() && probes.finds_tls(host, *port).await => {
+                let message = format!("{}: the server there wants TLS; write rediss://", options.store());
+                Error::new(ErrorKind::Unsupported, message).caused_by(error)
+            }
+            Place::Tcp { .. } | Place::Tls { .. } | Place::Unix { .. } => turned_away(options, seen, error),
+        }),
+    }
 }
 
-async fn reach(options: &RedisOptions, seen: &Seen) -> Result<Socket> {
+async fn reach(options: &RedisOptions, seen: &Seen, probes: &mut Probes) -> Result<Socket> {
     let unreachable =
         |error: io::Error| Error::unavailable(format!("cannot reach {}", options.store())).caused_by(error);
     let tcp = async |host: &str, port: u16| {
@@ -114,7 +135,17 @@ async fn reach(options: &RedisOptions, seen: &Seen) -> Result<Socket> {
         Place::Tcp { host, port } => tcp(host, *port).await.map(Socket::Tcp).map_err(unreachable),
         Place::Tls { host, port, files } => {
             let stream = tcp(host, *port).await.map_err(unreachable)?;
-            let stream = tls::shake_hands(&options.store(), host, files, stream).await?;
+            let store = options.store();
+            let mut handshake = pin!(tls::shake_hands(&store, host, files, stream));
+            // A Redis without TLS may wait for ever for the end of what it takes for a command.
+            let stream = match timeout(SILENCE.min(options.timeout / 3), &mut handshake).await {
+                Ok(shaken) => shaken?,
+                Err(_) if probes.finds_plain_redis(host, *port).await => {
+                    let message = format!("{store}: Redis listens there without TLS; write redis://");
+                    return Err(Error::new(ErrorKind::Unsupported, message));
+                }
+                Err(_) => handshake.await?,
+            };
             Ok(Socket::Tls(Box::new(stream)))
         }
         #[cfg(unix)]
@@ -162,25 +193,12 @@ fn turned_away(options: &RedisOptions, seen: &Seen, error: RedisError) -> Error 
         redis::ErrorKind::RESP3NotSupported => {
             Error::new(ErrorKind::Unsupported, format!("{store} is older than Redis 6")).caused_by(error)
         }
-        redis::ErrorKind::AuthenticationFailed => {
-            Error::new(ErrorKind::Denied, format!("{store} refuses this user or password")).caused_by(error)
-        }
-        redis::ErrorKind::Server(_) | redis::ErrorKind::Extension => refused_login(&store, error),
+        redis::ErrorKind::AuthenticationFailed => login::wrong(options).caused_by(error),
+        redis::ErrorKind::Server(_) | redis::ErrorKind::Extension => login::refused(options, error),
         _ => {
             let hint = seen.hint(options);
             Error::unavailable(format!("{store} closed the connection at once{hint}")).caused_by(error)
         }
-    }
-}
-
-fn refused_login(store: &str, error: RedisError) -> Error {
-    // The crate tells a refused SELECT in its own words and drops the server's code.
-    if error.to_string().contains("refused to switch database") {
-        return Error::new(ErrorKind::Denied, format!("{store} refuses this database")).caused_by(error);
-    }
-    match ServerError::try_from(error) {
-        Ok(error) => refusal::turned_away(store, &error),
-        Err(error) => Error::unavailable(format!("{store} turns us away")).caused_by(error),
     }
 }
 

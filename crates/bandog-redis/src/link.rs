@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use crate::{
-    dial::{Dialled, dial, once_met},
+    dial::{Dialled, Probes, dial, once_met},
     options::RedisOptions,
     pause::Pause,
     refusal,
@@ -260,14 +260,14 @@ async fn keep(keeper: Keeper) {
 
 /// Dials, serves, and dials again, for ever.
 async fn redial(link: &Shared) {
-    let mut pause = Pause::default();
+    let (mut pause, mut probes) = (Pause::default(), Probes::few());
     loop {
         sleep(pause.take()).await;
         // Who has asked by now is served by this dial.
         let _ = link.wanted.notified().now_or_never();
         let number = link.dials.fetch_add(1, Ordering::Relaxed) + 1;
         link.phase.send_replace(Phase::Dialling);
-        match dial(&link.options, None).await {
+        match dial(&link.options, None, &mut probes).await {
             Ok(dialled) => {
                 let since = Instant::now();
                 link.serve(dialled).await;

@@ -69,7 +69,7 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
             (Denied, "the key holds something that is not a lock or a record of ours; bandog never touches it")
         }
         "NOPERM" => (Denied, "Redis refuses this user the right"),
-        "NOAUTH" => (Denied, "Redis wants a password"),
+        "NOAUTH" => (Denied, "Redis wants a password; write it into the URL"),
         "WRONGPASS" => (Denied, "Redis refuses this user or password"),
         "DENIED" => (Denied, "Redis serves its own machine only"),
         "CORRUPT" => (Corrupt, details(error)),

@@ -76,7 +76,8 @@ impl ClientOptions {
     /// Runs the engine as a task of the runtime in which the client is made, instead of on a thread of its own.
     ///
     /// It saves two thread switches a call. The price: when that runtime is blocked for longer than a ttl, locks are
-    /// lost, and when it ends, the client ends with it.
+    /// lost, and when it ends, the client ends with it. A guard that is dropped just before that end may never be given
+    /// back, and its lock lapses after the ttl: await [`crate::Guard::release`] or [`Client::close`] before.
     #[must_use]
     pub fn on_current_runtime(mut self) -> Self {
         self.current_runtime = true;
@@ -147,7 +148,16 @@ impl ClientOptions {
 /// The way to locks on one store. Clones are the same client; it lives as long as any handle or guard of it does.
 ///
 /// Its engine has a thread of its own, so locks are renewed and given back even while the user's runtime is blocked
-/// or has ended. When the last handle goes, it waits up to 100 ms for releases that the store has not answered.
+/// or has ended.
+///
+/// # At the end of a program
+/// No client keeps a process alive. [`Client::close`] gives everything back, and takes two request timeouts at most.
+/// Without it, the drop of the last handle or guard waits up to 100 ms for releases that the store has not answered.
+/// What the store has not learnt by then lapses after its ttl. That holds for all locks that are held at
+/// `process::exit`, at an abort, and for guards and clients that are leaked or live in a static.
+///
+/// After [`ClientOptions::on_current_runtime`] no drop waits: the engine ends with its runtime. The end of a Tokio
+/// runtime waits for its `spawn_blocking` threads, so also for a blocking call that waits for a lock in one of them.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,

@@ -11,7 +11,7 @@ use super::{
     table::{Armed, Ask},
 };
 use crate::{
-    dial::{Dialled, dial, once_met},
+    dial::{Dialled, Probes, dial, once_met},
     pause::Pause,
     refusal,
 };
@@ -41,7 +41,8 @@ pub(super) async fn run(shared: Arc<Shared>, mut orders: UnboundedReceiver<Arc<s
         }
         sleep(pause.take()).await;
         let pushes = shared.clone();
-        match dial(&shared.options, Some(Arc::new(move |push| pushes.pushed(&push)))).await {
+        let pushed = Arc::new(move |push| pushes.pushed(&push));
+        match dial(&shared.options, Some(pushed), &mut Probes::none()).await {
             Ok(dialled) => {
                 met = true;
                 let since = Instant::now();

@@ -72,6 +72,12 @@ impl Seen {
         Some(Error::new(ErrorKind::Unsupported, message))
     }
 
+    /// Whether the connection stood and nothing was heard on it.
+    pub(super) fn is_silent(&self) -> bool {
+        let state = self.state();
+        state.open && state.head.is_empty()
+    }
+
     /// What may be the matter with a connection on which nothing was heard.
     pub(super) fn hint(&self, options: &RedisOptions) -> &'static str {
         let state = self.state();

@@ -225,14 +225,21 @@ async fn a_connection_that_breaks_in_flight_is_ambiguous_at_once() {
 async fn a_wrong_password_is_told_at_once_and_tried_again_only_when_asked() {
     let server = RedisServer::start_with(&["--requirepass", "right"]);
     let wire = server.wire();
-    for (login, part) in [(":wrong@", "password"), ("nobody:right@", "password"), ("", "wants a password")] {
+    let (named, default) = ("write redis://USER:PASSWORD@127.0.0.1:", "write redis://:PASSWORD@127.0.0.1:");
+    for (login, part, cure) in [
+        (":wrong@", "refuses this password", default),
+        ("nobody:right@", "refuses this user or password", named),
+        ("", "wants a password", default),
+    ] {
         let before = wire.accepted();
         let redis = at(&format!("redis://{login}{}", wire.addr()));
         let start = Instant::now();
         let error = redis.ping().await.unwrap_err();
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
         assert_eq!((error.kind(), error.is_retryable(), error.maybe_applied()), (ErrorKind::Denied, false, false));
-        assert!(error.to_string().contains(part) && !error.to_string().contains("wrong@"), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(part) && text.contains(cure), "{text}");
+        assert!(!["wrong", "right", "nobody"].iter().any(|secret| text.contains(secret)), "{text}");
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(wire.accepted() - before, 1, "nobody asked again");
         let wanted = claim("k");

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Instant,
 };
 
 use bandog_core::{Error, ErrorKind, Inspect, Leases, Level, Released, Renewal};
@@ -11,7 +12,7 @@ use bandog_testkit::{RedisServer, TlsFiles, Wire, eventually_async};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
-use crate::help::{SOON, at, claim, fences, release, renew, ringer};
+use crate::help::{SOON, at, claim, fences, hasty, release, renew, ringer};
 
 #[tokio::test]
 async fn a_lock_over_tls_is_a_lock() {
@@ -221,11 +222,31 @@ async fn a_server_without_tls_is_told_from_one_with_it() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let plain = authority.url(&server).replace(&server.tls_addr().port().to_string(), &server.port().to_string());
-    let redis = bandog_redis::RedisOptions::from_url(&plain).unwrap().timeout(SOON / 5);
-    let error = bandog_redis::Redis::new(redis).unwrap().ping().await.unwrap_err();
-    assert!(error.to_string().contains("write redis://"), "{error}");
-    let error = at(&format!("redis://localhost:{}", server.tls_addr().port())).ping().await.unwrap_err();
-    assert!(error.to_string().contains("write rediss://"), "{error}");
+    let encrypted = format!("redis://localhost:{}", server.tls_addr().port());
+    // Whether a Redis without TLS answers a handshake at all depends on its random bytes.
+    for _ in 0..10 {
+        for (url, cure) in [(&plain, "write redis://"), (&encrypted, "write rediss://")] {
+            let start = Instant::now();
+            let error = at(url).ping().await.unwrap_err();
+            assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{error}");
+            assert!(error.to_string().contains(cure), "{error}");
+            assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+        }
+    }
+}
+
+/// A server that was stopped speaks neither, so nothing is said of TLS for certain, and it is tried again.
+#[tokio::test]
+async fn a_silent_server_is_asked_again() {
+    let authority = Authority::new("shop");
+    let server = RedisServer::start_tls(&authority.server(), &[]);
+    server.pause();
+    for url in [authority.url(&server), format!("redis://{}", server.addr())] {
+        let error = hasty(&url, SOON / 5).ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    server.resume();
+    at(&authority.url(&server)).ping().await.unwrap();
 }
 
 /// What the system trusts is read from the environment, which only a process of its own may change.

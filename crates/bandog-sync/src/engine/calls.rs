@@ -1,6 +1,6 @@
 //! Calls of the backend that are on their way, polled by the engine itself.
 
-use std::{collections::VecDeque, future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{collections::VecDeque, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bandog_core::{
     Answer, Backend, Bell, Claim, ClientId, Error, ErrorKind, Key, Member, Moment, Renewal, Result, Ringer, Step,
@@ -16,6 +16,8 @@ use super::msg::Ticket;
 /// How long a client waits for the store's first answer.
 pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const PING_AGAIN: Duration = Duration::from_millis(50);
+/// A store that has not answered by then is logged.
+const LATE: Duration = Duration::from_millis(900);
 
 /// A call's answer.
 pub(super) enum Done {
@@ -113,22 +115,33 @@ impl Calls {
         }));
     }
 
-    /// Asks until the store answers, for [`FIRST_ANSWER`] at most.
+    /// Pings until the store answers, for [`FIRST_ANSWER`] at most, and logs once that it has not answered yet.
     pub(super) fn ping(&self, reply: oneshot::Sender<Result<()>>) {
         let backend = Arc::clone(&self.backend);
         self.flying.push(Box::pin(async move {
-            let mut fault = Error::unavailable("the store has not answered within 5 s").during("connect");
-            let asking = async {
-                loop {
-                    match backend.ping().await {
-                        Err(error) if error.is_retryable() => fault = error,
+            let again = async || {
+                time::sleep(PING_AGAIN).await;
+                backend.ping().await
+            };
+            let (mut warning, mut limit) = (pin!(time::sleep(LATE)), pin!(time::sleep(FIRST_ANSWER)));
+            let (mut fault, mut has_warned) = (None, false);
+            let mut ping: BoxFuture<'_, Result<()>> = backend.ping();
+            let result = loop {
+                tokio::select! {
+                    biased;
+                    answer = &mut ping => match answer {
+                        Err(error) if error.is_retryable() => (fault, ping) = (Some(error), Box::pin(again())),
                         settled => break settled,
+                    },
+                    () = &mut limit => break Err(fault.unwrap_or_else(no_answer)),
+                    () = &mut warning, if !has_warned => {
+                        has_warned = true;
+                        let (store, error) = (backend.profile().store, fault.clone().unwrap_or_else(no_answer_yet));
+                        tracing::warn!(store, %error, "the store has not answered yet; bandog tries for {FIRST_ANSWER:?}");
                     }
-                    time::sleep(PING_AGAIN).await;
                 }
             };
-            let settled = time::timeout(FIRST_ANSWER, asking).await;
-            let result = settled.unwrap_or(Err(fault));
+            drop(ping);
             Done::Pinged { reply, result }
         }));
     }
@@ -203,6 +216,14 @@ impl Calls {
         }
         self.landed.push_back(done);
     }
+}
+
+fn no_answer() -> Error {
+    Error::unavailable("the store has not answered within 5 s").during("connect")
+}
+
+fn no_answer_yet() -> Error {
+    Error::unavailable("there is no answer and no error yet")
 }
 
 fn too_few() -> Error {

@@ -69,3 +69,27 @@ async fn a_store_that_must_exist_is_not_made() {
     assert!(error.to_string().contains("typo.db"), "{error}");
     assert!(!place.exists());
 }
+
+/// A store that cannot be reached is logged after about a second, once, with its address and the reason.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_store_that_does_not_answer_is_logged_while_connect_waits() {
+    use bandog_testkit::{Ear, eventually_async};
+    use std::time::{Duration, Instant};
+
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let options = ConnectOptions::parse("redis://somebody:secret@127.0.0.1:1").unwrap().on_current_runtime();
+    let start = Instant::now();
+    let connecting = tokio::spawn(options.connect());
+    eventually_async(Duration::from_secs(10), async || ear.heard("has not answered yet").len() == 1).await;
+    assert!(start.elapsed() > Duration::from_millis(800), "it is too early to say so");
+    assert!(!connecting.is_finished(), "it goes on trying");
+    let line = ear.heard("has not answered yet").remove(0);
+    assert!(line.starts_with("WARN") && line.contains("redis://127.0.0.1:1/0"), "{line}");
+    assert!(line.contains("refused"), "{line}");
+    let error = connecting.await.unwrap().unwrap_err();
+    assert!(start.elapsed() > Duration::from_secs(4), "{:?}", start.elapsed());
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(ear.heard("has not answered yet").len(), 1, "it is said once");
+    assert!(!["somebody", "secret"].iter().any(|word| line.contains(word) || error.to_string().contains(word)));
+}

@@ -1,0 +1,48 @@
+//! What a refused login means, and what to write into the URL instead.
+
+use bandog_core::{
+    Error,
+    ErrorKind::{Denied, Unavailable},
+};
+use redis::{RedisError, ServerError};
+
+use crate::{options::RedisOptions, refusal};
+
+/// The server refuses the user or the password.
+pub(super) fn wrong(options: &RedisOptions) -> Error {
+    let store = options.store();
+    let message = if options.user.is_some() {
+        format!("{store} refuses this user or password; write {}", with(&store, "USER:PASSWORD"))
+    } else {
+        let (default, named) = (with(&store, ":PASSWORD"), with(&store, "USER:PASSWORD"));
+        format!("{store} refuses this password; write {default} for the user \"default\", {named} for another")
+    };
+    Error::new(Denied, format!("{message}. In the URL, @ : / ? # and % of a password are %40 %3A %2F %3F %23 and %25"))
+}
+
+/// The server wants a login and was given none.
+fn missing(options: &RedisOptions) -> Error {
+    let store = options.store();
+    let (default, named) = (with(&store, ":PASSWORD"), with(&store, "USER:PASSWORD"));
+    Error::new(Denied, format!("{store} wants a password; write {default}, or {named} for a user of the server's ACL"))
+}
+
+/// The server has answered the login with an error.
+pub(super) fn refused(options: &RedisOptions, error: RedisError) -> Error {
+    let store = options.store();
+    // The crate describes a refused SELECT in its own words and drops the server's code.
+    if error.to_string().contains("refused to switch database") {
+        return Error::new(Denied, format!("{store} refuses this database")).caused_by(error);
+    }
+    match ServerError::try_from(error) {
+        Ok(error) if error.code() == "NOAUTH" => missing(options).caused_by(error),
+        Ok(error) if error.code() == "WRONGPASS" => wrong(options).caused_by(error),
+        Ok(error) => refusal::turned_away(&store, &error),
+        Err(error) => Error::new(Unavailable, format!("{store} turns us away")).caused_by(error),
+    }
+}
+
+/// The URL of a store with this login in it.
+fn with(store: &str, login: &str) -> String {
+    store.replacen("://", &format!("://{login}@"), 1)
+}
