@@ -34,6 +34,20 @@ fn the_readme_has_the_figures_of_the_page_of_figures() {
 }
 
 #[test]
+fn the_recipes_show_the_code_of_the_example() {
+    let example = flush(&fs::read_to_string(root().join("crates/bandog/examples/axum_service.rs")).unwrap());
+    let recipes = fs::read_to_string(root().join("docs/recipes.md")).unwrap();
+    let recipes = recipes.replace("\n### ", "\n## ");
+    let sections = ["An axum service\n", "Shutdown and probes on Kubernetes\n", "A singleton task\n"];
+    let shown = recipes.split("\n## ").filter(|part| sections.iter().any(|title| part.starts_with(title)));
+    let blocks: Vec<_> = shown.flat_map(|part| part.split("```rust\n").skip(1)).collect();
+    assert_eq!(blocks.len(), 5, "blocks of code that the example has");
+    let parts = blocks.iter().flat_map(|block| block.split("```").next().unwrap().split("\n\n"));
+    let other: Vec<_> = parts.filter(|part| !example.contains(&flush(part))).collect();
+    assert!(other.is_empty(), "docs/recipes.md has other code than crates/bandog/examples/axum_service.rs: {other:#?}");
+}
+
+#[test]
 fn no_line_of_prose_is_long() {
     let mut long = Vec::new();
     for page in pages() {
@@ -88,6 +102,11 @@ fn pages() -> Vec<PathBuf> {
     assert!(pages.len() > 15, "only {} pages", pages.len());
     pages.sort();
     pages
+}
+
+/// The text without the indentation of its lines.
+fn flush(text: &str) -> String {
+    text.lines().map(str::trim_start).collect::<Vec<_>>().join("\n")
 }
 
 /// The lines outside of blocks of code, with their numbers.
