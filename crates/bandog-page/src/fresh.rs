@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::future::{FutureExt, Shared, WeakShared};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::source::Trouble;
 
@@ -17,6 +17,10 @@ const FRESH: Duration = Duration::from_secs(1);
 /// An answer is served again for at least this multiple of the time that it took to get. So the questions of one kind
 /// keep a store busy for at most a fifth of the time.
 const MULTIPLE: u32 = 4;
+/// Time that a client waits for a new answer before it gets the last one.
+const SOON: Duration = Duration::from_millis(300);
+/// Time for which a fetch goes on for the next client.
+const LINGER: Duration = Duration::from_secs(10);
 /// Maximum time for which an answer is served again, however long it took to get.
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -49,8 +53,15 @@ struct State<T> {
 
 enum Now<T> {
     Unknown,
-    Fetching(WeakShared<Pin<Box<dyn Future<Output = Told<T>> + Send>>>),
-    Kept { until: Instant, told: Told<T> },
+    /// The last answer is the one before, if it was no failure.
+    Fetching {
+        fetch: WeakShared<Pin<Box<dyn Future<Output = Told<T>> + Send>>>,
+        last: Option<Known<T>>,
+    },
+    Kept {
+        until: Instant,
+        told: Told<T>,
+    },
 }
 
 impl<T> Clone for Known<T> {
@@ -88,7 +99,7 @@ impl<T> Fresh<T> {
     pub(crate) fn is_in_use(&self) -> bool {
         match &locked(&self.state).now {
             Now::Unknown => false,
-            Now::Fetching(fetch) => fetch.upgrade().is_some(),
+            Now::Fetching { fetch, .. } => fetch.upgrade().is_some(),
             Now::Kept { until, .. } => Instant::now() < *until,
         }
     }
@@ -103,31 +114,50 @@ impl<T: Send + Sync + 'static> Fresh<T> {
     where
         F: Future<Output = Result<T, Trouble>> + Send + 'static,
     {
-        let fetch = match self.now(ask) {
-            Ok(told) => return told,
-            Err(fetch) => fetch,
-        };
-        fetch.await
+        match self.now(ask) {
+            Ok(told) => told,
+            Err((fetch, _)) => fetch.await,
+        }
     }
 
-    /// The answer that is kept, or the fetch to wait for.
-    fn now<F>(&self, ask: impl FnOnce() -> F) -> Result<Told<T>, Fetch<T>>
+    /// The same. But if the fetch takes long and there is an earlier answer, the client gets that one, and the fetch
+    /// goes on for the next client.
+    pub(crate) async fn get_soon<F>(&self, ask: impl FnOnce() -> F) -> Told<T>
+    where
+        F: Future<Output = Result<T, Trouble>> + Send + 'static,
+    {
+        let (mut fetch, last) = match self.now(ask) {
+            Ok(told) => return told,
+            Err((fetch, Some(last))) => (fetch, last),
+            Err((fetch, None)) => return fetch.await,
+        };
+        let Ok(told) = timeout(SOON, &mut fetch).await else {
+            tokio::spawn(timeout(LINGER, fetch));
+            return Ok(last);
+        };
+        told
+    }
+
+    /// The answer that is kept, or the fetch to wait for and the answer before.
+    #[expect(clippy::type_complexity, reason = "two values with a meaning each")]
+    fn now<F>(&self, ask: impl FnOnce() -> F) -> Result<Told<T>, (Fetch<T>, Option<Known<T>>)>
     where
         F: Future<Output = Result<T, Trouble>> + Send + 'static,
     {
         let mut state = locked(&self.state);
-        match &state.now {
+        let last = match &state.now {
             Now::Kept { until, told } if Instant::now() < *until => return Ok(told.clone()),
-            Now::Fetching(fetch) => {
-                if let Some(fetch) = fetch.upgrade() {
-                    return Err(fetch);
-                }
-            }
-            Now::Kept { .. } | Now::Unknown => {}
-        }
+            Now::Fetching { fetch, last } => match fetch.upgrade() {
+                Some(fetch) => return Err((fetch, last.clone())),
+                None => last.clone(),
+            },
+            Now::Kept { told, .. } => told.clone().ok(),
+            Now::Unknown => None,
+        };
         let fetch = fetch(ask(), Arc::clone(&self.state), state.changes, self.multiple);
-        state.now = fetch.downgrade().map_or(Now::Unknown, Now::Fetching);
-        Err(fetch)
+        let again = last.clone();
+        state.now = fetch.downgrade().map_or(Now::Unknown, |fetch| Now::Fetching { fetch, last });
+        Err((fetch, again))
     }
 }
 

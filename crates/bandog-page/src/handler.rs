@@ -206,7 +206,7 @@ impl<S: Source> Handler<S> {
     async fn snapshot(&self) -> Told<Snapshot> {
         let source = Arc::clone(&self.shared.source);
         let ask = || aside(in_time(STORE_TIME, async move { Snapshot::new(&source.jobs().await?) }));
-        self.shared.jobs.get(ask).await
+        self.shared.jobs.get_soon(ask).await
     }
 
     /// The same, if it has this job.

@@ -106,6 +106,20 @@ fn jobs_that_have_not_run_for_a_day_need_no_reading() {
 }
 
 #[test]
+fn the_last_answer_is_served_while_a_new_one_takes_long() {
+    let page = Served::read_only();
+    let ask = || page.get("/api/jobs?limit=1");
+    let first = ask().json();
+    page.source.hangs();
+    eventually(SOON, || {
+        assert_eq!(ask().status, 200);
+        page.source.looks() == 2
+    });
+    let later = ask().json();
+    assert_eq!((&later["jobs"], &later["at"]), (&first["jobs"], &first["at"]), "it does not say how old it is");
+}
+
+#[test]
 fn a_scan_is_shared_and_ends_with_the_last_client_that_waits_for_it() {
     let page = Served::read_only();
     page.source.hangs();
