@@ -64,6 +64,7 @@ async fn the_child_s_part() {
         "read-only" => disks::read_only(path).await,
         "warned" => disks::warned(path).await,
         "private" => disks::private(path).await,
+        "starving" => disks::starving(path).await,
         "deaf" => disks::deaf(path).await,
         _ => panic!("{what}?"),
     }

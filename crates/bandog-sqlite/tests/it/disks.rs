@@ -6,10 +6,12 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::Duration,
 };
 
 use bandog_core::{Error, ErrorKind, Inspect, Leases, Records, Released, Renewal, Ringer, Step, Swap};
 use bandog_sqlite::{Sqlite, SqliteOptions};
+use bandog_sync::Client;
 use bandog_testkit::Ear;
 
 use crate::{
@@ -250,6 +252,41 @@ fn without_inotify_waiters_poll_and_are_warned_once() {
     let script = "echo 0 > /proc/sys/user/max_inotify_instances";
     let said = mounted("deaf", &place.path(), &["-Ur"], script);
     assert!(said.contains("warnings 1") && said.contains("inotify Advice"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_without_inotify_has_its_turn_beside_four_busy_tasks() {
+    let place = Place::new();
+    let busy = Client::options().over(place.open()).unwrap();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let mutex = busy.mutex("k");
+            tokio::spawn(async move {
+                loop {
+                    let guard = mutex.lock().await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    drop(guard);
+                }
+            })
+        })
+        .collect();
+    let path = place.path();
+    let script = "echo 0 > /proc/sys/user/max_inotify_instances";
+    let said = tokio::task::spawn_blocking(move || mounted("starving", &path, &["-Ur"], script)).await.unwrap();
+    assert_eq!(said.matches("granted").count(), 3, "{said}");
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// The child's part.
+pub(crate) async fn starving(path: &Path) {
+    let client = Client::options().over(Sqlite::new(SqliteOptions::at(path)).unwrap()).unwrap();
+    for _ in 0..3 {
+        match client.mutex("k").try_lock_for(Duration::from_secs(40)).await.unwrap() {
+            Some(guard) => guard.release().await.unwrap(),
+            None => return println!("nothing in 40 s"),
+        }
+        println!("granted");
+    }
 }
 
 /// The child's part.
