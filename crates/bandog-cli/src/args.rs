@@ -197,8 +197,7 @@ fn with_its_place(mut error: clap::Error) -> clap::Error {
 fn plain(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-    let shown = |c: char| if c.is_control() && c != '\n' { c.escape_debug().to_string() } else { c.to_string() };
-    text.chars().map(shown).collect()
+    voice::shown_lines(text)
 }
 
 /// Reads how long to wait: no time at all, or up to 365 days.

@@ -80,7 +80,17 @@ fn fitting(text: &str, columns: usize) -> String {
 
 /// A text as a terminal may see it: others may have put characters there that steer it or turn its direction.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().map(|c| if is_plain(c) { c.to_string() } else { c.escape_debug().to_string() }).collect()
+    text.chars().map(written).collect()
+}
+
+/// As [`shown`], with the ends of lines as they are.
+pub(crate) fn shown_lines(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' { c.to_string() } else { written(c) }).collect()
+}
+
+/// A character as it is, or how Rust writes it in a text.
+fn written(c: char) -> String {
+    if is_plain(c) { c.to_string() } else { c.escape_debug().to_string() }
 }
 
 /// Whether a character steers nothing and stands in a place of its own.

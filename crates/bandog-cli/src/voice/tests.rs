@@ -1,4 +1,4 @@
-use super::{secrets, without};
+use super::{secrets, shown, shown_lines, without};
 
 fn told(words: &[&str], message: &str) -> String {
     without(message, &secrets(words.iter().copied().map(std::ffi::OsString::from)))
@@ -34,4 +34,12 @@ fn names_are_told_as_they_are() {
         let message = format!("the store knows no job {name:?}");
         assert_eq!(told(&["bandog", "jobs", "show", name], &message), message);
     }
+}
+
+#[test]
+fn what_steers_a_terminal_or_turns_a_text_is_written_out_everywhere_alike() {
+    let name = "a\u{1b}[2J\u{202e}b\u{7f}\u{200b}c\nd \"e\" 'f' \\ 中 é";
+    let out = "a\\u{1b}[2J\\u{202e}b\\u{7f}\\u{200b}c\\nd \"e\" 'f' \\ 中 é";
+    assert_eq!(shown(name), out);
+    assert_eq!(shown_lines(name), out.replace("\\n", "\n"));
 }
