@@ -9,7 +9,6 @@ mod watch;
 use std::{
     ffi::OsString,
     fs::File,
-    num::NonZeroU32,
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -106,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     runtime::block_on(async {
         let on_terminal = File::open("/dev/tty").is_ok();
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
-        let client = store.client(options.local_turns(NonZeroU32::MIN).program(args.program()))?;
+        let client = store.client(options.program(args.program()))?;
         store.announce(&format!("locking {:?} in", args.name));
         if args.wait.is_none()
             && let Some(pid) = held_above(&args.name, &store, &client).await

@@ -13,8 +13,9 @@ use crate::{
 /// Lists the locks that are held now, sorted by name.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json, one object a line: name, held, owner, fence (the last one that the holder reserved; null when the \
-holder is no bandog client), ttl_ms (null when the lock never ends by itself), holder (null when it is no client that the store knows of; else host, \
+Fields of --json, one object a line: name, held, owner, fence (the first one of the present \
+grant: the holder's own, unless its program passed the lock on within itself), fence_to (the last one that the holder \
+may have; both null when the lock is free or the holder is no bandog client), ttl_ms (null when the lock never ends by itself), holder (null when it is no client that the store knows of; else host, \
 pid, program, and since when it runs), waiters (the clients that are known to wait, like holder), store.
 
 Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or is not there; 77 it refuses, \

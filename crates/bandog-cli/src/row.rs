@@ -103,10 +103,19 @@ fn rest(ttl: Duration) -> String {
     }
 }
 
+/// The fences of the present grant: `1790000000162392+63` says that the holder has this one or one of the 63 after it.
+fn fences(row: &Row) -> Option<String> {
+    let first = row.fence?.get();
+    Some(match row.last_fence.map_or(0, |last| last.get().saturating_sub(first)) {
+        0 => first.to_string(),
+        more => format!("{first}+{more}"),
+    })
+}
+
 fn cells(row: &Row) -> [String; 5] {
     let dash = || "-".to_owned();
     let holder = person::holder(row).unwrap_or_else(|| if row.held { dash() } else { "free".into() });
-    let fence = row.fence.map_or_else(dash, |fence| fence.get().to_string());
+    let fence = fences(row).unwrap_or_else(dash);
     let ttl = match row.ttl {
         Some(ttl) => rest(ttl),
         None if row.held => "never".into(),

@@ -13,8 +13,9 @@ use crate::{
 /// Shows who holds a lock, if anybody does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: name, held, owner, fence (the last one that the holder reserved; null when the lock is free or the \
-holder is no bandog client), ttl_ms (null when the lock is free or never ends by itself), holder (null when it is no client that the store \
+Fields of --json: name, held, owner, fence (the first one of the present \
+grant: the holder's own, unless its program passed the lock on within itself), fence_to (the last one that the holder \
+may have; both null when the lock is free or the holder is no bandog client), ttl_ms (null when the lock is free or never ends by itself), holder (null when it is no client that the store \
 knows of; else host, pid, program, and since when it runs), waiters (the clients that are known to wait, like holder), \
 store.
 

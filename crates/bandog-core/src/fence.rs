@@ -7,6 +7,10 @@ use std::{fmt, num::NonZeroU32};
 /// Send it along with every write that the lock protects, and let the resource refuse a fence smaller than the
 /// greatest that it has seen: then a holder that was stopped past its ttl cannot spoil the work of the next one.
 /// It rises across owners, crashes, expiry and a restart of the store that forgot everything.
+///
+/// Only fences of one lock can be compared with each other. Those of two names, or of a job and a lock, are drawn
+/// separately, and a later grant of one name may have a smaller fence than an earlier grant of another. So a resource
+/// that several locks or jobs write to keeps the greatest fence of each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fence(u64);
 
@@ -33,6 +37,10 @@ impl fmt::Display for Fence {
     }
 }
 
+/// The largest block of fences that a client reserves with one grant. A query knows only the end of a block, so it takes
+/// every block to be of this size.
+pub const MAX_BLOCK: NonZeroU32 = NonZeroU32::MIN.saturating_add(63);
+
 /// The block of fences that one grant reserved, used up from its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fences {
@@ -44,6 +52,11 @@ impl Fences {
     /// The block of `count` fences that ends with `last`, which is what the store keeps.
     pub fn ending(last: Fence, count: NonZeroU32) -> Self {
         Self { next: (last.0 + 1).saturating_sub(u64::from(count.get())), last: last.0 }
+    }
+
+    /// The next unused fence of the block, or the greatest one if it is used up.
+    pub(crate) fn first(&self) -> Fence {
+        Fence(self.next.min(self.last).max(1))
     }
 
     /// The greatest fence of the block.

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
-use crate::{ClientId, Error, ErrorKind, Fence, Finding, Key, Member, Result};
+use crate::{ClientId, Error, ErrorKind, Fence, Fences, Finding, Key, MAX_BLOCK, Member, Result};
 
 /// One lock as its store sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +15,16 @@ pub struct Row {
     pub held: bool,
     /// Who holds it, as the store has it: text, because owners need not be ours.
     pub owner: Option<String>,
-    /// The last fence that the holder reserved; none when the holder is not a bandog client.
+    /// The first fence of the holder's grant; none when the holder is not a bandog client.
+    ///
+    /// It is the holder's own fence ([`crate::Fence`]) unless its client passed the hold on to a later call: the
+    /// holder's fence is between this and [`Row::last_fence`]. The store keeps only the last one, and this is
+    /// [`MAX_BLOCK`] − 1 below it; a client with fewer local turns has fences from the end of that range.
+    /// A resource that has seen this fence refuses no write of the holder.
     pub fence: Option<Fence>,
+    /// The last fence that the holder reserved, as the store keeps it. Do not write with it: it is greater than the
+    /// holder's own fence, so the resource would refuse the holder.
+    pub last_fence: Option<Fence>,
     /// How long the hold lasts if nobody renews it; none for a hold without an end.
     pub ttl: Option<Duration>,
     /// Who the owner is, if its client is registered. Filled in by [`Row::tell`], not by backends.
@@ -29,12 +37,20 @@ impl Row {
     /// The row of a lock that nobody holds.
     pub fn free(key: &Key) -> Self {
         let (holder, waiters) = (None, Vec::new());
-        Self { name: key.to_string(), held: false, owner: None, fence: None, ttl: None, holder, waiters }
+        let (fence, last_fence) = (None, None);
+        Self { name: key.to_string(), held: false, owner: None, fence, last_fence, ttl: None, holder, waiters }
     }
 
     /// The row of a lock that somebody holds.
     pub fn held(key: &Key, owner: impl Into<String>) -> Self {
         Self { held: true, owner: Some(owner.into()), ..Self::free(key) }
+    }
+
+    /// The same row of a holder that is a bandog client, whose grant reserved fences up to this one.
+    #[must_use]
+    pub fn fenced(self, last: Fence) -> Self {
+        let first = Fences::ending(last, MAX_BLOCK).first();
+        Self { fence: Some(first), last_fence: Some(last), ..self }
     }
 
     /// Since when it is held, by the clock of the store: a fence is the time of its grant in microseconds. None when

@@ -28,7 +28,7 @@ pub use bell::{Bell, Ringer};
 pub use claim::{Claim, ClaimId, ClientId, Kind, MAX_TTL, MIN_TTL, check_ttl};
 pub use clock::{Clock, Moment};
 pub use error::{Error, ErrorKind, Result};
-pub use fence::{Fence, Fences};
+pub use fence::{Fence, Fences, MAX_BLOCK};
 pub use finding::{Finding, Level};
 pub use inspect::{Inspect, Pattern, Row};
 pub use key::{Key, MAX_KEY_LEN};

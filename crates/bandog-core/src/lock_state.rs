@@ -64,7 +64,7 @@ impl LockState {
     pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
         let holder = self.holder.as_ref().filter(|holder| now < holder.until)?;
         let ttl = Some(holder.until.since(now));
-        Some(Row { fence: Some(Fence::new(self.fence)), ttl, ..Row::held(key, holder.id.to_string()) })
+        Some(Row { ttl, ..Row::held(key, holder.id.to_string()).fenced(Fence::new(self.fence)) })
     }
 
     fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {

@@ -12,6 +12,8 @@ pub struct LockJson<'a> {
     held: bool,
     owner: Option<&'a str>,
     fence: Option<u64>,
+    /// The last fence that the holder may have.
+    fence_to: Option<u64>,
     ttl_ms: Option<u64>,
     held_since: Option<String>,
     holder: Option<MemberJson<'a>>,
@@ -36,6 +38,7 @@ impl<'a> LockJson<'a> {
             held: row.held,
             owner: row.owner.as_deref(),
             fence: row.fence.map(|fence| fence.get()),
+            fence_to: row.last_fence.map(|fence| fence.get()),
             ttl_ms: row.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
             held_since: row.held_since().map(seconds),
             holder: row.holder.as_ref().map(MemberJson::from),

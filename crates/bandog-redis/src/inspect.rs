@@ -147,15 +147,20 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
 /// The row of a lock that is held, with what is left of its lease in milliseconds and what its token says.
 fn held(name: &str, owner: Option<String>, left: i64, token: &Value) -> Row {
     let is_ours = owner.as_deref().is_some_and(ClientId::made);
-    let fence = Some(token).filter(|_| is_ours).and_then(text).and_then(|token| token.parse().ok());
-    Row {
+    let last = Some(token).filter(|_| is_ours).and_then(text).and_then(|token| token.parse().ok());
+    let row = Row {
         name: name.into(),
         held: true,
         owner,
-        fence: fence.map(Fence::new),
+        fence: None,
+        last_fence: None,
         ttl: u64::try_from(left).ok().map(Duration::from_millis),
         holder: None,
         waiters: Vec::new(),
+    };
+    match last {
+        Some(last) => row.fenced(Fence::new(last)),
+        None => row,
     }
 }
 

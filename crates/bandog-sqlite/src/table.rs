@@ -277,8 +277,8 @@ impl<'t> Table<'t> {
         let State::Held { owner, left, .. } = self.state(key, lease, self.shared.host.now())? else {
             return Ok(None);
         };
-        let fence = Some(Fence::new(lease.fence.unsigned_abs()));
-        Ok(Some(Row { fence, ttl: Some(left), ..Row::held(key, owner) }))
+        let last = Fence::new(lease.fence.unsigned_abs());
+        Ok(Some(Row { ttl: Some(left), ..Row::held(key, owner).fenced(last) }))
     }
 
     /// Changes rows, and tells how many.

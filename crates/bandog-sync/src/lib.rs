@@ -14,6 +14,7 @@
 //! ```
 
 pub mod blocking;
+mod caller;
 mod cell;
 mod client;
 mod engine;

@@ -9,6 +9,7 @@ use tracing::Instrument;
 
 use crate::{
     Guard, Owner,
+    caller::Caller,
     client::Handle,
     engine::{Given, Msg, Patience, Terms, Ticket, Want},
     guard::Turn,
@@ -196,8 +197,8 @@ struct Place<'a> {
 impl Place<'_> {
     async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
         let (reply, answer) = oneshot::channel();
-        let (key, owner) = (self.key.clone(), self.owner.clone());
-        self.handle.send(Msg::Want(Want { key, ticket: self.ticket, owner, terms, patience, reply }))?;
+        let (key, owner, caller) = (self.key.clone(), self.owner.clone(), Caller::present());
+        self.handle.send(Msg::Want(Want { key, ticket: self.ticket, owner, caller, terms, patience, reply }))?;
         let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.key))?;
         self.served = true;
         match answer? {

@@ -247,7 +247,8 @@ pub async fn golden_layout<W: World>(world: &W) -> Law {
     let guard = client.mutex(NAME).lease(ttl).lock().await?;
     let row = client.show(NAME).await?;
     let owner = row.owner.expect("a held lock has an owner");
-    let fence = row.fence.unwrap_or(Fence::new(0)).get();
+    let fence = row.last_fence.unwrap_or(Fence::new(0)).get();
+    assert_eq!(row.fence, Some(guard.fence()));
     world.layout(NAME, &owner, fence, ttl).await?;
     guard.release().await?;
     nothing_left(world, &[&client]).await;

@@ -7,7 +7,7 @@ use bandog_redis::Redis;
 use bandog_sync::Client;
 use bandog_testkit::RedisServer;
 
-use crate::help::{at, backend, claim, fences, operator};
+use crate::help::{at, backend, claim, ends, fences, operator};
 
 const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 
@@ -21,7 +21,8 @@ async fn show_tells_owner_fence_and_ttl_of_ours() {
     let block = fences(&redis, &held).await;
     let row = redis.show(&key).await.unwrap();
     assert_eq!((row.name.as_str(), row.held), ("k", true));
-    assert_eq!((row.owner, row.fence), (Some(held.id.to_string()), Some(block.last())));
+    let (first, last) = ends(&block);
+    assert_eq!((row.owner, row.fence, row.last_fence), (Some(held.id.to_string()), Some(first), Some(last)));
     let ttl = row.ttl.unwrap();
     assert!(ttl > Duration::from_secs(29) && ttl <= Duration::from_secs(30), "{ttl:?}");
 }

@@ -194,7 +194,7 @@ async fn operators_see_what_is_held() {
     let names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["order-a", "order-b"]);
     let row = place.open().show(&a.key).await.unwrap();
-    assert!(row.held && row.owner == Some(a.id.to_string()) && row.fence == Some(fence), "{row:?}");
+    assert!(row.held && row.owner == Some(a.id.to_string()) && row.last_fence == Some(fence), "{row:?}");
     assert!(row.ttl.is_some_and(|ttl| ttl <= TTL), "{row:?}");
     for name in ["order-free", "never"] {
         let key = Key::new(name).unwrap();

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     Owner,
+    caller::Caller,
     cell::{Cell, Standing},
     guard::Turn,
 };
@@ -38,6 +39,10 @@ pub(super) struct Held {
     unsure: bool,
     pub(super) lost: bool,
     turn_since: Moment,
+    /// The present turn's fence, once there was a turn.
+    fence: Option<Fence>,
+    /// The task or thread that took the present turn.
+    pub(super) caller: Option<Caller>,
     pub(super) cell: Arc<Cell>,
 }
 
@@ -110,6 +115,8 @@ impl Engine {
             unsure,
             lost: false,
             turn_since: now,
+            fence: None,
+            caller: None,
             cell: Arc::new(Cell::held_until(until)),
         };
         self.holds.insert(id, held);
@@ -164,7 +171,7 @@ impl Engine {
 
     fn give(&mut self, id: HoldId, key: &Key, ticket: Ticket, fence: Fence) {
         let Some(waiter) = self.dequeue(key, ticket) else { return };
-        let Waiter { owner, reply, since, .. } = *waiter;
+        let Waiter { owner, reply, since, caller, .. } = *waiter;
         let now = self.now;
         // Whoever waits keeps the client alive, so without a client nobody does.
         let Some(handle) = self.handle.upgrade() else { return self.give_back(id, None) };
@@ -178,6 +185,7 @@ impl Engine {
         self.passed_on |= !held.fresh;
         held.fresh = false;
         held.turn_since = now;
+        (held.fence, held.caller) = (Some(fence), Some(caller));
         held.spell.turns += 1;
         let waited = now.since(since);
         self.meters.acquired(waited);
@@ -271,7 +279,7 @@ impl Engine {
             return drop(report.map(|report| report.send(Err(Error::lost(&key)))));
         }
         held.cell.release();
-        tracing::debug!(key = %held.claim.key, "a lock was given back");
+        tracing::debug!(key = %held.claim.key, fence = held.fence.map(Fence::get), "a lock was given back");
         self.serve(id, report);
     }
 
@@ -327,7 +335,7 @@ impl Engine {
         self.timers.set(Timer::Hold(id), &mut held.timer, None);
         self.meters.lost();
         let key = &held.claim.key;
-        let fence = held.fences.last().get();
+        let fence = held.fence.map(Fence::get);
         match held.ends {
             Some(ends) if self.now >= ends => {
                 tracing::warn!(%key, fence, "a lock was lost: it was held for as long as its max_hold allows");

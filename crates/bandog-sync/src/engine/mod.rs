@@ -11,6 +11,7 @@
 //! - `hold`: what the store has granted: turns and deadlines; `renewals`: how it is kept;
 //! - `reap`: releases until the store has answered them;
 //! - `rest`, `polls`: how a busy client lets others go first, and how a waiter asks that nothing wakes;
+//! - `suspect`: calls that may wait for themselves;
 //! - `hear`: records that users hear;
 //! - `herald`: who this client is, for operators;
 //! - `health`: how the store answers, for readiness probes;
@@ -31,6 +32,7 @@ mod renewals;
 mod rest;
 mod rings;
 mod slot;
+mod suspect;
 mod timers;
 
 use std::{
@@ -122,6 +124,8 @@ pub(crate) struct Engine {
     claims: u64,
     herald: Herald,
     meters: Meters,
+    /// The names of which it was logged that a caller waits for itself, and when.
+    suspects: Map<Key, Moment>,
     vitals: Vitals,
     /// Whether the store has ever answered.
     answered: bool,
@@ -179,6 +183,7 @@ impl Engine {
             claims: 0,
             herald: Herald::new(member, terms.ttl),
             meters: Meters::new(),
+            suspects: Map::default(),
             vitals: Vitals::default(),
             answered: false,
             away: false,
@@ -267,6 +272,7 @@ impl Engine {
                 Timer::Hold(id) => self.hold_is_due(id, now),
                 Timer::Debt(id) => self.debt_is_due(id),
                 Timer::Slot(key) => self.slot_is_due(&key),
+                Timer::Suspect(key, ticket) => self.suspect_is_due(&key, ticket),
                 Timer::Ticket(key, ticket) => self.time_is_up(&key, ticket, now),
                 Timer::Hearer(id) => self.hearer_is_due(id),
                 Timer::Herald => self.herald_is_due(now),

@@ -11,7 +11,7 @@ use bandog_core::{Backend, Key, Result, Ringer};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use crate::{Health, Owner, client::Handle, guard::Turn};
+use crate::{Health, Owner, caller::Caller, client::Handle, guard::Turn};
 
 /// A place in a queue: smaller came first. Also the number of whoever hears a record.
 pub(crate) type Ticket = u64;
@@ -74,6 +74,7 @@ pub(crate) struct Want {
     pub(crate) key: Key,
     pub(crate) ticket: Ticket,
     pub(crate) owner: Option<Owner>,
+    pub(crate) caller: Caller,
     pub(crate) terms: Terms,
     pub(crate) patience: Patience,
     pub(crate) reply: Reply,

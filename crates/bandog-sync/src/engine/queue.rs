@@ -48,7 +48,9 @@ impl Engine {
                 } else if once {
                     self.refuse(want.reply);
                 } else {
+                    let (key, ticket) = (want.key.clone(), want.ticket);
                     self.enqueue(want);
+                    self.suspect(&key, ticket);
                 }
             }
             Stage::Resting(_) if once => self.refuse(want.reply),
@@ -79,7 +81,7 @@ impl Engine {
     }
 
     fn enqueue(&mut self, want: Want) {
-        let Want { key, ticket, owner, terms, patience, reply } = want;
+        let Want { key, ticket, owner, caller, terms, patience, reply } = want;
         let since = self.now;
         let until = match patience {
             Patience::Once => Some(since + self.timeout),
@@ -90,8 +92,17 @@ impl Engine {
         let first_answer = (!self.answered).then(|| since + FIRST_ANSWER);
         let wake = [until, first_answer].into_iter().flatten().min();
         let slot = self.slots.entry(key.clone()).or_default();
-        let mut waiter =
-            Box::new(Waiter { owner, terms, refusals_before: slot.refusals, since, until, timer: None, reply });
+        let mut waiter = Box::new(Waiter {
+            owner,
+            caller,
+            suspect: None,
+            terms,
+            refusals_before: slot.refusals,
+            since,
+            until,
+            timer: None,
+            reply,
+        });
         if wake.is_some() {
             self.timers.set(Timer::Ticket(key, ticket), &mut waiter.timer, wake);
         }
@@ -120,6 +131,9 @@ impl Engine {
             self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, until);
             return;
         }
+        if waiter.suspect.is_some() {
+            self.warn_of_itself(key, ticket);
+        }
         let Some(waiter) = self.dequeue(key, ticket) else { return };
         match self.slots[key].verdict(&waiter) {
             Ok(()) => self.refuse(waiter.reply),
@@ -140,6 +154,9 @@ impl Engine {
         }
         if waiter.timer.is_some() {
             self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, None);
+        }
+        if waiter.suspect.is_some() {
+            self.timers.set(Timer::Suspect(key.clone(), ticket), &mut waiter.suspect, None);
         }
         Some(waiter)
     }

@@ -21,17 +21,17 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Bell, Claim, Error, Moment, Step};
+use bandog_core::{Bell, Claim, Error, MAX_BLOCK, Moment, Step};
 
 use super::{
     msg::{HoldId, Reply, Terms, Ticket},
     polls::Polls,
     rest::Rest,
 };
-use crate::Owner;
+use crate::{Owner, caller::Caller};
 
 /// A client lets others go first after this number of turns at a key, or after the longer of these two times.
-pub(crate) const TURNS: NonZeroU32 = NonZeroU32::MIN.saturating_add(63);
+pub(crate) const TURNS: NonZeroU32 = MAX_BLOCK;
 const SPELL: Duration = Duration::from_millis(20);
 const SPELL_TRIPS: u32 = 16;
 
@@ -138,6 +138,10 @@ impl Ear {
 /// A call in the queue.
 pub(super) struct Waiter {
     pub(super) owner: Option<Owner>,
+    /// The task or thread that waits.
+    pub(super) caller: Caller,
+    /// When to check whether it waits for itself.
+    pub(super) suspect: Option<Moment>,
     pub(super) terms: Terms,
     /// What its slot's count was when it came.
     pub(super) refusals_before: u64,

@@ -15,6 +15,8 @@ pub(super) enum Timer {
     Debt(HoldId),
     /// A key to look at again.
     Slot(Key),
+    /// A call that may wait for itself. It comes before the end of the call's patience.
+    Suspect(Key, Ticket),
     /// A call whose time is up.
     Ticket(Key, Ticket),
     /// A record to be heard, after a fault.

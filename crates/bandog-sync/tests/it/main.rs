@@ -12,6 +12,7 @@ mod doubts;
 mod ending;
 mod expiring;
 mod health;
+mod itself;
 mod kit;
 mod logs;
 mod meters;

@@ -281,3 +281,25 @@ async fn a_turn_that_was_passed_on_can_be_lost() {
     assert!(time::timeout(ms(60_000), early).await.is_err(), "the first had given it back");
     assert_eq!(kind(next.release().await), Some(ErrorKind::Lost));
 }
+
+/// Queries say which fences a holder may have, and give as its fence one that no resource refuses the holder for; the
+/// log has the fence of the turn.
+#[tokio::test(start_paused = true)]
+async fn queries_and_logs_have_the_fence_of_the_turn() {
+    let (ear, _hears) = bandog_testkit::Ear::of_thread("bandog");
+    let wire = Lossy::new(memory());
+    let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
+    let first = client.mutex("orders").lock().await.unwrap();
+    let row = client.show("orders").await.unwrap();
+    assert_eq!((row.fence, row.last_fence.unwrap().get()), (Some(first.fence()), first.fence().get() + 63));
+    let next = crate::kit::waiting(&client, "orders").await;
+    first.release().await.unwrap();
+    let second = next.await.unwrap().unwrap();
+    let row = client.show("orders").await.unwrap();
+    assert!(row.fence.unwrap() < second.fence() && second.fence() <= row.last_fence.unwrap(), "{row:?}");
+    wire.always(Fate::Refused);
+    second.lost().await;
+    let lines = ear.take("WARN");
+    let lost: Vec<_> = lines.iter().filter(|line| line.contains("a lock was lost")).collect();
+    assert!(lost.len() == 1 && lost[0].contains(&format!("fence={}", second.fence())), "{lines:?}");
+}
