@@ -58,7 +58,7 @@ export function paintDay(day, now) {
   });
   $("#day .bad-count").dataset.tone = failures > 0 ? "bad" : "";
   const link = $("#oldest");
-  link.hidden = !oldest;
+  link.disabled = !oldest;
   if (oldest) link.dataset.job = oldest.job;
   $("#day .tile-oldest").dataset.tone = oldest?.stands ? "bad" : "";
   $("#day .covers").title = shortest ? `The kept runs of ${shortest.job} cover ${span(shortest.covers_ms)}` : "";

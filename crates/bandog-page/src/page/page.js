@@ -6,23 +6,25 @@ import { $, fill, paintInside, paintJob, paintLocks, paintNodes, paintRuns, put,
 
 const PAUSE = 2000; // Between two polls, in ms; more where a poll takes long.
 const PATIENCE = 15000; // For one answer.
+const LONG_PATIENCE = 30000; // For the figures of the store as a whole.
 const ROWS = 50; // Jobs on one page of the list.
 const LOCKS = 200; // Locks that are listed.
-const OVERVIEW = 5000; // Between two looks at the store as a whole.
+const OVERVIEW = 5000; // Between two polls of the store as a whole; more where a poll takes long.
 
-const known = { jobs: [], bars: {}, locks: [], read: 0, locksRead: 0, overviewRead: 0, ahead: 0, isKnown: false, acts: false };
+const known = { jobs: [], bars: {}, locks: [], read: 0, locksRead: 0, ahead: 0, isKnown: false, acts: false };
 const shown = { chip: "all", filter: "", offset: 0 };
 const open = new Map(); // Job's name -> its runs.
 const unfolded = new Set(); // Groups of failures that are shown one by one.
 let token; // Only here, and gone with the page.
 let timer;
 let locksTimer;
+let storeTimer;
 
 const now = () => Date.now() + known.ahead;
 
-async function ask(path, init = {}) {
+async function ask(path, init = {}, most = PATIENCE) {
   const limit = new AbortController();
-  const patience = setTimeout(() => limit.abort(), PATIENCE);
+  const patience = setTimeout(() => limit.abort(), most);
   try {
     const reply = await fetch(path, { ...init, signal: limit.signal, credentials: "omit", cache: "no-store" });
     const body = await reply.json();
@@ -41,13 +43,11 @@ async function look() {
   const begun = performance.now();
   const wanted = query();
   const names = [...open.keys()].filter((name) => !known.isKnown || known.jobs.some((job) => job.name === name));
-  const isDue = begun - known.overviewRead > OVERVIEW || known.overviewRead === 0;
-  const overview = isDue ? ask("api/summary") : Promise.resolve();
-  const questions = [ask(`api/jobs?${wanted}`), ask("api/nodes"), overview, ...names.map((name) => ask(`${pathOf(name)}/history`))];
+  const questions = [ask(`api/jobs?${wanted}`), ask("api/nodes"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
   if (!known.version) questions.push(ask("api/about").then(introduce));
   const answers = await Promise.allSettled(questions);
   if (wanted !== query()) return; // Other jobs are wanted by now, and have been asked for.
-  const [jobs, nodes, summary, ...runs] = answers;
+  const [jobs, nodes, ...runs] = answers;
   if (jobs.value) {
     const { total, counts, bars } = jobs.value;
     // A history that could not be read in time comes with the next poll.
@@ -55,7 +55,6 @@ async function look() {
     Object.assign(known, { jobs: jobs.value.jobs, total, counts, bars: kept, read: Date.parse(jobs.value.at), isKnown: true });
   }
   if (nodes.value) known.nodes = nodes.value.nodes;
-  if (summary.value) Object.assign(known, { summary: summary.value.summary, overviewRead: begun });
   names.forEach((name, place) => runs[place].value && open.has(name) && open.set(name, runs[place].value.runs));
   // The runs of a job that was deleted meanwhile are no trouble, nor are those that are read with the next poll.
   known.trouble = answers.find(({ reason }) => reason && reason.status !== 404 && reason.status !== 429)?.reason;
@@ -66,6 +65,21 @@ async function look() {
   paint();
   clearTimeout(timer);
   if (!document.hidden) timer = setTimeout(look, Math.max(PAUSE, 4 * (performance.now() - begun)));
+}
+
+/** The store as a whole. With many jobs it takes longer than a part of their list, which must not wait for it. */
+async function lookAtStore() {
+  clearTimeout(storeTimer);
+  const begun = performance.now();
+  try {
+    const { summary } = await ask("api/summary", {}, LONG_PATIENCE);
+    paintDay(summary.last_24h, now());
+    if (summary.next_hour) paintHour(summary.next_hour, now());
+  } catch {
+    // The poll of the jobs says what is wrong; the figures stay as they are.
+  }
+  clearTimeout(storeTimer);
+  if (!document.hidden) storeTimer = setTimeout(lookAtStore, Math.max(OVERVIEW, 4 * (performance.now() - begun)));
 }
 
 /** The locks are found by a scan of the store, which may take long and must not hold up the jobs. */
@@ -105,6 +119,7 @@ function introduce(about) {
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) return;
   look();
+  lookAtStore();
   lookForLocks();
 });
 
@@ -115,10 +130,6 @@ function paint() {
   paintChips();
   paintJobs();
   if (known.nodes) paintNodes(known.nodes);
-  if (known.summary) {
-    paintDay(known.summary.last_24h, now());
-    if (known.summary.next_hour) paintHour(known.summary.next_hour, now());
-  }
 }
 
 function paintAllLocks() {
@@ -350,5 +361,6 @@ async function start() {
 }
 
 start();
+lookAtStore();
 lookForLocks();
 everySecond();
