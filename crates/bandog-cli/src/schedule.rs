@@ -68,7 +68,7 @@ The file:
   command = [\"./report\", \"-v\"]   # or a text for sh -c
 
   A job may have initial_delay, overlap (skip, queue(N), allow(N), replace), catch_up (skip,
-  once, all(N)), misfire_grace, on_crash (abandon, retry), timeout, lease, retry, jitter,
+  once, all(N)), misfire_grace, on_crash (abandon, retry, retry(N)), timeout, lease, retry, jitter,
   enabled and env.
 
 Signals:

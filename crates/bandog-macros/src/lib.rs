@@ -184,7 +184,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `catch_up` | `skip`, `once`, `all(10)` | `once` | `CatchUp` |
 /// | `window` | how old a missed tick may be to be caught up | `1h` | `Job::window` |
 /// | `misfire_grace` | how late a tick still runs as if nothing had been | `1m` | `Job::misfire_grace` |
-/// | `on_crash` | `abandon`, `retry` | `abandon` | `OnCrash` |
+/// | `on_crash` | `abandon`, `retry`, `retry(3)` | `abandon` | `OnCrash` |
 /// | `lease` | after what time a silent node counts as dead; 100 ms at least | the client's watchdog | `Job::lease` |
 /// | `timeout` | how long one try may take | no limit | `Job::timeout` |
 /// | `grace` | how long a run that was cancelled may go on | `5s` | `Job::grace` |

@@ -110,6 +110,8 @@ pub(crate) struct Plan {
     pub(crate) skipped: u64,
     pub(crate) missed: Range,
     pub(crate) lost: Range,
+    /// Ticks whose node died, and that run again.
+    pub(crate) died: Range,
     /// They are of a record that the store has lost.
     pub(crate) is_recalled: bool,
 }
@@ -131,6 +133,7 @@ pub(crate) fn plan(state: &mut JobState, view: &View<'_>, events: &[Event]) -> P
             Event::Lost(memory) => plan.is_recalled |= state.recall(view, &mut plan, memory),
         }
     }
+    state.drop_deaths();
     if plan.is_recalled {
         // It is written first. The session may be lost as well, and must hold up nothing.
         state.start(&View { places: 0, ..*view }, &mut plan);
@@ -147,6 +150,7 @@ pub(crate) fn say(state: &mut JobState, name: &str, trigger: &Trigger, policy: &
     let view = View { name, trigger, policy, now, node, session: None, places: 0, is_current: false, all };
     let mut plan = Plan { is_news: true, ..Plan::default() };
     state.said(&view, &mut plan, word);
+    state.drop_deaths();
     plan
 }
 

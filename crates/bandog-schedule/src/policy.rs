@@ -33,13 +33,42 @@ pub enum CatchUp {
     All(NonZeroU32),
 }
 
-/// What happens to a run whose node died. Written `retry`, `abandon`.
+/// What happens to a run whose node died or lost its session. Written `retry`, `retry(3)`, `abandon`.
+///
+/// Each such death is a line of the history with the state [`crate::State::Lost`] and the attempt's number, and counts as
+/// a failure for [`crate::Job::pause_after`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnCrash {
-    /// Another node runs the same tick again, with the next attempt's number and a greater fence: at least once.
+    /// Another node runs the same tick again, with the next attempt's number and a greater fence: at least once. The same
+    /// as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`]: a run that kills every node that runs it must end.
     Retry,
+    /// The same, until this number of nodes has died while they ran it. Then the run is recorded as lost. A node that
+    /// stops in order and hands its run over is not counted.
+    RetryUpTo(NonZeroU32),
     /// It is recorded as lost: at most once. Default, as it is with Spring.
     Abandon,
+}
+
+/// Number of deaths after which [`OnCrash::Retry`] gives up a run.
+pub const MAX_DEATHS: u32 = 5;
+
+impl OnCrash {
+    /// Whether another node may run it again.
+    pub(crate) fn retries(self) -> bool {
+        match self {
+            Self::Retry | Self::RetryUpTo(_) => true,
+            Self::Abandon => false,
+        }
+    }
+
+    /// Number of deaths after which a run is lost.
+    pub(crate) fn max_deaths(self) -> u32 {
+        match self {
+            Self::Retry => MAX_DEATHS,
+            Self::RetryUpTo(deaths) => deaths.get(),
+            Self::Abandon => 1,
+        }
+    }
 }
 
 /// Who runs a tick. Written `cluster`, `each_node`.
@@ -266,20 +295,22 @@ impl FromStr for OnCrash {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text.trim() {
-            "retry" => Ok(Self::Retry),
-            "abandon" => Ok(Self::Abandon),
-            _ => unknown("on_crash", text, "retry or abandon"),
+        match word(text) {
+            ("retry", None) => Ok(Self::Retry),
+            ("abandon", None) => Ok(Self::Abandon),
+            ("retry", Some(n)) if count(n).is_some() => Ok(Self::RetryUpTo(count(n).unwrap_or(NonZeroU32::MIN))),
+            _ => unread("on_crash", text, &["retry"], "retry, retry(3) or abandon"),
         }
     }
 }
 
 impl fmt::Display for OnCrash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Retry => "retry",
-            Self::Abandon => "abandon",
-        })
+        match self {
+            Self::Retry => f.write_str("retry"),
+            Self::RetryUpTo(deaths) => write!(f, "retry({deaths})"),
+            Self::Abandon => f.write_str("abandon"),
+        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! What the cluster knows of one job: the record that nodes swap.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use bandog_core::{ClaimId, Error, ErrorKind, Holding, Key, Result};
 use bandog_cron::{Cron, DayMatch, Daylight, Dialect, Rules, Time, Zone};
@@ -45,6 +49,10 @@ pub(crate) struct JobState {
     pub(crate) last: Option<Box<Past>>,
     pub(crate) running: Vec<Live>,
     pub(crate) queue: VecDeque<Waiting>,
+    /// Deaths of nodes that ran it, by the run's number: of runs that run or wait. A node of an older version drops them,
+    /// so they count anew when it has written the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deaths: Option<Box<BTreeMap<u64, u32>>>,
     pub(crate) paused: Option<Box<Paused>>,
     /// The last word to all jobs that has reached this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -260,6 +268,7 @@ impl JobState {
             last: None,
             running: Vec::new(),
             queue: VecDeque::new(),
+            deaths: None,
             paused: None,
             born: None,
             all: None,
@@ -315,6 +324,24 @@ impl JobState {
     /// Whether no run of it is under way or waits.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.queue.is_empty()
+    }
+
+    /// Counts one more death of a node that ran this run, and gives how many there are.
+    pub(crate) fn count_death(&mut self, run: u64) -> u32 {
+        let deaths = self.deaths.get_or_insert_default().entry(run).or_default();
+        *deaths = deaths.saturating_add(1);
+        *deaths
+    }
+
+    /// Drops the deaths of runs that have ended.
+    pub(crate) fn drop_deaths(&mut self) {
+        let Self { deaths: Some(deaths), running, queue, .. } = self else { return };
+        deaths.retain(|run, _| {
+            running.iter().any(|live| live.id == *run) || queue.iter().any(|waiting| waiting.0 == *run)
+        });
+        if deaths.is_empty() {
+            self.deaths = None;
+        }
     }
 
     /// A fixed delay is not due while a run is under way or waits, by whatever it came: the end of that run tells when.

@@ -40,7 +40,7 @@ pub(crate) const KEYS: [Key; 25] = [
     Key { name: "catch_up", example: "once", check: catch_up },
     Key { name: "window", example: "1h", check: pause },
     Key { name: "misfire_grace", example: "1m", check: pause },
-    Key { name: "on_crash", example: "retry", check: |text| one_of(text, &["retry", "abandon"]) },
+    Key { name: "on_crash", example: "retry", check: on_crash },
     Key { name: "lease", example: "30s", check: |text| duration(text, *TTLS.start(), "100ms") },
     Key { name: "timeout", example: "10m", check: limit },
     Key { name: "grace", example: "5s", check: pause },
@@ -146,6 +146,13 @@ fn catch_up(text: &str) -> Checked {
     match word(text) {
         ("skip" | "once", None) | ("all", Some(true)) => Ok(()),
         _ => Err(otherwise(text, &["skip", "once"], "`skip`, `once` or `all(10)`")),
+    }
+}
+
+fn on_crash(text: &str) -> Checked {
+    match word(text) {
+        ("retry" | "abandon", None) | ("retry", Some(true)) => Ok(()),
+        _ => Err(otherwise(text, &["retry", "abandon"], "`retry`, `retry(3)` or `abandon`")),
     }
 }
 

@@ -61,6 +61,7 @@ fn expressions_that_are_right() {
         "at = \"2026-12-31T23:59:00+01:00\"",
         "fixed_delay = \"1m\", overlap = \"queue(10)\", catch_up = \"all(3)\", retry = 3, enabled = false",
         "fixed_rate = \"1ms\", overlap = \"allow(3)\", retry = \"3 from 1s to 1m\", on_crash = \"retry\"",
+        "cron = \"@daily\", on_crash = \"retry(3)\"",
     ] {
         yes(attribute);
     }
@@ -90,7 +91,10 @@ fn values_that_are_wrong() {
     not("overlap", "allow", &format!("; it {overlap}"));
     not("overlap", "queue(0)", &format!("; it {overlap}"));
     not("catch_up", "all(x)", "; it takes `skip`, `once` or `all(10)`");
-    not("on_crash", "panic", "; it takes `retry`, `abandon`");
+    let on_crash = "takes `retry`, `retry(3)` or `abandon`";
+    not("on_crash", "panic", &format!("; it {on_crash}"));
+    not("on_crash", "retry(0)", &format!("; it {on_crash}"));
+    not("on_crash", "retri", &format!("; did you mean \"retry\"? It {on_crash}"));
     for text in ["often", "", "3 from", "3 from soon", "3 to 1m from 1s", "3 until", "3 until next tick now"] {
         not("retry", text, "; it takes `3`, `3 from 1s to 1m`, `3 within 10m` or `3 until next tick`");
     }

@@ -28,6 +28,7 @@ struct Ranges {
     missed: Range,
     lost: Range,
     unknown: Range,
+    died: Range,
 }
 
 impl Left {
@@ -40,7 +41,7 @@ impl Dispatch {
     /// Takes note of ticks that will not run, once that is written.
     pub(super) fn leave_out(&mut self, job: JobId, plan: &Plan) {
         meters::left_out(&self.entries[at(job)].task.name, plan);
-        if plan.missed.ticks == 0 && plan.lost.ticks == 0 {
+        if plan.missed.ticks == 0 && plan.lost.ticks == 0 && plan.died.ticks == 0 {
             return;
         }
         if self.left.is_empty() {
@@ -48,6 +49,7 @@ impl Dispatch {
             self.left.due = Some(self.left.told.map_or(soon, |told| soon.max(told + REST)));
         }
         let ranges = self.left.jobs.entry(job).or_default();
+        ranges.died.join(plan.died);
         if plan.is_recalled {
             ranges.unknown.join(plan.missed);
             ranges.unknown.join(plan.lost);
@@ -67,7 +69,7 @@ impl Dispatch {
     pub(super) fn tell_of_all_left(&mut self) {
         (self.left.due, self.left.told) = (None, Some(self.time.moment()));
         let mut jobs = std::mem::take(&mut self.left.jobs).into_iter();
-        for (job, Ranges { missed, lost, unknown }) in jobs.by_ref().take(TOLD) {
+        for (job, Ranges { missed, lost, unknown, died }) in jobs.by_ref().take(TOLD) {
             let job = &self.entries[at(job)].task.name;
             if let Some((ticks, first, last)) = told(missed) {
                 tracing::warn!(%job, ticks, %first, %last, "ticks were missed: nobody ran them in time");
@@ -75,12 +77,15 @@ impl Dispatch {
             if let Some((ticks, first, last)) = told(lost) {
                 tracing::warn!(%job, ticks, %first, %last, "ticks were lost: the node that ran them died or lost its session");
             }
+            if let Some((ticks, first, last)) = told(died) {
+                tracing::warn!(%job, ticks, %first, %last, "the node that ran the job died or lost its session: the run is tried again");
+            }
             if let Some((ticks, first, last)) = told(unknown) {
                 tracing::warn!(%job, ticks, %first, %last, "whether ticks ran is not known: the store lost the job's record");
             }
         }
         let (jobs, ticks) = jobs.fold((0_u64, 0), |(jobs, ticks), (_, more)| {
-            (jobs + 1, ticks + more.missed.ticks + more.lost.ticks + more.unknown.ticks)
+            (jobs + 1, ticks + more.missed.ticks + more.lost.ticks + more.unknown.ticks + more.died.ticks)
         });
         if jobs > 0 {
             tracing::warn!(jobs, ticks, "ticks of more jobs were missed or lost: the jobs' histories have them");

@@ -4,10 +4,32 @@ use bandog_core::Holding;
 
 use super::{Ended, Plan, View};
 use crate::{
-    OnCrash, Paused, State,
+    Paused, State,
     state::{JobState, Live, Past, Waiting, time},
     trigger::Ms,
 };
+
+/// The death of a node that ran a run.
+struct Death {
+    /// Number of nodes that have died so.
+    count: u32,
+    most: u32,
+    /// The run is given up.
+    is_last: bool,
+    is_cancelled: bool,
+}
+
+impl Death {
+    /// What the history says of it.
+    fn told(&self, why: &str) -> String {
+        let Self { count, most, is_last, is_cancelled } = *self;
+        match (is_cancelled, is_last, most) {
+            (true, ..) | (_, true, 1) => why.to_owned(),
+            (_, true, _) => format!("{why}: death {count} of {most}, the run is given up"),
+            (_, false, _) => format!("{why}: death {count} of {most}, the run is tried again"),
+        }
+    }
+}
 
 impl JobState {
     pub(super) fn ended(&mut self, view: &View<'_>, plan: &mut Plan, ended: &Ended) {
@@ -19,7 +41,9 @@ impl JobState {
         let live = self.running.remove(at);
         self.busy = Some((live.started, ended.at.max(live.started)));
         let is_cut_short = matches!(ended.state, State::Interrupted | State::Lost);
-        let again = is_cut_short && view.policy.on_crash == OnCrash::Retry && !live.cancel;
+        let may_again = is_cut_short && view.policy.on_crash.retries() && !live.cancel;
+        let death = if ended.state == State::Lost { Some(self.death(view, &live)) } else { None };
+        let again = may_again && death.as_ref().is_none_or(|death| !death.is_last);
         if again {
             self.queue.push_front(Waiting(live.id, live.kind, live.tick, ended.attempt + 1));
             plan.is_news = true;
@@ -37,7 +61,8 @@ impl JobState {
                 self.pause_after(view);
             }
             // Its tick is counted when it ends for good.
-            State::Interrupted | State::Lost if again => {}
+            State::Interrupted if again => {}
+            State::Lost if again => plan.died.add(live.tick),
             State::Cancelled | State::Interrupted => self.counts.failed += 1,
             State::Lost => {
                 self.counts.lost += 1;
@@ -46,7 +71,12 @@ impl JobState {
             // No run ends so.
             State::Queued | State::Running | State::Skipped | State::Missed | State::Reset => {}
         }
-        self.remember(view, plan, live, ended.clone());
+        let mut ended = ended.clone();
+        if let Some(death) = death {
+            let why = ended.error.as_deref().unwrap_or("its node lost its session");
+            ended.error = Some(death.told(why));
+        }
+        self.remember(view, plan, live, ended);
     }
 
     pub(super) fn died(&mut self, view: &View<'_>, plan: &mut Plan, holding: &Holding) {
@@ -55,13 +85,15 @@ impl JobState {
             // Ticks since then did not come while it ran: nobody knows when it died.
             let (id, attempt, fence) = (live.id, live.attempt, live.fence);
             self.wait_from(view.now, view.trigger);
-            if view.policy.on_crash == OnCrash::Retry && !live.cancel {
+            let death = self.death(view, &live);
+            if death.is_last || live.cancel {
+                self.counts.lost += 1;
+                plan.lost.add(live.tick);
+            } else {
                 self.queue.push_front(Waiting(id, live.kind, live.tick, attempt + 1));
-                continue;
+                plan.died.add(live.tick);
             }
-            self.counts.lost += 1;
-            plan.lost.add(live.tick);
-            let error = Some("its node died or lost its session".to_owned());
+            let error = Some(death.told("its node died or lost its session"));
             let ended = Ended { id, fence, attempt, state: State::Lost, at: view.now, error, note: None };
             self.remember(view, plan, live, ended);
         }
@@ -90,6 +122,14 @@ impl JobState {
         }
         self.last = Some(Box::new(Past { note: None, ..past.clone() }));
         self.line(plan, past.clone());
+    }
+
+    /// Counts the death of the node that ran this run: also as a failure, so a job that kills its nodes is paused.
+    fn death(&mut self, view: &View<'_>, live: &Live) -> Death {
+        let (count, most) = (self.count_death(live.id), view.policy.on_crash.max_deaths());
+        self.streak = self.streak.saturating_add(1);
+        self.pause_after(view);
+        Death { count, most, is_last: count >= most, is_cancelled: live.cancel }
     }
 
     fn pause_after(&mut self, view: &View<'_>) {

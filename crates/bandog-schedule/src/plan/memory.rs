@@ -9,7 +9,7 @@ use bandog_core::Version;
 
 use super::{Ended, Plan, View, delay};
 use crate::{
-    Kind, OnCrash, State,
+    Kind, State,
     misfire::Range,
     state::{Born, JobState, Live, Past, Spec},
     trigger::Ms,
@@ -116,6 +116,10 @@ impl JobState {
         self.watermark = self.watermark.max(known.watermark);
         self.fence = self.fence.max(known.fence);
         self.run = self.run.max(known.run);
+        for (run, count) in known.deaths.iter().flat_map(|deaths| deaths.iter()) {
+            let deaths = self.deaths.get_or_insert_default().entry(*run).or_default();
+            *deaths = (*deaths).max(*count);
+        }
         self.last_success = self.last_success.max(known.last_success);
         if known.all.as_ref().is_some_and(|word| self.lags(word)) {
             self.all.clone_from(&known.all);
@@ -210,7 +214,7 @@ impl JobState {
     fn take_over(&mut self, view: &View<'_>, plan: &mut Plan, known: &Self) -> bool {
         self.running.extend(known.running.iter().cloned());
         let mut lost = Range::default();
-        if view.policy.on_crash == OnCrash::Retry {
+        if view.policy.on_crash.retries() {
             self.queue.extend(known.queue.iter().copied());
         } else {
             known.queue.iter().for_each(|waiting| lost.add(waiting.2));

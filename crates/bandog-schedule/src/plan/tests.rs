@@ -201,7 +201,7 @@ fn a_single_run_fires_once() {
 #[test]
 fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
     let dead = holding(7);
-    for on_crash in [OnCrash::Abandon, OnCrash::Retry] {
+    for on_crash in [OnCrash::Abandon, OnCrash::Retry, OnCrash::RetryUpTo(n(1)), OnCrash::RetryUpTo(n(2))] {
         let mut job = Bench::every_second(Overlap::Skip);
         job.policy.on_crash = on_crash;
         let me = std::mem::replace(&mut job.me, dead.clone());
@@ -209,13 +209,14 @@ fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
         let fence = job.state.fence;
         job.me = me;
         let plan = job.at(900, &[Event::Dead(dead.clone())]);
-        match on_crash {
-            OnCrash::Abandon => {
-                assert_eq!((plan.starts, plan.lost.ticks, plan.lines.len()), (0, 1, 1));
-                assert_eq!(job.state.counts.lost, 1);
+        assert_eq!((plan.lines.len(), job.state.streak), (1, 1), "each death is a line, and a failure");
+        match on_crash.max_deaths() {
+            1 => {
+                assert_eq!((plan.starts, plan.lost.ticks, plan.died.ticks), (0, 1, 0));
+                assert_eq!((job.state.counts.lost, &job.state.deaths), (1, &None));
             }
-            OnCrash::Retry => {
-                assert_eq!((plan.starts, plan.lost.ticks), (1, 0));
+            _ => {
+                assert_eq!((plan.starts, plan.lost.ticks, plan.died.ticks, job.state.counts.lost), (1, 0, 1, 0));
                 let live = &job.state.running[0];
                 assert_eq!((live.tick, live.attempt, live.id), (T0, 2, 1));
                 assert!(live.fence > fence);
@@ -223,6 +224,67 @@ fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
         }
         assert_eq!(job.at(950, &[Event::Dead(dead.clone())]).starts, 0, "said twice, done once");
     }
+}
+
+/// What a line of the history says of a run: its state, attempt and error.
+fn told(plan: &Plan) -> Vec<(State, u32, String)> {
+    let lines = plan.lines.iter().map(|line| Past::read(&line.value).unwrap());
+    lines.map(|past| (past.state, past.attempt, past.error.unwrap_or_default())).collect()
+}
+
+#[test]
+fn a_run_that_kills_every_node_is_given_up() {
+    for (on_crash, most) in [(OnCrash::Retry, 5), (OnCrash::RetryUpTo(n(2)), 2)] {
+        let mut job = Bench::new(Trigger::Once, Policy::new(Overlap::Skip));
+        (job.policy.on_crash, job.policy.pause_after) = (on_crash, Some(n(2)));
+        job.at(0, &[]);
+        for death in 1..=most {
+            assert_eq!((job.state.running[0].attempt, job.state.counts.lost), (death, 0));
+            let dead = std::mem::replace(&mut job.me, holding(100 + u64::from(death)));
+            let plan = job.at(i64::from(death), &[Event::Dead(dead)]);
+            let why = "its node died or lost its session";
+            let then = if death < most { "the run is tried again" } else { "the run is given up" };
+            let error = format!("{why}: death {death} of {most}, {then}");
+            assert_eq!(told(&plan), [(State::Lost, death, error)]);
+            assert_eq!((job.state.streak, job.state.paused.is_some()), (death, death >= 2));
+        }
+        assert!(job.state.is_idle() && job.state.deaths.is_none(), "{:?}", job.state);
+        assert_eq!((job.state.counts.lost, job.at(100, &[]).starts), (1, 0));
+    }
+}
+
+#[test]
+fn a_session_that_was_lost_counts_as_a_death_and_a_stop_does_not() {
+    let mut job = Bench::new(Trigger::Once, Policy::new(Overlap::Skip));
+    job.policy.on_crash = OnCrash::RetryUpTo(n(3));
+    job.at(0, &[]);
+    let ends = [State::Interrupted, State::Lost, State::Interrupted, State::Lost, State::Interrupted];
+    for (nth, end) in (1..).zip(ends) {
+        let ended = job.end(0, end, nth);
+        assert_eq!(job.at(nth, &[ended]).starts, 1, "{end:?}");
+    }
+    assert_eq!(job.state.deaths.as_deref().unwrap()[&1], 2);
+    let ended = job.end(0, State::Lost, 10);
+    let plan = job.at(10, &[ended]);
+    assert_eq!((plan.starts, plan.lost.ticks, job.state.counts.lost), (0, 1, 1));
+    let error = "its node lost its session: death 3 of 3, the run is given up".to_owned();
+    assert_eq!(told(&plan), [(State::Lost, 6, error)]);
+}
+
+#[test]
+fn deaths_of_a_run_that_is_over_are_forgotten() {
+    let mut job = Bench::every_second(Overlap::Queue(n(9)));
+    job.policy.on_crash = OnCrash::Retry;
+    job.places = 1;
+    job.at(0, &[]);
+    let dead = std::mem::replace(&mut job.me, holding(2));
+    job.at(1, &[Event::Dead(dead)]);
+    assert_eq!(job.state.deaths.as_deref().unwrap()[&1], 1);
+    let text = job.state.write().unwrap();
+    assert_eq!(JobState::read(&text, &Key::new("job/job").unwrap()).unwrap(), job.state);
+    let ended = job.end(0, State::Ok, 2);
+    job.at(2, &[ended]);
+    assert_eq!((&job.state.deaths, job.state.streak), (&None, 0));
 }
 
 #[test]
@@ -507,7 +569,7 @@ fn a_run_that_was_dropped_for_its_lease_is_over_even_if_the_lease_was_saved() {
         job.at(100, &[ended]);
         match on_crash {
             OnCrash::Abandon => assert_eq!((job.state.running.len(), job.state.counts.lost), (0, 1)),
-            OnCrash::Retry => {
+            OnCrash::Retry | OnCrash::RetryUpTo(_) => {
                 let live = &job.state.running[0];
                 assert_eq!((live.attempt, job.state.counts.lost), (2, 0), "the next attempt, under a greater fence");
                 assert!(live.fence > fence);

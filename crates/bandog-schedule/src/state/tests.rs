@@ -38,3 +38,26 @@ fn a_record_of_before_is_read() {
     let job = Job::cron("job", "0 30 1 * * FRI").dialect(Dialect::Spring).zone("Europe/Berlin");
     assert_eq!(spec(job).trigger, trigger);
 }
+
+/// Records as the version of commit 58f9083 wrote them: of a job whose run was tried again after a death, and of one with
+/// runs that wait.
+const OLDER: [&str; 2] = [include_str!("records/58f9083-poison.json"), include_str!("records/58f9083-waits.json")];
+
+#[test]
+fn a_record_that_an_older_version_wrote_is_read_and_written_as_it_was() {
+    for text in OLDER {
+        let state = JobState::read(text, &Key::new("job/older").unwrap()).unwrap();
+        assert_eq!(state.write().unwrap(), text, "nothing is renamed, and nothing new stands where nothing happened");
+    }
+}
+
+#[test]
+fn deaths_of_a_run_that_an_older_version_began_count_from_then_on() {
+    let key = Key::new("job/older").unwrap();
+    let mut state = JobState::read(OLDER[0], &key).unwrap();
+    assert_eq!((state.running[0].attempt, &state.deaths), (2, &None));
+    assert_eq!(state.count_death(1), 1);
+    let text = state.write().unwrap();
+    assert!(text.contains(r#""deaths":{"1":1}"#), "{text}");
+    assert_eq!(JobState::read(&text, &key).unwrap(), state);
+}

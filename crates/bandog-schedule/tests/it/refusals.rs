@@ -78,7 +78,7 @@ fn policies_read_what_they_write() {
     for text in ["skip", "once", "all(10)"] {
         assert_eq!(text.parse::<CatchUp>().unwrap().to_string(), text);
     }
-    for text in ["retry", "abandon"] {
+    for text in ["retry", "retry(3)", "abandon"] {
         assert_eq!(text.parse::<OnCrash>().unwrap().to_string(), text);
     }
     let all = "3 from 2s to 1m within 10m until next tick";

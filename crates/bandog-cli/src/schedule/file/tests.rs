@@ -170,7 +170,7 @@ fn every_kind_of_mistake_has_its_words() {
         ("overlap = \"allow(100000000000)\"", ": allow takes a number from 1 to 4294967295"),
         ("catch_up = \"all(4294967296)\"", ": all takes a number from 1 to 4294967295"),
         ("catch_up = \"all\"", "line 4, column 12: catch_up = \"all\" is unknown; write skip, once or all(10)"),
-        ("on_crash = \"again\"", "line 4, column 12: on_crash = \"again\" is unknown; write retry or abandon"),
+        ("on_crash = \"again\"", "line 4, column 12: on_crash = \"again\" is unknown; write retry, retry(3) or abandon"),
         ("retry = -1", "line 4, column 9: retry takes a number from 0 to 4294967295"),
         ("retry = 99999999999", "line 4, column 9: retry takes a number from 0 to 4294967295"),
         ("retry = \"99999999999 from 1s\"", "retry = \"99999999999 from 1s\": it takes a number from 0 to 4294967295"),
