@@ -12,6 +12,7 @@ mod job;
 mod jobs;
 mod meters;
 mod misfire;
+mod news;
 mod nodes;
 mod pauses;
 mod plan;

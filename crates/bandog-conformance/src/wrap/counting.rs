@@ -32,6 +32,7 @@ struct Counts<B> {
     announced: AtomicUsize,
     swaps: AtomicUsize,
     reads: AtomicUsize,
+    records_read: AtomicUsize,
     bells: Arc<AtomicUsize>,
 }
 
@@ -53,6 +54,7 @@ impl<B: Backend> Counting<B> {
             announced: zero(),
             swaps: zero(),
             reads: zero(),
+            records_read: zero(),
             bells: Arc::default(),
         }))
     }
@@ -121,6 +123,11 @@ impl<B: Backend> Counting<B> {
         self.0.reads.load(Relaxed)
     }
 
+    /// Records that were asked for.
+    pub fn records_read(&self) -> usize {
+        self.0.records_read.load(Relaxed)
+    }
+
     /// Bells that are heard now.
     pub fn bells(&self) -> usize {
         self.0.bells.load(Relaxed)
@@ -131,7 +138,8 @@ impl<B: Backend> Counting<B> {
         self.0.swaps.fetch_add(swaps, Relaxed);
     }
 
-    pub(super) fn ask_reading(&self) {
+    pub(super) fn ask_reading(&self, records: usize) {
+        self.0.records_read.fetch_add(records, Relaxed);
         self.0.calls.fetch_add(1, Relaxed);
         self.0.reads.fetch_add(1, Relaxed);
     }

@@ -13,7 +13,7 @@ impl<B: Backend> Records for Counting<B> {
     }
 
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
-        self.ask_reading();
+        self.ask_reading(keys.len());
         self.inner().read(keys, holdings).await
     }
 

@@ -12,6 +12,7 @@ use tokio::time;
 
 use super::JobId;
 use crate::{
+    news::{Changed, news_key, publish},
     nodes::{Told, announce},
     pauses::{Standing, standing as pauses_key},
 };
@@ -58,6 +59,11 @@ pub(crate) enum Done {
         holding: Holding,
     },
     Bumped(Result<()>),
+    /// The board, and what is said beside it.
+    News {
+        sent: Moment,
+        result: Result<Reading>,
+    },
     /// The other nodes, when this one has told of itself.
     Announced(Result<Told>),
     /// The store's era.
@@ -89,17 +95,19 @@ pub(crate) struct Desk {
     pub(crate) outage: Option<Moment>,
     /// When it was told last that the store fell back.
     fell: Option<Moment>,
-    /// Somebody should hear that there is something to do.
-    pub(crate) news: bool,
-    /// The others are being told.
-    is_bumping: bool,
-    /// The board's rings; none if they cannot be had, and the looks must do.
+    /// What the other nodes are to be notified of.
+    news: Option<Changed>,
+    /// What they are being notified of.
+    telling: Option<Changed>,
+    /// The last look could not say which jobs have changed: the item may not have been written yet.
+    pub(crate) in_doubt: bool,
+    /// Notifications of news; none if they cannot be had, and the looks must do.
     rings: Option<Rings>,
 }
 
 impl Desk {
     pub(crate) fn new(client: Client) -> Self {
-        let rings = board().and_then(|board| client.rings(&board)).ok();
+        let rings = news_key().and_then(|news| client.rings(&news)).ok();
         Self {
             _teller: client.teller(),
             client,
@@ -110,8 +118,9 @@ impl Desk {
             is_asking: false,
             outage: None,
             fell: None,
-            news: false,
-            is_bumping: false,
+            news: None,
+            telling: None,
+            in_doubt: false,
             rings,
         }
     }
@@ -121,7 +130,23 @@ impl Desk {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        !self.news && self.flying.is_empty()
+        self.news.is_none() && self.flying.is_empty()
+    }
+
+    /// The other nodes are to read this job's record.
+    pub(crate) fn add_news(&mut self, job: &str) {
+        self.news.get_or_insert_with(Changed::none).add(job);
+    }
+
+    pub(crate) fn has_news(&self) -> bool {
+        self.news.is_some()
+    }
+
+    /// What the other nodes have not been notified of for certain.
+    pub(crate) fn take_untold(&mut self) -> Changed {
+        let mut untold = Changed::none();
+        self.telling.take().into_iter().chain(self.news.take()).for_each(|changed| untold.join(changed));
+        untold
     }
 
     /// The session of this lease, if there is one; else it is asked for.
@@ -270,6 +295,18 @@ impl Desk {
         }));
     }
 
+    /// Reads the board, and what is said beside it, at one moment.
+    pub(crate) fn read_news(&self, sent: Moment) {
+        let client = self.client.clone();
+        self.flying.push(Box::pin(async move {
+            let result = match board().and_then(|board| Ok([board, news_key()?])) {
+                Ok(keys) => client.read(&keys, &[]).await,
+                Err(error) => Err(error),
+            };
+            Done::News { sent, result }
+        }));
+    }
+
     /// Tells of this node.
     pub(crate) fn announce(&self, node: &str, session: Holding) {
         let told = announce(self.client.clone(), node.to_owned(), session);
@@ -287,17 +324,18 @@ impl Desk {
 
     /// Tells the other nodes if there is something to do. What comes while they are being told is told after that.
     pub(crate) fn tell(&mut self) {
-        if !self.news || self.is_bumping {
+        if self.telling.is_some() {
             return;
         }
-        (self.news, self.is_bumping) = (false, true);
-        let client = self.client.clone();
-        self.flying.push(Box::pin(async move { Done::Bumped(bump(&client).await) }));
+        let Some(changed) = self.news.take() else { return };
+        self.telling = Some(changed.clone());
+        let (client, known) = (self.client.clone(), self.board.zip(self.era.clone()));
+        self.flying.push(Box::pin(async move { Done::Bumped(bump(&client, known, &changed).await) }));
     }
 
     /// The others have been told, or could not be.
     pub(crate) fn told(&mut self) {
-        self.is_bumping = false;
+        self.telling = None;
     }
 
     /// The next answer or ring.
@@ -324,18 +362,23 @@ pub(crate) fn key(name: &str) -> Result<Key> {
 /// What the names of jobs' records begin with.
 pub(crate) const PREFIX: &str = "job/";
 
-/// Gives the board a new version, which rings every node. What it says stays.
-pub(crate) async fn bump(client: &Client) -> Result<()> {
+/// Gives the board a new version, and says beside it which jobs have changed, which notifies every node. What the board
+/// says stays. `known` is the board as the caller knows it, which saves a trip to the store.
+pub(crate) async fn bump(client: &Client, known: Option<(Version, String)>, changed: &Changed) -> Result<()> {
     let board = board()?;
-    let (mut from, mut era) = (None, new_era());
-    // Somebody who bumps it at the same time has told of ours as well, but no later than our swap.
+    let (mut from, mut era) = match known {
+        Some((version, era)) => (Some(version), era),
+        None => (None, new_era()),
+    };
     loop {
         let swap = Swap { rings: true, ..Swap::new(board.clone(), from, era.clone()) };
         let swaps = client.swap(&[swap]).await?;
         match only(swaps.each)? {
             Swapped::Differs(Some(record)) => (from, era) = (Some(record.version), record.value),
-            Swapped::Differs(None) => from = None,
-            Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => return Ok(()),
+            // The store has lost it.
+            Swapped::Differs(None) => (from, era) = (None, new_era()),
+            Swapped::Done(Some(to)) => return publish(client, from, to, changed).await,
+            Swapped::Done(None) | Swapped::Early(_) | Swapped::NotHeld => return Ok(()),
         }
     }
 }

@@ -28,7 +28,7 @@ impl Dispatch {
         if plan.is_news
             && let Some(desk) = &mut self.desk
         {
-            desk.news = true;
+            desk.add_news(&self.entries[at(job)].task.name);
         }
         if plan.is_starved && self.stopping.is_none() {
             self.stand_in_line(job);

@@ -40,6 +40,16 @@ impl Dispatch {
                     Err(error) => self.unanswered(&error),
                 }
             }
+            Done::News { sent, result } => {
+                self.reading -= 1;
+                match result {
+                    Ok(reading) => {
+                        self.answered(sent, reading.now);
+                        self.follow_news(reading);
+                    }
+                    Err(error) => self.unanswered(&error),
+                }
+            }
             Done::Session { lease, result } => self.got_session(lease, result),
             Done::Endangered { lease, holding } => {
                 let sessions = self.desk.as_mut().and_then(|desk| desk.session(lease));

@@ -111,6 +111,8 @@ const RETRY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Dispatch {
     pub(crate) entries: Vec<Entry>,
+    /// Jobs in the order of their names.
+    by_name: Vec<JobId>,
     pub(crate) time: Timekeeper,
     pub(crate) started: Ms,
     /// The same by the time as it has been set since: from here on periods count.
@@ -135,7 +137,8 @@ pub(crate) struct Dispatch {
     /// How often it looks.
     every: Duration,
     look_at: Moment,
-    looks: u32,
+    /// When all jobs are read again, whether they have changed or not.
+    read_all_at: Moment,
     is_looking: bool,
     /// Calls in flight that read records after a look.
     reading: usize,
@@ -184,8 +187,11 @@ impl Dispatch {
         // Nothing has been counted yet.
         time.jumped();
         let (started, look_at) = (time.now(), time.moment());
+        let mut by_name: Vec<JobId> = (0..).zip(&entries).map(|(job, _)| job).collect();
+        by_name.sort_unstable_by(|one, other| entries[at(*one)].task.name.cmp(&entries[at(*other)].task.name));
         Self {
             entries,
+            by_name,
             time,
             started,
             counted: started,
@@ -202,7 +208,7 @@ impl Dispatch {
             out: Vec::new(),
             every,
             look_at,
-            looks: 0,
+            read_all_at: look_at + every * watch::READ_AGAIN,
             is_looking: false,
             reading: 0,
             ring_at: None,

@@ -6,6 +6,7 @@ use bandog_core::{Error, Moment, Result};
 use tokio::sync::oneshot;
 
 use super::{Dispatch, desk::bump, entry::Entry};
+use crate::news::Changed;
 
 /// So long a stop waits for a store that answers, and yet does not take the end of a run.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -26,7 +27,7 @@ impl Dispatch {
     }
 
     pub(super) fn tell_idlers(&mut self) {
-        if !self.idlers.is_empty() && self.is_quiet() && self.desk.as_ref().is_none_or(|desk| !desk.news) {
+        if !self.idlers.is_empty() && self.is_quiet() && self.desk.as_ref().is_none_or(|desk| !desk.has_news()) {
             self.idlers.drain(..).for_each(|idler| {
                 // Whoever asked may have gone.
                 let _ = idler.send(());
@@ -55,17 +56,30 @@ impl Dispatch {
         settled || late || refused
     }
 
+    /// The jobs whose records say something that the other nodes can act on once this node is gone.
+    fn concerned(&self) -> Changed {
+        let is_open = |entry: &&Entry| {
+            entry.is_shared && (!entry.events.is_empty() || entry.state.as_ref().is_some_and(|state| !state.is_idle()))
+        };
+        let mut changed = Changed::none();
+        self.entries.iter().filter(is_open).for_each(|entry| changed.add(&entry.task.name));
+        changed
+    }
+
     /// Tells the others, and goes.
     pub(super) async fn end(mut self) {
         self.tell_of_all_left();
         let mut told = Ok(());
+        let concerned = self.concerned();
         if let Some(desk) = &mut self.desk {
             let is_known = !desk.is_idle();
+            let mut changed = desk.take_untold();
+            changed.join(concerned);
             told = desk.leave().await;
             if is_known {
                 // Last, so that whoever is woken sees in one look all that there is: runs to take over, sessions that
                 // have ended.
-                told = told.and(bump(desk.client()).await);
+                told = told.and(bump(desk.client(), None, &changed).await);
             }
         }
         if self.is_away || self.entries.iter().any(|entry| !entry.events.is_empty()) {

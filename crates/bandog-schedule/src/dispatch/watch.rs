@@ -1,6 +1,9 @@
 //! Looking around: words of others, nodes that died, records as they are. Once a second, and when the board rings.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    time::Duration,
+};
 
 use bandog_core::{Holding, Key, Moment, Reading, Record, Result};
 use bandog_cron::Time;
@@ -11,13 +14,14 @@ use super::{
 };
 use crate::{
     job::Task,
+    news::News,
     plan::Event,
     state::{JobState, Live, Spec},
     trigger::Ms,
 };
 
-/// Everything is read again after so many looks, should a word have been missed.
-const READ_AGAIN: u32 = 30;
+/// Interval, in looks that no notification asked for, at which all jobs are read again, should one have been missed.
+pub(super) const READ_AGAIN: u32 = 30;
 /// A look that a ring asks for comes no sooner after another such look.
 const GATHER: Duration = Duration::from_millis(50);
 /// No claim is made so much before its tick, whatever the store's clock does in small steps: what is more is told of.
@@ -88,18 +92,59 @@ impl Dispatch {
         let mut records = reading.records.into_iter();
         let board = records.next().and_then(Result::ok).flatten();
         let version = board.as_ref().map(|board| board.version);
-        self.hear_board(board);
+        let known_era = self.desk.as_ref().and_then(|desk| desk.era.clone());
+        let era = self.hear_board(board);
+        let is_same_era = known_era.is_none() || era == known_era;
         self.learn_pauses(records.next());
+        let sent = self.time.moment();
         let Some(desk) = &mut self.desk else { return };
-        self.looks += 1;
-        let is_time = self.looks.is_multiple_of(READ_AGAIN);
-        if desk.board != version || is_time {
+        let is_time = sent >= self.read_all_at;
+        if is_time {
+            self.read_all_at = sent + self.every * READ_AGAIN;
+        }
+        if is_time || (desk.board != version && (desk.board.is_none() || !is_same_era)) {
             desk.board = version;
+            desk.in_doubt = false;
             self.read_all();
+        } else if desk.board != version {
+            desk.read_news(sent);
+            self.reading += 1;
         }
         if is_time {
             self.plan_rare();
         }
+    }
+
+    /// The board has changed: the jobs that changed are read, or all if that is not known.
+    pub(super) fn follow_news(&mut self, reading: Reading) {
+        let mut records = reading.records.into_iter().map(|record| record.ok().flatten());
+        let (board, news) = (records.next().flatten(), records.next().flatten());
+        let version = board.as_ref().map(|board| board.version);
+        self.hear_board(board);
+        let now = self.time.moment();
+        let Some(desk) = &mut self.desk else { return };
+        let news = news.map(|news| News::read(&news.value)).unwrap_or_default();
+        let jobs = desk.board.zip(version).and_then(|(known, now)| news.since(known, now));
+        if jobs.is_none() && !desk.in_doubt {
+            desk.in_doubt = true;
+            self.ring_at.get_or_insert(now + GATHER);
+            return;
+        }
+        (desk.board, desk.in_doubt) = (version, false);
+        match jobs {
+            Some(names) => {
+                let jobs: BTreeSet<JobId> = names.into_iter().filter_map(|name| self.named(name)).collect();
+                self.read_again(&jobs.into_iter().collect::<Vec<_>>());
+            }
+            None => self.read_all(),
+        }
+    }
+
+    /// The job of this name that this node shares with others.
+    fn named(&self, name: &str) -> Option<JobId> {
+        let found = self.by_name.binary_search_by(|job| (*self.entries[at(*job)].task.name).cmp(name));
+        let job = *self.by_name.get(found.ok()?)?;
+        self.entries[at(job)].is_shared.then_some(job)
     }
 
     pub(super) fn read_all(&mut self) {

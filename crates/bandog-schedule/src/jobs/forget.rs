@@ -9,6 +9,7 @@ use super::{Jobs, TRIES, say::busy};
 use crate::{
     JobRow,
     dispatch::{key, only},
+    news::Changed,
     state::JobState,
     trigger::{Ms, millis},
 };
@@ -41,7 +42,7 @@ impl Jobs {
     pub async fn forget(&self, name: &str) -> Result<()> {
         let (record, _) = self.record(name).await?;
         self.remove(name, record, |_| true).await?;
-        self.tell().await;
+        self.tell(&Changed::job(name)).await;
         Ok(())
     }
 
@@ -81,7 +82,7 @@ impl Jobs {
         let Some(record) = only(reading.records)? else { return Ok(false) };
         let forgotten = self.remove(name, record, |state| state.is_some_and(|state| state.is_left(older, now))).await?;
         if forgotten {
-            self.tell().await;
+            self.tell(&Changed::job(name)).await;
         }
         Ok(forgotten)
     }

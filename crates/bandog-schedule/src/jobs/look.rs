@@ -65,7 +65,7 @@ impl Jobs {
         let ended = self.ended(state.running.iter()).await?;
         let mut past: Vec<Past> =
             self.client.history(&key(name)?).await?.iter().filter_map(|line| Past::read(&line.value)).collect();
-        past.sort_by_key(|past| Reverse((past.ended, past.id)));
+        past.sort_by_key(|past| Reverse((past.ended, past.id, past.attempt)));
         let waiting = state.queue.iter().rev().map(|waiting| waiting.row(name));
         let running = state.running.iter().rev().map(|live| live_row(live, name, &ended));
         // The history was read a moment later: what had ended by then is told once.

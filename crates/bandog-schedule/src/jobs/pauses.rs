@@ -9,6 +9,7 @@ use super::{BATCH, Jobs, TRIES, name_of, say::said, short};
 use crate::{
     Paused, Pauses,
     dispatch::{PREFIX, only},
+    news::Changed,
     pauses::{All, Standing, standing},
     plan::Word,
     state::time,
@@ -87,7 +88,7 @@ impl Jobs {
             Ok(())
         })
         .await?;
-        self.tell().await;
+        self.tell(&Changed::none()).await;
         Ok(())
     }
 
@@ -105,7 +106,7 @@ impl Jobs {
             Ok(())
         })
         .await?;
-        self.tell().await;
+        self.tell(&Changed::none()).await;
         Ok(was_paused)
     }
 
@@ -171,7 +172,7 @@ impl Jobs {
                 return Err(super::say::busy(name_of(key)));
             }
         }
-        self.tell().await;
+        self.tell(&Changed::All).await;
         Ok(was_paused)
     }
 

@@ -9,6 +9,7 @@ use super::{Jobs, TRIES, look::past_ticks, short, trigger};
 use crate::{
     Overlap,
     dispatch::{bump, key, only},
+    news::Changed,
     plan::{Plan, Word, say},
     policy::Policy,
     state::{JobState, time},
@@ -134,7 +135,7 @@ impl Jobs {
             let swaps = self.client.swap(&[swap]).await?;
             match only(swaps.each)? {
                 Swapped::Done(_) => {
-                    self.tell().await;
+                    self.tell(&Changed::job(name)).await;
                     return Ok(reached);
                 }
                 Swapped::Differs(Some(other)) => (record, now) = (other, swaps.now),
@@ -146,8 +147,8 @@ impl Jobs {
     }
 
     /// Tells the nodes that there is news. The word is said already, so whoever said it must not say it again.
-    pub(super) async fn tell(&self) {
-        if let Err(error) = bump(&self.client).await {
+    pub(super) async fn tell(&self, changed: &Changed) {
+        if let Err(error) = bump(&self.client, None, changed).await {
             tracing::warn!(%error, "it is done, but the nodes could not be told: they notice within 30 s");
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog_conformance::wrap::{Counting, Delayed};
-use bandog_core::{Backend, Clock, Key, Memory};
+use bandog_core::{Backend, Clock, Key, Memory, Records, Swap};
 use bandog_schedule::{Job, Jobs, OnCrash, Overlap, Run, Scheduler, State, TestScheduler};
 use bandog_sync::Client;
 use futures_util::FutureExt;
@@ -147,5 +147,78 @@ async fn many_words_are_few_looks() {
     time::sleep(100 * MS).await;
     let reads = node.reads() - before;
     assert!((2..=2 * 8).contains(&reads), "a look and what it found, each 50 ms: {reads}");
+    running.stop().await.unwrap();
+}
+
+/// A replaced run concerns one job, and so does what its notification makes the other nodes read.
+#[tokio::test(start_paused = true)]
+async fn a_notification_makes_nodes_read_the_job_that_it_names_only() {
+    const JOBS: usize = 300;
+    let store = Memory::new(Clock::tokio());
+    let jobs = || {
+        let idle = |nth| Job::cron(format!("idle-{nth}"), "0 0 0 1 1 ? 2099").run(async |_: Run| ());
+        let replaced = Job::fixed_rate("replaced", 2 * AT_ONCE).overlap(Overlap::Replace);
+        let replaced = replaced.run(async |run: Run| run.cancelled().await);
+        (0..JOBS).map(idle).chain([replaced]).collect::<Vec<_>>()
+    };
+    let (mut nodes, mut counts) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        let counted = Counting::new(store.clone());
+        nodes.push(Scheduler::over(&client(counted.clone())).jobs(jobs()).start().await.unwrap());
+        counts.push(counted);
+    }
+    time::sleep(5 * AT_ONCE).await;
+    let read = || counts.iter().map(Counting::records_read).sum::<usize>();
+    let (before, outside) = (read(), Jobs::over(&client(store)));
+    let since = outside.show("replaced").await.unwrap().ok;
+    // They read everything once in half a minute, to be sure.
+    time::sleep(20 * AT_ONCE).await;
+    let replaced = outside.show("replaced").await.unwrap().ok - since;
+    assert!((9..=11).contains(&replaced), "{replaced}");
+    let read = read() - before;
+    assert!(read < JOBS * 2, "4 nodes read {read} records");
+    // A word to one job is heard, and one to all.
+    outside.run("idle-7").await.unwrap();
+    time::sleep(AT_ONCE / 4).await;
+    assert_eq!(outside.show("idle-7").await.unwrap().ok, 1);
+    for node in nodes {
+        node.stop().await.unwrap();
+    }
+}
+
+/// Nodes and commands of versions before there were news change the board alone.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_board_alone_makes_nodes_read_everything() {
+    let store = Memory::new(Clock::tokio());
+    let node = Counting::new(store.clone());
+    let jobs = (0..50).map(|nth| Job::cron(format!("idle-{nth}"), "0 0 0 1 1 ? 2099").run(async |_: Run| ()));
+    let running = Scheduler::over(&client(node.clone())).jobs(jobs).start().await.unwrap();
+    time::sleep(3 * AT_ONCE).await;
+    let older = client(store.clone());
+    let bump = async || {
+        let key = Key::new("schedule/board").unwrap();
+        let board = older.read(&[key.clone()], &[]).await.unwrap().records.remove(0).unwrap().unwrap();
+        let swap = Swap { rings: true, ..Swap::new(key, Some(board.version), board.value) };
+        older.swap(&[swap]).await.unwrap();
+    };
+    let outside = Jobs::over(&client(store.clone()));
+    for way in 0..4 {
+        let before = node.records_read();
+        // Alone, before a change with news, after one, and between two.
+        if way >= 2 {
+            outside.pause("idle-7", "first").await.unwrap();
+        }
+        bump().await;
+        if way % 2 == 1 {
+            outside.pause("idle-8", "then").await.unwrap();
+        }
+        time::sleep(2 * AT_ONCE).await;
+        let read = node.records_read() - before;
+        assert!((50..110).contains(&read), "way {way}: {read}");
+    }
+    let before = node.records_read();
+    outside.resume("idle-8").await.unwrap();
+    time::sleep(2 * AT_ONCE).await;
+    assert!(node.records_read() - before < 15, "{}", node.records_read() - before);
     running.stop().await.unwrap();
 }

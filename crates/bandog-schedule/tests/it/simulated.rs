@@ -56,7 +56,32 @@ async fn a_crashed_replicas_run_is_taken_over_within_the_lease_and_a_look() {
     let after = runs[1].began.millisecond() - first.began.millisecond();
     assert!((10_000..=5_000 + 10_000 + 31_000).contains(&after), "not while it may live, and soon: {after} ms");
     let history = test.jobs().history("long").await.unwrap();
-    assert_eq!((history[0].state, history[0].attempt), (State::Ok, 2), "{history:?}");
+    let told: Vec<_> = history.iter().map(|run| (run.state, run.attempt)).collect();
+    assert_eq!(told, [(State::Ok, 2), (State::Lost, 1)], "{history:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_kills_every_replica_is_given_up_after_five() {
+    let job = || {
+        let job = Job::cron("poison", "0 0 * * * ?").on_crash(OnCrash::Retry).lease(secs(10));
+        vec![job.run(async |_: Run| time::sleep(secs(3000)).await)]
+    };
+    let mut test = TestScheduler::at("2026-01-01T00:59:00Z").replicas(2).start(job).await.unwrap();
+    test.advance_to("2026-01-01T01:00:05Z").await;
+    for death in 1..=5 {
+        let runs = test.runs();
+        assert_eq!((runs.len(), runs.last().unwrap().attempt), (death, u32::try_from(death).unwrap()));
+        test.crash(runs.last().unwrap().replica);
+        test.join(job()).await.unwrap();
+        test.advance(secs(45)).await;
+    }
+    assert_eq!(test.runs().len(), 5, "{:?}", test.runs());
+    let (row, history) = (test.jobs().show("poison").await.unwrap(), test.jobs().history("poison").await.unwrap());
+    assert_eq!((row.lost, row.queued, row.live.len(), history.len()), (1, 0, 0, 5), "{row:?}");
+    assert!(history.iter().all(|run| run.state == State::Lost), "{history:?}");
+    assert!(history[0].error.as_deref().unwrap().contains("death 5 of 5, the run is given up"), "{history:?}");
+    test.advance_to("2026-01-01T02:00:05Z").await;
+    assert_eq!(test.runs().len(), 6, "its next tick runs");
 }
 
 #[tokio::test(start_paused = true)]

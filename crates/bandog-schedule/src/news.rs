@@ -1,0 +1,180 @@
+//! Which jobs have changed, beside the board: a node that is notified reads these, and not all of its jobs.
+//!
+//! A change of the board by this version of bandog is followed by an item in the record `schedule/news`: the board's
+//! version before and after it, and the jobs that it is about. A node follows the items from the version that it knew to
+//! the one that stands now. It reads all of its jobs where that chain has a gap: nodes and commands of older versions
+//! change the board alone, and the record keeps the latest items only.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use bandog_core::{Error, ErrorKind, Key, Records, Result, Swap, Swapped, Version};
+use bandog_sync::Client;
+use serde::{Deserialize, Serialize};
+
+use crate::dispatch::only;
+
+/// Maximum number of items in the record.
+const ITEMS: usize = 32;
+/// Maximum number of jobs that an item names; an item about more of them is about all.
+const NAMES: usize = 16;
+/// Number of attempts to add an item while others add theirs.
+const TRIES: u32 = 100;
+
+/// Jobs whose records have changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Changed {
+    Jobs(BTreeSet<String>),
+    All,
+}
+
+/// The record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct News {
+    /// In the order of the board's versions.
+    items: VecDeque<Item>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Item {
+    /// The board's version before; none: it was not there.
+    from: Option<u64>,
+    to: u64,
+    /// None: all jobs.
+    jobs: Option<BTreeSet<String>>,
+}
+
+impl Changed {
+    /// No job: other records have changed.
+    pub(crate) fn none() -> Self {
+        Self::Jobs(BTreeSet::new())
+    }
+
+    pub(crate) fn job(name: &str) -> Self {
+        Self::Jobs(BTreeSet::from([name.to_owned()]))
+    }
+
+    pub(crate) fn add(&mut self, name: &str) {
+        if let Self::Jobs(names) = self
+            && !names.contains(name)
+        {
+            names.insert(name.to_owned());
+            if names.len() > NAMES {
+                *self = Self::All;
+            }
+        }
+    }
+
+    pub(crate) fn join(&mut self, other: Self) {
+        match other {
+            Self::Jobs(names) => names.iter().for_each(|name| self.add(name)),
+            Self::All => *self = Self::All,
+        }
+    }
+}
+
+impl News {
+    /// What the record says. What cannot be read says nothing.
+    pub(crate) fn read(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    fn write(&self) -> Result<String> {
+        serde_json::to_string(self)
+            .map_err(|source| Error::new(ErrorKind::Corrupt, "the news cannot be written").caused_by(source))
+    }
+
+    fn add(&mut self, item: Item) {
+        let at = self.items.partition_point(|other| other.to < item.to);
+        self.items.insert(at, item);
+        self.items.drain(..self.items.len().saturating_sub(ITEMS));
+    }
+
+    /// The jobs that changed between these versions of the board; none if the items do not say so.
+    pub(crate) fn since(&self, known: Version, now: Version) -> Option<Vec<&str>> {
+        let (mut at, mut jobs) = (known.get(), Vec::new());
+        while at < now.get() {
+            let item = self.items.iter().find(|item| item.from == Some(at) && item.to > at)?;
+            jobs.extend(item.jobs.as_ref()?.iter().map(String::as_str));
+            at = item.to;
+        }
+        (at == now.get()).then_some(jobs)
+    }
+}
+
+/// Adds an item about a change of the board, which notifies the nodes.
+pub(crate) async fn publish(client: &Client, from: Option<Version>, to: Version, changed: &Changed) -> Result<()> {
+    let jobs = match changed {
+        Changed::Jobs(names) => Some(names.clone()),
+        Changed::All => None,
+    };
+    let item = Item { from: from.map(Version::get), to: to.get(), jobs };
+    let (mut present, mut news) = (None, News::default());
+    for _ in 0..TRIES {
+        news.add(item.clone());
+        let swap = Swap { rings: true, ..Swap::new(news_key()?, present, news.write()?) };
+        match only(client.swap(&[swap]).await?.each)? {
+            Swapped::Differs(Some(record)) => (present, news) = (Some(record.version), News::read(&record.value)),
+            Swapped::Differs(None) => (present, news) = (None, News::default()),
+            Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => return Ok(()),
+        }
+    }
+    Err(Error::unavailable("the news change all the time"))
+}
+
+/// The record's key.
+pub(crate) fn news_key() -> Result<Key> {
+    Key::new("schedule/news")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v(number: u64) -> Version {
+        Version::new(number).unwrap()
+    }
+
+    fn item(from: u64, to: u64, jobs: &[&str]) -> Item {
+        Item { from: Some(from), to, jobs: Some(jobs.iter().map(|name| (*name).to_owned()).collect()) }
+    }
+
+    #[test]
+    fn items_are_followed_from_one_version_to_another_in_whatever_order_they_came() {
+        let mut news = News::default();
+        [item(9, 12, &["c"]), item(1, 4, &["a"]), item(4, 9, &[])].into_iter().for_each(|item| news.add(item));
+        assert_eq!(news.since(v(1), v(12)), Some(vec!["a", "c"]));
+        assert_eq!(news.since(v(4), v(9)), Some(vec![]));
+        assert_eq!(news.since(v(12), v(12)), Some(vec![]));
+        assert_eq!(news.since(v(1), v(11)), None, "the board is between two items");
+        assert_eq!(news.since(v(1), v(13)), None, "a node of an older version changed the board last");
+        assert_eq!(news.since(v(2), v(12)), None);
+        assert_eq!(news.since(v(12), v(9)), None, "the store fell back");
+        news.add(item(13, 15, &["e"]));
+        assert_eq!(news.since(v(9), v(15)), None, "an older version changed the board in between");
+    }
+
+    #[test]
+    fn many_items_and_many_names_are_all_jobs() {
+        let mut news = News::default();
+        (1..=100).for_each(|number| news.add(item(number, number + 1, &["a"])));
+        assert_eq!(news.since(v(90), v(101)).map(|jobs| jobs.len()), Some(11));
+        assert_eq!((news.items.len(), news.since(v(60), v(101))), (ITEMS, None));
+        let mut changed = Changed::none();
+        (0..NAMES).for_each(|name| changed.add(&name.to_string()));
+        assert!(matches!(&changed, Changed::Jobs(names) if names.len() == NAMES));
+        changed.join(Changed::job("one more"));
+        assert_eq!(changed, Changed::All);
+        news.add(Item { from: Some(101), to: 102, jobs: None });
+        assert_eq!(news.since(v(100), v(102)), None);
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_and_another_says_nothing() {
+        let mut news = News::default();
+        news.add(Item { from: None, to: 3, jobs: Some(BTreeSet::from(["a \"b\"".to_owned()])) });
+        assert_eq!(News::read(&news.write().unwrap()), news);
+        for text in ["", "[]", "{\"items\": 5}", r#"{"items":[{"from":3,"to":3,"jobs":[]}]}"#] {
+            assert_eq!(News::read(text).since(v(3), v(9)), None, "{text}");
+        }
+    }
+}
