@@ -146,7 +146,33 @@ pub(crate) fn at_or_before(fields: &Fields, zone: &Zone, second: i64) -> Option<
     table.at_or_before(fields, second)
 }
 
+/// How many fires there are from one UTC second to another, both included.
+pub(crate) fn count(fields: &Fields, zone: &Zone, from: i64, until: i64) -> u64 {
+    match &zone.0 {
+        _ if until < from => 0,
+        Some(table) => table.count(fields, from, until),
+        None => fields.count(from, until),
+    }
+}
+
 impl Table {
+    /// One offset after the other: while it holds, the wall clock goes on steadily.
+    fn count(&self, fields: &Fields, from: i64, until: i64) -> u64 {
+        let mut count = 0;
+        for at in self.span_of(from)..=self.span_of(until) {
+            let (offset, first) = (self.offsets[at], self.first_wall(at, fields.daylight));
+            let end = if at + 1 < self.starts.len() { self.end_wall(at) - 1 } else { i64::MAX };
+            let (least, most) = (from.saturating_add(offset).max(first), until.saturating_add(offset).min(end));
+            count += fields.count(least, most);
+            let start = self.starts[at];
+            if (from..=until).contains(&start) && self.fires_at_start(fields, at) {
+                // It may fire then anyway, and does so once.
+                count += 1 - fields.count(start + offset, start + offset).min(1);
+            }
+        }
+        count
+    }
+
     fn at_or_after(&self, fields: &Fields, second: i64) -> Option<i64> {
         let mut at = self.span_of(second);
         let mut from = second.saturating_add(self.offsets[at]).max(self.first_wall(at, fields.daylight));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 mod cost;
+mod count;
 mod daylight;
 mod describe;
 mod fuzz;
