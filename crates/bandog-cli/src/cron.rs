@@ -1,11 +1,12 @@
 //! `bandog cron`: when a cron expression fires, and what it means.
 
 use std::{
+    env,
     io::{self, Write},
     time::SystemTime,
 };
 
-use bandog_cron::{Cron, DayMatch, Dialect, Language, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Dialect, Language, Phrasing, Time, Zone};
 use clap::{Subcommand, ValueEnum};
 
 use crate::{exit_code::ExitCode, fault::Fault, print};
@@ -41,15 +42,21 @@ Examples:
         #[arg(long, default_value = "UTC", value_name = "ZONE")]
         zone: String,
     },
-    /// Says in words what an expression means, in English and in Chinese.
+    /// Says in words what an expression means.
     #[command(after_help = "\
 Exit codes: 0 said; 64 a wrong expression.
 
+Environment: LC_ALL, LC_MESSAGES and LANG, the first of them that is set, say the language; one that begins with zh is Chinese.
+
 Examples:
-  bandog cron explain '0 0 0 LW * ?'")]
+  bandog cron explain '0 0 0 LW * ?'
+  bandog cron explain '0 0 0 LW * ?' --lang zh")]
     Explain {
         #[command(flatten)]
         expression: Expression,
+        /// The language. Without it the environment's if that is Chinese, else English.
+        #[arg(long, value_enum, value_name = "LANG")]
+        lang: Option<Lang>,
     },
 }
 
@@ -76,6 +83,14 @@ enum Rules {
     Unix,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Lang {
+    /// English.
+    En,
+    /// Chinese.
+    Zh,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Days {
     /// A day that both fields name.
@@ -91,7 +106,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             let zone = Zone::named(zone).map_err(|error| Fault::usage(error.to_string()))?;
             next(&expression.read()?.in_zone(zone), from.unwrap_or_else(|| SystemTime::now().into()), *count)
         }
-        Verb::Explain { expression } => explain(&expression.read()?),
+        Verb::Explain { expression, lang } => explain(&expression.read()?, lang.unwrap_or_else(Lang::of_environment)),
+    }
+}
+
+impl Lang {
+    fn of_environment() -> Self {
+        let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        match ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set) {
+            Some(locale) if locale.to_ascii_lowercase().starts_with("zh") => Self::Zh,
+            Some(_) | None => Self::En,
+        }
     }
 }
 
@@ -107,7 +132,8 @@ impl Expression {
             Some(Days::And) => dialect.days(DayMatch::And),
             Some(Days::Or) => dialect.days(DayMatch::Or),
         };
-        Cron::parse_with(&self.text, rules).map_err(|error| below("this is no cron expression", &error.picture()))
+        Cron::parse_with(&self.text, rules)
+            .map_err(|error| below("this is no cron expression", &error.phrased(Phrasing::Options).picture()))
     }
 }
 
@@ -128,10 +154,14 @@ fn next(cron: &Cron, from: Time, count: usize) -> Result<ExitCode, Fault> {
     print::done(lines())
 }
 
-fn explain(cron: &Cron) -> Result<ExitCode, Fault> {
-    let mut text = format!("{}\n{}\n", cron.describe(), cron.describe_in(Language::Chinese));
+fn explain(cron: &Cron, lang: Lang) -> Result<ExitCode, Fault> {
+    let (language, never) = match lang {
+        Lang::En => (Language::English, "It never fires: no year has such a date."),
+        Lang::Zh => (Language::Chinese, "永不触发：没有任何一年有这样的日期。"),
+    };
+    let mut text = format!("{}\n", cron.describe_in(language));
     if cron.never_fires() {
-        text.push_str("It never fires: no year has such a date.\n");
+        text.push_str(&format!("{never}\n"));
     }
     print::bytes(text.as_bytes())
 }

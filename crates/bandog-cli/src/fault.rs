@@ -36,6 +36,11 @@ impl Fault {
         Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))
     }
 
+    /// The message's first line, without the store and the advice.
+    pub(crate) fn in_short(&self) -> String {
+        self.message.lines().next().unwrap_or_default().to_owned()
+    }
+
     /// Prints the message and gives the code.
     pub(crate) fn tell(self) -> ExitCode {
         say(&self.message);

@@ -2,6 +2,7 @@
 
 mod backfill;
 mod cancel;
+mod confirm;
 mod forget;
 mod history;
 mod list;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Field;
+use crate::{Dialect, Field};
 
 /// Why an expression was refused. Its `Display` is one line; [`picture`](Self::picture) points at the place.
 ///
@@ -14,6 +14,63 @@ use crate::Field;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(Box<Refusal>);
+
+/// Whose words a hint uses where it names a setting.
+///
+/// ```
+/// use bandog_cron::{Cron, Phrasing};
+///
+/// let error = Cron::parse("0 9 * * 1").unwrap_err();
+/// assert_eq!(error.hint(), "Quartz begins with seconds; read by Dialect::Unix it means: At 09:00, on Monday");
+/// let hint = error.phrased(Phrasing::Options).hint().to_owned();
+/// assert_eq!(hint, "Quartz begins with seconds; read by --dialect unix it means: At 09:00, on Monday");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Phrasing {
+    /// Calls of the library: `Dialect::Unix`.
+    #[default]
+    Calls,
+    /// Keys of an attribute or a file: `dialect = "unix"`.
+    Keys,
+    /// Options of a command: `--dialect unix`.
+    Options,
+}
+
+/// A setting that would make the expression one of a dialect, without a change of what it means there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// It is a crontab's line, which means this.
+    Unix { dialect: Dialect, meaning: String },
+    /// Both day fields are restricted.
+    Days,
+}
+
+impl Remedy {
+    fn hint(&self, phrasing: Phrasing) -> String {
+        match self {
+            Self::Unix { dialect, meaning } => {
+                let unix = match phrasing {
+                    Phrasing::Calls => "Dialect::Unix",
+                    Phrasing::Keys => "dialect = \"unix\"",
+                    Phrasing::Options => "--dialect unix",
+                };
+                let mut name = dialect.to_string();
+                name[..1].make_ascii_uppercase();
+                format!("{name} begins with seconds; read by {unix} it means: {meaning}")
+            }
+            Self::Days => {
+                let (and, or) = match phrasing {
+                    Phrasing::Calls => ("DayMatch::And", "DayMatch::Or"),
+                    Phrasing::Keys => ("day_match = \"and\"", "day_match = \"or\""),
+                    Phrasing::Options => ("--days and", "--days or"),
+                };
+                format!(
+                    "write ? in one of them, or say what is meant: {and} (both must match) or {or} (one must match)"
+                )
+            }
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refusal {
@@ -29,15 +86,25 @@ pub(crate) struct Fault {
     pub(crate) len: usize,
     pub(crate) what: String,
     pub(crate) hint: String,
+    /// What the hint is made of where it names a setting.
+    pub(crate) remedy: Option<Remedy>,
 }
 
 /// So much of the text is shown; a longer one is refused before anything else is said of it.
 const SHOWN: usize = 1024;
 
 impl ParseError {
-    pub(crate) fn new(text: &str, fault: Fault) -> Self {
+    pub(crate) fn new(text: &str, mut fault: Fault) -> Self {
+        fault.phrase(Phrasing::default());
         let shown = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c });
         Self(Box::new(Refusal { text: shown.collect(), fault }))
+    }
+
+    /// The same with a hint in these words.
+    #[must_use]
+    pub fn phrased(mut self, phrasing: Phrasing) -> Self {
+        self.0.fault.phrase(phrasing);
+        self
     }
 
     /// The field that is wrong, if it is one.
@@ -90,6 +157,12 @@ impl ParseError {
 }
 
 impl Fault {
+    fn phrase(&mut self, phrasing: Phrasing) {
+        if let Some(remedy) = &self.remedy {
+            self.hint = remedy.hint(phrasing);
+        }
+    }
+
     fn reason(&self) -> String {
         if self.hint.is_empty() { self.what.clone() } else { format!("{}; {}", self.what, self.hint) }
     }

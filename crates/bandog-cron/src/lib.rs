@@ -77,6 +77,7 @@
 //! ```
 
 mod calendar;
+mod count;
 mod cron;
 mod describe;
 mod dialect;
@@ -92,7 +93,7 @@ mod zone;
 pub use cron::{Cron, Fires};
 pub use describe::Language;
 pub use dialect::{DayMatch, Daylight, Dialect, DialectError, Rules, WordError};
-pub use error::ParseError;
+pub use error::{ParseError, Phrasing};
 pub use field::Field;
 pub use time::{Time, TimeError, Zoned};
 pub use zone::{Zone, ZoneError};

@@ -1,8 +1,9 @@
 //! From text to fields: macros, the words of an expression, and what the two day fields say to each other.
 
 use crate::{
-    DayMatch, Daylight, Dialect, Field, Rules,
-    error::Fault,
+    DayMatch, Daylight, Dialect, Field, Language, Rules,
+    describe::describe,
+    error::{Fault, Remedy},
     fields::Fields,
     item::{self, Scale},
 };
@@ -24,7 +25,8 @@ impl<'a> Word<'a> {
         what: impl Into<String>,
         hint: impl Into<String>,
     ) -> Fault {
-        Fault { field: field.into(), at: self.at, len: self.text.len(), what: what.into(), hint: hint.into() }
+        let (at, len) = (self.at, self.text.len());
+        Fault { field: field.into(), at, len, what: what.into(), hint: hint.into(), remedy: None }
     }
 
     /// The part of this word from `start` to `end`.
@@ -132,9 +134,8 @@ fn both_days(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<Option<Da
     }
     let said = rules.days.or(rules.dialect.both_days());
     if said.is_none() {
-        let hint = "write ? in one of them, or say what is meant: DayMatch::And (both must match) or DayMatch::Or (one \
-                    must match); a job's attribute has day_match = \"and\" or \"or\", the command --days and|or";
-        return Err(weekday.fault(Field::DayOfWeek, "both day fields are restricted", hint));
+        let fault = weekday.fault(Field::DayOfWeek, "both day fields are restricted", "");
+        return Err(Fault { remedy: Some(Remedy::Days), ..fault });
     }
     Ok(said)
 }
@@ -193,7 +194,8 @@ fn check_characters(text: &str) -> Result<(), Fault> {
     if text.len() > LONGEST {
         let what = format!("the expression has {} bytes", text.len());
         let at = text.char_indices().take_while(|(byte, _)| *byte < LONGEST).count();
-        return Err(Fault { field: None, at, len: 1, what, hint: format!("at most {LONGEST} are allowed") });
+        let hint = format!("at most {LONGEST} are allowed");
+        return Err(Fault { field: None, at, len: 1, what, hint, remedy: None });
     }
     if text.bytes().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
         return Ok(());
@@ -214,7 +216,7 @@ fn check_characters(text: &str) -> Result<(), Fault> {
         None if c.is_whitespace() => "use plain spaces".into(),
         None => "only ASCII letters, digits and , - * / ? # are allowed".into(),
     };
-    Err(Fault { field: None, at, len: 1, what: format!("{c:?} has no meaning here"), hint })
+    Err(Fault { field: None, at, len: 1, what: format!("{c:?} has no meaning here"), hint, remedy: None })
 }
 
 fn too_many(word: Word<'_>, dialect: Dialect) -> Fault {
@@ -234,13 +236,22 @@ fn too_few(words: &[Word<'_>], dialect: Dialect) -> Fault {
         1 => "there is only 1 field".to_owned(),
         _ => format!("there are only {count} fields"),
     };
-    let hint = match dialect {
-        Dialect::Quartz | Dialect::Spring if count == 5 => {
-            "seconds come first: put 0 in front, or use the Unix dialect".to_owned()
-        }
-        Dialect::Quartz => "needed are second minute hour day month weekday, and perhaps a year".into(),
-        Dialect::Spring => "needed are second minute hour day month weekday".into(),
-        Dialect::Unix => "needed are minute hour day month weekday".into(),
+    let needed = match dialect {
+        Dialect::Quartz => "needed are second minute hour day month weekday, and perhaps a year",
+        Dialect::Spring => "needed are second minute hour day month weekday",
+        Dialect::Unix => "needed are minute hour day month weekday",
     };
-    Fault { field: None, at: end, len: 1, what, hint }
+    let remedy = crontab(words, dialect);
+    Fault { field: None, at: end, len: 1, what, hint: needed.to_owned(), remedy }
+}
+
+/// What a line of a crontab means, if that is what was written. No other expression is proposed for it: one with a field
+/// more fires at other times, or on other days of the week.
+fn crontab(words: &[Word<'_>], dialect: Dialect) -> Option<Remedy> {
+    if dialect == Dialect::Unix || words.len() != 5 {
+        return None;
+    }
+    let line = words.iter().map(|word| word.text).collect::<Vec<_>>().join(" ");
+    let fields = parse(&line, Dialect::Unix.into()).ok()?;
+    Some(Remedy::Unix { dialect, meaning: describe(&fields, Language::English) })
 }

@@ -31,9 +31,11 @@ pub(crate) enum Why {
 pub(crate) struct Cancel {
     /// The first [`Why`]; 0 while nobody has cancelled it.
     why: AtomicU8,
+    /// The node has begun to stop.
+    is_stopping: AtomicBool,
     /// The attempts up to this one are over.
     over: AtomicU32,
-    /// Rung after either has changed.
+    /// Rung after one of them has changed.
     bell: Notify,
     /// The run is dropped where it stands.
     is_dropped: AtomicBool,
@@ -47,6 +49,12 @@ impl Cancel {
         if self.why.compare_exchange(0, why as u8, Relaxed, Relaxed).is_ok() {
             self.bell.notify_waiters();
         }
+    }
+
+    /// The node begins to stop; the run may go on until the drain is over.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Relaxed);
+        self.bell.notify_waiters();
     }
 
     /// Cancels one try.
@@ -86,6 +94,16 @@ impl Cancel {
     /// Whether this try should stop.
     pub(crate) fn is_over(&self, attempt: u32) -> bool {
         self.why().is_some() || self.over.load(Relaxed) >= attempt
+    }
+
+    /// Whether this try should come to its end: the node stops, or the try is over.
+    pub(crate) fn is_stopping(&self, attempt: u32) -> bool {
+        self.is_stopping.load(Relaxed) || self.is_over(attempt)
+    }
+
+    /// Resolves when this try should come to its end.
+    pub(crate) async fn stopping(&self, attempt: u32) {
+        self.once(|| self.is_stopping(attempt)).await;
     }
 
     /// Resolves when the run is cancelled.
@@ -141,6 +159,21 @@ mod tests {
         assert!(dropped.is_ok() && run().await.is_ok());
         assert_eq!(begun.get(), 1);
         assert!(cancel.task.take().is_none(), "what is kept of a run keeps no task");
+    }
+
+    #[tokio::test]
+    async fn a_stop_is_no_cancellation_and_a_cancellation_is_a_stop() {
+        let cancel = Cancel::default();
+        let (mut stopping, mut over) = (Box::pin(cancel.stopping(1)), Box::pin(cancel.over(1)));
+        assert!(poll!(&mut stopping).is_pending() && !cancel.is_stopping(1));
+        cancel.stop();
+        assert!(poll!(&mut stopping).is_ready() && poll!(&mut over).is_pending());
+        assert!(cancel.is_stopping(1) && !cancel.is_over(1) && cancel.why().is_none());
+        let cancelled = Cancel::default();
+        let (mut first, mut second) = (Box::pin(cancelled.stopping(1)), Box::pin(cancelled.stopping(2)));
+        assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
+        cancelled.attempt(1);
+        assert!(poll!(&mut first).is_ready() && poll!(&mut second).is_pending());
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Jobs that functions are declared as: `#[bandog::scheduled]` hands over the texts of its keys.
 
-use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, panic::Location, str::FromStr, sync::Arc, time::Duration};
 
 use bandog_core::{Error, Result};
 use bandog_cron::Time;
@@ -67,8 +67,12 @@ pub struct Declaring {
 
 impl Declaring {
     /// A job of this function with these keys.
+    #[track_caller]
     pub fn new(function: &str, texts: &[Text<'_>]) -> Self {
-        Self { job: job(function, texts, |name| std::env::var(name).ok()), wants: Wants::default() }
+        let place = Location::caller();
+        let mut job = job(function, texts, |name| std::env::var(name).ok());
+        job.place = place;
+        Self { job, wants: Wants::default() }
     }
 
     /// One more parameter: what takes it from a run.
@@ -149,7 +153,7 @@ fn trigger(name: &str, values: &mut BTreeMap<&str, String>) -> Result<Job> {
     let found = ["cron", "fixed_rate", "fixed_delay", "at"].into_iter().find_map(&mut take);
     let (key, text) = found.ok_or_else(|| Error::misused("nothing says when it runs"))?;
     Ok(match (key, text.trim()) {
-        ("cron", text) => Job::cron(name, text),
+        ("cron", text) => Job::cron(name, text).in_keys(),
         (_, "-") => Job::once(name).disabled(),
         ("fixed_rate", text) => Job::fixed_rate(name, duration(key, text)?),
         ("fixed_delay", text) => Job::fixed_delay(name, duration(key, text)?),

@@ -1,9 +1,15 @@
 //! A job: a name, a trigger, a body and policies.
 
-use std::{fmt, num::NonZeroU32, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    num::NonZeroU32,
+    panic::{AssertUnwindSafe, Location},
+    sync::Arc,
+    time::Duration,
+};
 
 use bandog_core::{Error, MAX_TTL, Result, check_ttl};
-use bandog_cron::{Cron, DayMatch, Daylight, Dialect, ParseError, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Daylight, Dialect, ParseError, Phrasing, Time, Zone};
 use futures_util::{FutureExt, future::BoxFuture};
 
 use crate::{
@@ -36,6 +42,8 @@ pub struct Job {
     body: Option<Body>,
     fault: Option<Error>,
     pub(crate) wants: Option<Wants>,
+    /// Where it was made, for the error of two jobs with one name.
+    pub(crate) place: &'static Location<'static>,
 }
 
 /// A trigger as it is being built.
@@ -54,6 +62,8 @@ struct Expression {
     days: Option<DayMatch>,
     daylight: Option<Daylight>,
     zone: Option<Box<str>>,
+    /// Whose words its errors use.
+    phrasing: Phrasing,
 }
 
 /// How many ticks of a fixed rate wait by default.
@@ -62,10 +72,11 @@ const BACKLOG: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
 impl Job {
     /// A job that fires when a cron expression does: Quartz's dialect and UTC, unless [`Job::dialect`] and
     /// [`Job::zone`] say otherwise. The expression `-` disables it, as in Spring.
+    #[track_caller]
     pub fn cron(name: impl AsRef<str>, expression: impl AsRef<str>) -> Self {
         let text = expression.as_ref().into();
         let (dialect, days, daylight, zone) = (Dialect::Quartz, None, None, None);
-        let expression = Expression { text, dialect, days, daylight, zone };
+        let expression = Expression { text, dialect, days, daylight, zone, phrasing: Phrasing::Calls };
         let is_dash = expression.is_dash();
         let job = Self::new(name, When::Cron(expression));
         if is_dash { job.disabled() } else { job }
@@ -74,29 +85,35 @@ impl Job {
     /// A job that fires at once and then in every period (1 ms at least), on a grid that all nodes share.
     ///
     /// A run that takes longer than the period delays the ticks after it, which then run one after the other.
+    #[track_caller]
     pub fn fixed_rate(name: impl AsRef<str>, period: Duration) -> Self {
         let job = Self::new(name, When::FixedRate(period)).overlap(Overlap::Queue(BACKLOG));
         job.at_least("fixed_rate", period, MIN_PERIOD)
     }
 
     /// A job that fires at once and then so long after each run's end (1 ms at least), also of a run by hand.
+    #[track_caller]
     pub fn fixed_delay(name: impl AsRef<str>, delay: Duration) -> Self {
         Self::new(name, When::FixedDelay(delay)).at_least("fixed_delay", delay, MIN_PERIOD)
     }
 
     /// A job that fires once, at this instant. An instant that lies before the job's first registration never fires.
+    #[track_caller]
     pub fn at(name: impl AsRef<str>, time: Time) -> Self {
         Self::new(name, When::At(time))
     }
 
     /// A job that fires once, at its first registration, or [`Job::initial_delay`] after it.
+    #[track_caller]
     pub fn once(name: impl AsRef<str>) -> Self {
         Self::new(name, When::Once)
     }
 
+    #[track_caller]
     fn new(name: impl AsRef<str>, when: When) -> Self {
         let policy = Policy::new(Overlap::Skip);
-        Self { name: name.as_ref().into(), when, policy, body: None, fault: None, wants: None }
+        let place = Location::caller();
+        Self { name: name.as_ref().into(), when, policy, body: None, fault: None, wants: None, place }
     }
 
     /// What it does: an async function of the [`Run`], which gives nothing or a `Result`. It runs as a task of the
@@ -120,7 +137,7 @@ impl Job {
     }
 
     /// What it does, as a function that may block: it runs in the runtime's blocking pool. It cannot be dropped where it
-    /// stands, so it should look at [`Run::is_cancelled`].
+    /// stands, so it should check [`Run::is_cancelled`], or [`Run::is_stopping`] if it works in a loop.
     pub fn run_blocking<F, O>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> O + Send + Sync + 'static,
@@ -318,6 +335,14 @@ impl Job {
         self.fault.get_or_insert(error);
     }
 
+    /// The job of an attribute, whose errors name its keys.
+    pub(crate) fn in_keys(mut self) -> Self {
+        if let When::Cron(cron) = &mut self.when {
+            cron.phrasing = Phrasing::Keys;
+        }
+        self
+    }
+
     /// The job with this fault, unless it has one.
     pub(crate) fn blamed(mut self, error: Error) -> Self {
         self.blame(error);
@@ -358,11 +383,14 @@ impl When {
 
 impl Expression {
     fn ready(&self) -> Result<Cron> {
-        let Self { text, dialect, days, daylight, zone } = self;
+        let Self { text, dialect, days, daylight, zone, phrasing } = self;
         let rules = days.map_or_else(|| (*dialect).into(), |days| dialect.days(days));
         // The expression begins a line, so that the caret stands under its place.
         let refused = |error: ParseError| {
-            Error::misused(format!("this is no expression of the {dialect} dialect\n{}", error.picture()))
+            Error::misused(format!(
+                "this is no expression of the {dialect} dialect\n{}",
+                error.phrased(*phrasing).picture()
+            ))
         };
         let mut cron = Cron::parse_with(text, rules).map_err(refused)?;
         if cron.never_fires() {

@@ -31,6 +31,7 @@ pub use declared::{Declared, declared};
 pub use inject::Shared;
 pub use job::{Job, MAX_NAME};
 pub use jobs::{Jobs, MAX_REASON};
+pub use nodes::MAX_NODE;
 pub use policy::{CatchUp, MAX_DEATHS, OnCrash, Overlap, Retry, Scope, StoreDown};
 pub use rows::{Fire, JobRow, NodeRow, Paused, Pauses, RunRow, State};
 pub use run::{Kind, MAX_ERROR, MAX_NOTE, Outcome, Run};

@@ -1,5 +1,7 @@
 //! Which ticks run that came since the last claim, and which do not.
 
+use bandog_cron::Time;
+
 use crate::{
     CatchUp, Kind,
     policy::Policy,
@@ -31,18 +33,26 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// All ticks after the watermark up to this time. Those of a fixed rate are counted without being looked at one by
-    /// one: there may be very many.
+    /// All ticks after the watermark up to this time. They are counted, and not visited one by one: there may be very
+    /// many.
     pub(crate) fn until(trigger: &Trigger, place: Place, until: Ms) -> Self {
-        let mut range = Self::default();
-        if let (Trigger::FixedRate(period), Some(first)) =
-            (trigger, trigger.next(place).filter(|first| *first <= until))
-        {
-            let more = (until - first) / period;
-            return Self { first: Some(first), last: first + more * period, ticks: more.unsigned_abs() + 1 };
+        let Some(first) = trigger.next(place).filter(|first| *first <= until) else { return Self::default() };
+        match trigger {
+            Trigger::FixedRate(period) => {
+                let more = (until - first) / period;
+                Self { first: Some(first), last: first + more * period, ticks: more.unsigned_abs() + 1 }
+            }
+            Trigger::Cron(cron) => {
+                let (from, to) = (Time::from_millisecond(place.watermark), Time::from_millisecond(until));
+                let last = cron.prev(Time::from_millisecond(until.saturating_add(1)));
+                let ticks = cron.count_between(from, to, usize::MAX);
+                let last = last.map_or(first, Time::millisecond);
+                Self { first: Some(first), last, ticks: u64::try_from(ticks).unwrap_or(u64::MAX) }
+            }
+            Trigger::FixedDelay(_) | Trigger::At(_) | Trigger::Once | Trigger::Never => {
+                Self { first: Some(first), last: first, ticks: 1 }
+            }
         }
-        trigger.between(place, place.watermark, until).for_each(|tick| range.add(tick));
-        range
     }
 
     pub(crate) fn add(&mut self, tick: Ms) {
@@ -75,6 +85,19 @@ pub(crate) fn due(name: &str, policy: &Policy, tick: Ms) -> Ms {
     tick.saturating_add_unsigned(spread)
 }
 
+/// The ticks after the watermark that no policy runs, after an outage of days or years, and the place after them.
+fn too_late(trigger: &Trigger, place: Place, busy: Option<(Ms, Ms)>, late: Ms) -> (Since, Place) {
+    let is_many = matches!(trigger, Trigger::Cron(_) | Trigger::FixedRate(_));
+    let may_overlap = busy.is_some_and(|(_, ended)| ended > place.watermark);
+    if !is_many || may_overlap {
+        return (Since::default(), place);
+    }
+    let missed = Range::until(trigger, place, late);
+    let last = Some(missed.last).filter(|_| missed.ticks > 0);
+    let place = Place { watermark: last.unwrap_or(place.watermark), ..place };
+    (Since { missed, last, ..Since::default() }, place)
+}
+
 /// Sorts the ticks after the watermark that are due by now.
 pub(crate) fn since(
     name: &str,
@@ -84,9 +107,10 @@ pub(crate) fn since(
     busy: Option<(Ms, Ms)>,
     now: Ms,
 ) -> Since {
-    let mut since = Since::default();
     let in_time = now.saturating_sub(millis(policy.misfire_grace));
     let in_window = now.saturating_sub(millis(policy.window));
+    let late = in_time.min(in_window).saturating_sub(millis(policy.jitter).max(1));
+    let (mut since, place) = too_late(trigger, place, busy, late);
     let mut late = Vec::new();
     for (nth, tick) in trigger.between(place, place.watermark, now).enumerate() {
         // A tick comes when its jitter has passed, so it is late from then on.

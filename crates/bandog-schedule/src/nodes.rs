@@ -4,12 +4,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bandog_core::{ClaimId, Holding, Key, Records, Result, Row, Swap, Swapped};
+use bandog_core::{ClaimId, Error, Holding, Key, Records, Result, Row, Swap, Swapped};
 use bandog_cron::Zone;
 use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
 use crate::dispatch::{SESSION, only};
+
+/// Maximum length of a node's name, in bytes of UTF-8: enough for a machine's name and a process.
+pub const MAX_NODE: usize = 512;
+
+/// A name that a node may have, and that a pause of nodes may name.
+pub(crate) fn check_node(name: &str) -> Result<()> {
+    let fits = (1..=MAX_NODE).contains(&name.len()) && !name.chars().any(char::is_control);
+    if fits {
+        return Ok(());
+    }
+    let length = name.len();
+    Err(Error::misused(format!(
+        "a node's name has 1 to {MAX_NODE} bytes without control characters, and this one has {length} bytes"
+    )))
+}
 
 /// Sessions in one call.
 const BATCH: usize = 256;

@@ -134,6 +134,40 @@ impl Run {
         self.facts.cancel.is_over(self.attempt)
     }
 
+    /// Resolves when the node begins to stop ([`crate::Running::stop`], or a signal in
+    /// [`crate::Running::until_signal`]), and whenever [`Run::cancelled`] does. The run may then go on for the drain
+    /// ([`crate::Scheduler::drain`]) before it is cancelled: a run that works in a loop comes to its end here, so that it
+    /// does not delay the stop. A run that gives `Ok` after it is recorded as one that ended well.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    ///
+    /// ```
+    /// use bandog_schedule::{Job, Run, Scheduler};
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+    /// let consumer = Job::once("consumer").run(async |run: Run| {
+    ///     loop {
+    ///         tokio::select! {
+    ///             () = tokio::time::sleep(Duration::from_secs(1)) => println!("one more message"),
+    ///             () = run.stopping() => return,
+    ///         }
+    ///     }
+    /// });
+    /// let running = Scheduler::new().drain(Duration::from_secs(30)).job(consumer).start().await?;
+    /// running.stop().await // At once, and not after 30 s.
+    /// # }
+    /// ```
+    pub async fn stopping(&self) {
+        self.facts.cancel.stopping(self.attempt).await;
+    }
+
+    /// Whether the node has begun to stop, or the run should stop: what a blocking loop asks in each turn.
+    pub fn is_stopping(&self) -> bool {
+        self.facts.cancel.is_stopping(self.attempt)
+    }
+
     /// Leaves a note in the history beside this run, instead of an earlier one. Its end is kept if it is longer than
     /// [`MAX_NOTE`] bytes. After the run's end it does nothing.
     pub fn note(&self, text: impl Into<String>) {

@@ -1,6 +1,6 @@
 //! From jobs to a scheduler that runs.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, panic::Location, sync::Arc, time::Duration};
 
 use bandog_core::{ClientId, Clock, Error, Member, Result};
 use bandog_cron::{Cron, Daylight, Rules, Time};
@@ -14,6 +14,7 @@ use crate::{
     Job, Jobs, Scope,
     dispatch::{Dispatch, Entry, LOOK, Msg, Timekeeper},
     inject::Shares,
+    nodes::check_node,
     pauses::Known as KnownPauses,
     policy::Policy,
     register::register,
@@ -23,6 +24,8 @@ use crate::{
 
 /// How long runs may go on by default when the scheduler stops.
 const DRAIN: Duration = Duration::from_secs(30);
+/// Maximum number of places that are named of jobs with one name.
+const PLACES: usize = 5;
 /// Of so many jobs the start is told one by one.
 const TOLD: usize = 100;
 
@@ -37,6 +40,8 @@ pub struct Scheduler {
     looks: Option<Duration>,
     node: Option<String>,
     entries: Vec<Entry>,
+    /// Where the entries' jobs were made, in the same order.
+    places: Vec<&'static Location<'static>>,
     pub(crate) faults: Vec<Error>,
     pub(crate) shares: Shares,
     known: Known,
@@ -85,7 +90,8 @@ impl Scheduler {
         self
     }
 
-    /// What this node calls itself in histories. Default: the machine's name and the process, `host:pid`.
+    /// What this node calls itself in histories: 1 to [`crate::MAX_NODE`] bytes without control characters. Default: the
+    /// machine's name and the process, `host:pid`.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = Some(name.into());
         self
@@ -93,9 +99,11 @@ impl Scheduler {
 
     /// One more job.
     pub fn job(mut self, job: Job) -> Self {
+        let place = job.place;
         match job.given(&self.shares).ready() {
             Ok(mut task) => {
                 self.known.share(&mut task.trigger, &mut task.policy);
+                self.places.push(place);
                 self.entries.push(Entry::new(task, false));
             }
             Err(fault) => self.faults.push(fault),
@@ -117,7 +125,7 @@ impl Scheduler {
     /// # Cancel safety
     /// Jobs may have been registered when the future is dropped; none of them runs.
     pub async fn start(self) -> Result<Running> {
-        let Self { client, pool, drain, clock, looks, node, mut entries, mut faults, shares, known } = self;
+        let Self { client, pool, drain, clock, looks, node, mut entries, places, mut faults, shares, known } = self;
         drop(known);
         faults.extend(shares.faults());
         let pool = pool.unwrap_or(1);
@@ -126,7 +134,11 @@ impl Scheduler {
                 Error::misused("a scheduler with a pool of 0 would start nothing; 1 is the least").during("start")
             );
         }
-        check(&entries, faults)?;
+        if let Some(node) = &node {
+            check_node(node).map_err(|error| error.during("start"))?;
+        }
+        check(&entries, &places, faults)?;
+        drop(places);
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Error::misused("a scheduler starts within a tokio runtime").during("start"));
         }
@@ -182,12 +194,18 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-/// Tells every fault, and names that come twice.
-fn check(entries: &[Entry], mut faults: Vec<Error>) -> Result<()> {
-    let mut names: Vec<&str> = entries.iter().map(|entry| &*entry.task.name).collect();
-    names.sort_unstable();
-    for twice in names.windows(2).filter(|pair| pair[0] == pair[1]) {
-        faults.push(Error::misused(format!("job {:?}: there are two of this name", twice[0])));
+/// Reports every fault, and names that come twice with the places where their jobs were made.
+fn check(entries: &[Entry], places: &[&Location<'_>], mut faults: Vec<Error>) -> Result<()> {
+    let mut named: Vec<(&str, &Location<'_>)> =
+        entries.iter().map(|entry| &*entry.task.name).zip(places.iter().copied()).collect();
+    named.sort_by_key(|(name, _)| *name);
+    for same in named.chunk_by(|(one, _), (other, _)| one == other).filter(|same| same.len() > 1) {
+        let mut places: Vec<String> = same.iter().map(|(_, place)| place.to_string()).collect();
+        places.dedup();
+        let shown = places.iter().take(PLACES).cloned().collect::<Vec<_>>().join(" and ");
+        let more = if places.len() > PLACES { " and elsewhere" } else { "" };
+        let (name, count) = (same[0].0, if same.len() == 2 { "two".to_owned() } else { same.len().to_string() });
+        faults.push(Error::misused(format!("job {name:?}: there are {count} of this name, made at {shown}{more}")));
     }
     match &faults[..] {
         [] => Ok(()),

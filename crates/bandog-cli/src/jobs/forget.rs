@@ -1,14 +1,14 @@
 //! `bandog jobs forget`: jobs that are no more.
 
 use std::{
-    io::{self, IsTerminal, Write, stderr, stdin},
+    io::{self, Write},
     time::Duration,
 };
 
 use bandog::{ErrorKind, schedule::JobRow};
 use serde::Serialize;
 
-use super::{Common, Desk, nodes::Nodes};
+use super::{Common, Desk, confirm::confirm, nodes::Nodes};
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
@@ -26,7 +26,8 @@ use crate::{
 /// and jobs of which runs wait. Nothing is ever forgotten by itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: job, forgotten (true); with --unknown an array of such objects.
+Fields of --json: job, forgotten (true); with --unknown an array of such objects, also when it fails halfway: of a job that \
+was not forgotten, forgotten is false and why says why.
 
 Exit codes: 0 it is forgotten, or no job is unknown for so long; 64 no such job, it runs now, nobody said yes, wrong URL; \
 69 the store does not answer or is not there; 77 it refuses.
@@ -56,6 +57,18 @@ pub(super) struct Args {
 struct Object<'a> {
     job: &'a str,
     forgotten: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+impl<'a> Object<'a> {
+    fn forgotten(job: &'a str) -> Self {
+        Self { job, forgotten: true, why: None }
+    }
+
+    fn kept(job: &'a str, why: impl Into<String>) -> Self {
+        Self { job, forgotten: false, why: Some(why.into()) }
+    }
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
@@ -75,7 +88,8 @@ fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
             Err(error) => return Err(desk.fault(&error)),
         };
         if !yes {
-            ask(&format!("{name:?} and its history"), &format!("{name:?} is kept"), desk)?;
+            let (what, kept) = (format!("{name:?} and its history"), format!("{name:?} is kept"));
+            confirm(("forget", "forgets"), &what, &kept, desk)?;
         }
         desk.jobs.forget(name).await.map_err(|error| desk.unsaid_of(&error, name))?;
         if Nodes::of(desk).await.known().is_some_and(|nodes| !nodes.is_empty()) && is_on {
@@ -84,7 +98,7 @@ fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
             ));
         }
         print::done(match common.json {
-            true => print::json(&Object { job: name, forgotten: true }),
+            true => print::json(&Object::forgotten(name)),
             false => writeln!(io::stdout(), "forgot {name:?}"),
         })
     })
@@ -98,51 +112,82 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
             let since = |since: &Option<String>| shown(since.as_deref().unwrap_or_default());
             let told = |job: &JobRow| format!("{} (unknown since {})", shown(&job.name), since(&job.unknown_since));
             let names: Vec<String> = unknown.iter().map(told).collect();
-            ask(&format!("{} with their histories", names.join(", ")), "they are kept", desk)?;
+            let what = format!("{} with their histories", names.join(", "));
+            confirm(("forget", "forgets"), &what, "they are kept", desk)?;
         }
         // Those that were shown and no others, though more may be unknown by now.
-        let mut forgotten = Vec::new();
-        for JobRow { name, .. } in &unknown {
-            match desk.jobs.forget_unknown(name, *older).await {
-                Ok(true) => forgotten.push(name),
-                Ok(false) => say(&format!("{name:?} is not unknown any more: it is left as it is")),
-                Err(error) => {
-                    if !forgotten.is_empty() {
-                        say(&format!("forgot {}, then stopped at {name:?}", quoted(&forgotten)));
-                    }
-                    return Err(desk.unsaid_of(&error, name));
-                }
-            }
-        }
-        print::done(match (common.json, &forgotten[..]) {
-            (true, _) => {
-                let objects = forgotten.iter().map(|job| Object { job, forgotten: true });
-                print::json(&objects.collect::<Vec<_>>())
-            }
-            (false, []) => {
+        let names: Vec<&str> = unknown.iter().map(|job| job.name.as_str()).collect();
+        let (objects, broke) = one_by_one(&names, async |name| {
+            let forgotten = desk.jobs.forget_unknown(name, *older).await;
+            forgotten.map_err(|error| desk.unsaid_of(&error, name))
+        })
+        .await;
+        let forgotten: Vec<&str> = objects.iter().filter(|object| object.forgotten).map(|object| object.job).collect();
+        let printed = match (common.json, &forgotten[..], &broke) {
+            (true, ..) => print::json(&objects),
+            (false, _, Some(_)) => Ok(()),
+            (false, [], None) => {
                 let older = humantime::format_duration(*older);
                 writeln!(io::stdout(), "no job is one that no scheduler has had for {older}")
             }
-            (false, names) => writeln!(io::stdout(), "forgot {}", quoted(names)),
-        })
+            (false, names, None) => writeln!(io::stdout(), "forgot {}", quoted(names)),
+        };
+        let Some((at, fault)) = broke else { return print::done(printed) };
+        if !forgotten.is_empty() {
+            say(&format!("forgot {}, then stopped at {at:?}", quoted(&forgotten)));
+        }
+        print::done(printed).and(Err(fault))
     })
 }
 
-fn quoted(names: &[&String]) -> String {
+/// What became of each, and where it stopped and why. `forget` says whether the job was still unknown.
+async fn one_by_one<'a>(
+    names: &[&'a str],
+    forget: impl AsyncFn(&str) -> Result<bool, Fault>,
+) -> (Vec<Object<'a>>, Option<(&'a str, Fault)>) {
+    let (mut objects, mut broke) = (Vec::new(), None);
+    for name in names {
+        if let Some((at, _)) = &broke {
+            objects.push(Object::kept(name, format!("not tried: it stopped at {at:?}")));
+            continue;
+        }
+        objects.push(match forget(name).await {
+            Ok(true) => Object::forgotten(name),
+            Ok(false) => {
+                say(&format!("{name:?} is not unknown any more: it is left as it is"));
+                Object::kept(name, "it is not unknown any more")
+            }
+            Err(fault) => {
+                let object = Object::kept(name, fault.in_short());
+                broke = Some((*name, fault));
+                object
+            }
+        });
+    }
+    (objects, broke)
+}
+
+fn quoted(names: &[&str]) -> String {
     names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Lets the person at the terminal decide.
-fn ask(what: &str, kept: &str, desk: &Desk<'_>) -> Result<(), Fault> {
-    if !stdin().is_terminal() || !stderr().is_terminal() {
-        return Err(Fault::usage(format!("--yes forgets {what}; without a terminal nobody can be asked")));
-    }
-    let question = format!("forget {what} in {}? [y/N] ", desk.store.shown());
-    let mut answer = String::new();
-    let asked = write!(stderr(), "bandog: {question}").and_then(|()| stdin().read_line(&mut answer));
-    asked.map_err(|error| Fault::system("cannot ask", error))?;
-    match answer.trim() {
-        "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Fault::usage(kept)),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_before_it_failed_is_told() {
+        let forget = async |name: &str| match name {
+            "bad" => Err(Fault::usage("the store is gone")),
+            name => Ok(name != "back"),
+        };
+        let (objects, broke) =
+            crate::runtime::block_on(async { Ok(one_by_one(&["a", "back", "bad", "c"], forget).await) }).unwrap();
+        let printed = serde_json::to_string(&objects).unwrap();
+        let told =
+            r#"[{"job":"a","forgotten":true},{"job":"back","forgotten":false,"why":"it is not unknown any more"},"#;
+        let rest = r#"{"job":"bad","forgotten":false,"why":"the store is gone"},{"job":"c","forgotten":false,"why":"not tried: it stopped at \"bad\""}]"#;
+        assert_eq!(printed, format!("{told}{rest}"));
+        assert_eq!(broke.map(|(at, _)| at), Some("bad"));
     }
 }

@@ -1,6 +1,6 @@
 //! `bandog cron`: what it prints, and how it refuses.
 
-use crate::help::Place;
+use crate::help::{Place, Ran};
 
 #[test]
 fn next_prints_one_instant_a_line_and_none_at_the_end() {
@@ -40,7 +40,9 @@ fn what_cannot_be_is_refused_with_a_caret() {
     assert!(ran.stderr.contains("\n  -5 * * * * ?\n  ^ seconds: a number is missing"), "{}", ran.stderr);
     place.run(&["cron", "next", "-"]).told(64, &["\n  -\n  ^ - is no time", "enabled = false"]);
     place.run(&["cron", "next", "@every 5m"]).told(64, &["\n  @every 5m\n  ^^^^^^^^^ @every", "fixed_rate = \"5m\""]);
-    place.run(&["cron", "next", "0 0 0 13 * FRI"]).told(64, &["--days and|or"]);
+    place
+        .run(&["cron", "next", "0 0 0 13 * FRI"])
+        .told(64, &["--days and (both must match) or --days or (one must match)"]);
     let ran = place.run(&["cron", "next", "0 0 0 31 6 ?"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
     assert!(ran.stderr.contains("\n  0 0 0 31 6 ?\n  ^ no year has such a date"), "{}", ran.stderr);
@@ -50,7 +52,27 @@ fn what_cannot_be_is_refused_with_a_caret() {
 }
 
 #[test]
-fn explain_says_it_in_two_languages() {
-    let ran = Place::new().run(&["cron", "explain", "0 15 10 ? * MON-FRI"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "At 10:15, Monday to Friday\n周一至周五，10:15\n"));
+fn explain_says_it_in_one_language() {
+    let (place, english, chinese) = (Place::new(), "At 10:15, Monday to Friday\n", "周一至周五，10:15\n");
+    let explain = |variables: &[(&str, &str)], options: &[&str]| {
+        let mut command = place.bandog(&[&["cron", "explain", "0 15 10 ? * MON-FRI"], options].concat());
+        command.envs(["LC_ALL", "LC_MESSAGES", "LANG"].map(|name| (name, ""))).envs(variables.iter().copied());
+        let ran = Ran::from(command);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+        ran.stdout
+    };
+    assert_eq!(explain(&[], &[]), english);
+    assert_eq!(explain(&[("LANG", "zh_CN.UTF-8")], &[]), chinese);
+    assert_eq!(explain(&[("LC_ALL", "C.UTF-8"), ("LANG", "zh_CN.UTF-8")], &[]), english);
+    assert_eq!(explain(&[("LANG", "zh_CN.UTF-8")], &["--lang", "en"]), english);
+    assert_eq!(explain(&[], &["--lang", "zh"]), chinese);
+}
+
+#[test]
+fn five_fields_are_told_what_they_mean_in_a_crontab() {
+    let place = Place::new();
+    let hint = "Quartz begins with seconds; read by --dialect unix it means: At 15:00, on day 10 of the month";
+    place.run(&["cron", "next", "0 15 10 * *"]).told(64, &["there are only 5 fields", hint]);
+    let ran = place.run(&["cron", "next", "0 15 10 * *", "--dialect", "unix", "--from", "2026-01-30T12:00:00Z"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "2026-02-10T15:00:00Z\n"));
 }

@@ -72,11 +72,31 @@ fn the_documents_example_is_a_good_file() {
 fn hints_about_cron_can_be_followed_in_a_file() {
     let six = "in a file seconds come first";
     let rows = [
-        ("*/5 * * * *", format!("there are only 5 fields; {six}: write `0 */5 * * * ?`")),
-        ("0 9 * * 1-5", format!("there are only 5 fields; {six}: write `0 0 9 ? * MON-FRI`")),
-        ("30 4 1,15 * *", format!("there are only 5 fields; {six}: write `0 30 4 1,15 * ?`")),
-        ("0 0 * * 0,6-7/1", format!("there are only 5 fields; {six}: write `0 0 0 ? * SUN,SAT-SUN/1`")),
-        ("15 10 ? * MON#1", format!("there are only 5 fields; {six}: write `0 15 10 ? * MON#1`")),
+        (
+            "*/5 * * * *",
+            format!(
+                "there are only 5 fields; {six}: if this is a crontab's line, write `0 */5 * * * ?`, which means: Every 5 minutes"
+            ),
+        ),
+        (
+            "0 9 * * 1-5",
+            format!(
+                "there are only 5 fields; {six}: if this is a crontab's line, write `0 0 9 ? * MON-FRI`, which means: At 09:00"
+            ),
+        ),
+        (
+            "30 4 1,15 * *",
+            format!(
+                "there are only 5 fields; {six}: if this is a crontab's line, write `0 30 4 1,15 * ?`, which means: At 04:30"
+            ),
+        ),
+        (
+            "0 0 * * 0,6-7/1",
+            format!(
+                "there are only 5 fields; {six}: if this is a crontab's line, write `0 0 0 ? * SUN,SAT-SUN/1`, which means: At 00:00"
+            ),
+        ),
+        ("15 10 ? * MON#1", format!("there are only 5 fields; {six}: `0 15 10 ? * MON#1` would mean: At 10:15")),
         ("0 0 13 * 5", format!("there are only 5 fields; {six}, and one day field is ?, as in `0 */5 * * * ?`")),
         ("-", "- is no time; it is how Spring disables a job; write enabled = false".into()),
         (

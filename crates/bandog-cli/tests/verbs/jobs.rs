@@ -478,6 +478,40 @@ fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time() {
 }
 
 #[test]
+fn all_jobs_that_rest_are_reset_by_one_word() {
+    let store = Store::start();
+    let (place, url) = store.both();
+    let mut site = Site::new(place, url);
+    site.jobs(&["reset", "--all"]).told(64, &["--reason"]);
+    site.jobs(&["reset", "daily", "--all", "--reason", "x"]).told(64, &["cannot be used with"]);
+    site.jobs(&["reset", "daily", "--yes", "--reason", "x"]).told(64, &["--all"]);
+    assert_eq!(site.jobs(&["reset", "--all", "--reason", "x"]).stdout, "no job rests\n");
+    assert_eq!(site.json(&["reset", "--all", "--reason", "x"]), Value::Array(Vec::new()));
+    site.scheduler.term();
+    ends(&mut site.scheduler, 0);
+    for name in ["often", "daily"] {
+        shift(url, name, "watermark", 365);
+    }
+    let ran = site.jobs(&["reset", "--all", "--reason", "a bad quartz"]);
+    ran.told(
+        64,
+        &["--yes sets back the watermarks of daily (rests until 20", "often (rests until 20", "nobody can be asked"],
+    );
+    let done = site.json(&["reset", "--all", "--yes", "--reason", "a bad quartz"]);
+    let of = |nth: usize| (done[nth]["job"].clone(), done[nth]["reset"].clone());
+    assert_eq!((of(0), of(1)), (("daily".into(), true.into()), ("often".into(), true.into())), "{done}");
+    assert!(done.as_array().unwrap().len() == 2 && done[0]["rested_until"].is_string(), "{done}");
+    for name in ["often", "daily"] {
+        assert_eq!(site.show(name)["rests_until"], Value::Null);
+        assert_eq!(site.json(&["history", name, "--state", "reset"]).as_array().unwrap().len(), 1);
+    }
+    shift(url, "daily", "watermark", 365);
+    let ran = site.jobs(&["reset", "--all", "--yes", "--reason", "again"]);
+    assert!(ran.stdout.starts_with("\"daily\" goes on from now; it rested until 20"), "{ran:?}");
+    assert_eq!(ran.stdout.lines().count(), 1);
+}
+
+#[test]
 fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen() {
     let store = Store::start();
     let (place, url) = store.both();

@@ -1,6 +1,6 @@
 //! What is refused, where the error points, and that nothing ever panics.
 
-use bandog_cron::{Cron, DayMatch, Dialect, Field, Language, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Dialect, Field, Language, Phrasing, Time, Zone};
 
 use Dialect::{Quartz, Spring, Unix};
 
@@ -10,7 +10,9 @@ const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
     (Quartz, "   ", None, 1, "the expression is empty; needed are second minute hour day month weekday, and perhaps a year"),
     (Quartz, "-", None, 1, "- is no time; it is how Spring disables a job; disable the job itself: bandog's scheduler has enabled = false and Job::disabled for it"),
     (Unix, "  - ", None, 3, "- is no time; it is how Spring disables a job; disable the job itself: bandog's scheduler has enabled = false and Job::disabled for it"),
-    (Quartz, "0 9 * * 1", None, 10, "there are only 5 fields; seconds come first: put 0 in front, or use the Unix dialect"),
+    (Quartz, "0 9 * * 1", None, 10, "there are only 5 fields; Quartz begins with seconds; read by Dialect::Unix it means: At 09:00, on Monday"),
+    (Spring, "0 15 10 * *", None, 12, "there are only 5 fields; Spring begins with seconds; read by Dialect::Unix it means: At 15:00, on day 10 of the month"),
+    (Quartz, "0 15 10 ? *", None, 12, "there are only 5 fields; needed are second minute hour day month weekday, and perhaps a year"),
     (Unix, "0 0 9 * * 1", None, 11, "too many fields; Unix has minute hour day month weekday; Quartz and Spring begin with seconds"),
     (Spring, "0 0 9 * * 1 2030", None, 13, "too many fields; Spring has second minute hour day month weekday; only Quartz has a year"),
     (Quartz, "0 15 10 * * ? 2005 *", None, 20, "too many fields; Quartz has second minute hour day month weekday, and perhaps a year"),
@@ -41,7 +43,7 @@ const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
     (Quartz, "0 0 0 1 SEPT ?", Some(Field::Month), 9, "SEPT is not a month; did you mean SEP?"),
     (Quartz, "0 0 0 1 FOO ?", Some(Field::Month), 9, "FOO is not a month; allowed are 1 to 12 or JAN to DEC"),
     (Quartz, "0 0 0 ? * ?", Some(Field::DayOfWeek), 11, "? stands in both day fields; write * in one of them"),
-    (Quartz, "0 0 0 13 * FRI", Some(Field::DayOfWeek), 12, "both day fields are restricted; write ? in one of them, or say what is meant: DayMatch::And (both must match) or DayMatch::Or (one must match); a job's attribute has day_match = \"and\" or \"or\", the command --days and|or"),
+    (Quartz, "0 0 0 13 * FRI", Some(Field::DayOfWeek), 12, "both day fields are restricted; write ? in one of them, or say what is meant: DayMatch::And (both must match) or DayMatch::Or (one must match)"),
     (Quartz, "? * * * * ?", Some(Field::Seconds), 1, "? stands only alone, and only in the day fields of Quartz and Spring; allowed are 0 to 59"),
     (Quartz, "L 30 * * * ?", Some(Field::Seconds), 1, "L is not a number; allowed are 0 to 59"),
     (Quartz, "0 0 0 5C * ?", Some(Field::DayOfMonth), 7, "C (the next day of a calendar) is not supported: no scheduler ever implemented it; write the day itself"),
@@ -202,5 +204,52 @@ fn the_ends_of_time_are_no_trouble() {
             assert_eq!((cron.prev(first), cron.next(last)), (None, None), "{text} in {zone}");
             assert!(cron.next(end).is_none() && cron.prev(start).is_none(), "{text} in {zone}");
         }
+    }
+}
+
+/// What somebody is told to write must be what was meant: five fields mean something in one dialect only.
+#[test]
+fn a_hint_that_is_followed_never_changes_the_meaning() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut pick = |items: &[&str]| items[random.usize(..items.len())].to_owned();
+    let mut proposed = 0;
+    for _ in 0..2_000 {
+        let fields = [
+            pick(&["0", "*/5", "15", "1-7", "?", "60"]),
+            pick(&["0", "15", "*", "9-17", "22-2"]),
+            pick(&["*", "10", "?", "L", "1,15"]),
+            pick(&["*", "JAN", "6-7", "?"]),
+            pick(&["*", "1", "0", "5", "MON-FRI", "7", "?"]),
+        ];
+        let text = fields.join(" ");
+        for dialect in [Quartz, Spring] {
+            let error = Cron::parse_with(&text, dialect).unwrap_err();
+            let unix = Cron::parse_with(&text, Unix);
+            let phrased = |phrasing| error.clone().phrased(phrasing).hint().to_owned();
+            let Ok(unix) = unix else {
+                assert!(error.hint().starts_with("needed are"), "{error}");
+                continue;
+            };
+            proposed += 1;
+            let name = if dialect == Quartz { "Quartz" } else { "Spring" };
+            for (phrasing, setting) in [
+                (Phrasing::Calls, "Dialect::Unix"),
+                (Phrasing::Keys, "dialect = \"unix\""),
+                (Phrasing::Options, "--dialect unix"),
+            ] {
+                let told = format!("{name} begins with seconds; read by {setting} it means: {}", unix.describe());
+                assert_eq!(phrased(phrasing), told);
+            }
+        }
+    }
+    assert!(proposed > 500, "{proposed}");
+    let error = Cron::parse("0 0 0 13 * FRI").unwrap_err();
+    for (phrasing, settings) in [
+        (Phrasing::Keys, ["day_match = \"and\"", "day_match = \"or\""]),
+        (Phrasing::Options, ["--days and", "--days or"]),
+    ] {
+        let error = error.clone().phrased(phrasing);
+        assert!(settings.iter().all(|setting| error.to_string().contains(setting)), "{error}");
+        assert!(error.picture().ends_with(error.hint()) && !error.hint().contains("DayMatch"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, str::FromStr, time::Duration};
 
-use bandog_cron::{Cron, DayMatch, Dialect, Rules, Time, Zone};
+use bandog_cron::{Cron, DayMatch, Dialect, Phrasing, Rules, Time, Zone};
 use syn::{Error, Result};
 
 use super::text::Text;
@@ -67,7 +67,10 @@ pub(crate) fn cron(texts: &[Text]) -> Result<()> {
     match Cron::parse_with(&text, rules) {
         Ok(expression) if expression.never_fires() => no(format!("`cron` is {text:?}, which never fires")),
         Ok(_) => Ok(()),
-        Err(fault) => no(format!("`cron` is no expression of the {dialect} dialect\n\n{}", fault.picture())),
+        Err(fault) => no(format!(
+            "`cron` is no expression of the {dialect} dialect\n\n{}",
+            fault.phrased(Phrasing::Keys).picture()
+        )),
     }
 }
 

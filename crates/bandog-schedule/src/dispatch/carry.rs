@@ -45,6 +45,11 @@ impl Hand {
         self.facts.cancel.run(why);
     }
 
+    /// Tells the run that its node begins to stop.
+    pub(crate) fn stop(&self) {
+        self.facts.cancel.stop();
+    }
+
     /// Drops the run where it stands.
     pub(crate) fn drop_now(&self, why: Why) {
         self.cancel(why);

@@ -25,6 +25,7 @@ impl Dispatch {
     pub(super) fn follow(&mut self, job: JobId, plan: &Plan) {
         self.reconcile(job);
         self.leave_out(job, plan);
+        self.note_backlog(job);
         if plan.is_news
             && let Some(desk) = &mut self.desk
         {
@@ -107,6 +108,9 @@ impl Dispatch {
         let hand = order.hand(self.time.moment());
         if live.cancel {
             hand.cancel(Why::Asked);
+        }
+        if self.stopping.is_some() {
+            hand.stop();
         }
         if self.stopping.as_ref().is_some_and(|stopping| stopping.is_cancelled) {
             hand.cancel(Why::Stop);

@@ -13,6 +13,8 @@ use super::{
 };
 use crate::{cancel::Why, meters, nodes::compare, trigger::millis};
 
+/// Minimum interval between two outages that are logged, for a store that comes and goes.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
 /// A wall clock that is so many seconds off the store's is told of.
 const WRONG: f64 = 1.0;
 
@@ -194,15 +196,24 @@ impl Dispatch {
         self.is_clock_told = is_wrong;
         self.pause = RETRY;
         if std::mem::take(&mut self.is_away) {
-            // As loud as the outage was told, so that its end is told to the same people.
-            tracing::warn!("the store answers again: ticks are claimed again");
+            if std::mem::take(&mut self.is_away_told) {
+                // At the level at which the outage was logged.
+                tracing::warn!("the store answers again: ticks are claimed again");
+            }
             self.read_after_outage();
         }
     }
 
     pub(super) fn unanswered(&mut self, error: &Error) {
         self.pause = (self.pause * 2).min(LOOK);
-        if error.is_retryable() && !std::mem::replace(&mut self.is_away, true) {
+        if !error.is_retryable() {
+            return;
+        }
+        self.is_away = true;
+        let now = self.time.moment();
+        let may_tell = self.away_told.is_none_or(|told| now.since(told) >= TELL_AGAIN);
+        if may_tell && !std::mem::replace(&mut self.is_away_told, true) {
+            self.away_told = Some(now);
             tracing::warn!(%error, "the store does not answer: no shared job starts until it does; runs and locks end with their leases");
         }
     }

@@ -7,6 +7,7 @@
 //! What runs is what the record says: after each answer, a claim of this node that has no task gets one, and a task whose
 //! claim is gone is dropped. So a lost reply costs nothing.
 
+mod backlog;
 mod carry;
 mod desk;
 mod entry;
@@ -37,6 +38,7 @@ use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
+    backlog::Backlogs,
     carry::{Hand, Starts},
     desk::Desk,
     left::Left,
@@ -149,6 +151,9 @@ pub(crate) struct Dispatch {
     /// How long it waits before it asks a store again that gave no answer.
     pause: Duration,
     is_away: bool,
+    /// When the log was told of an outage last, and whether it knows of this one.
+    away_told: Option<Moment>,
+    is_away_told: bool,
     is_clock_told: bool,
     /// How many runs the gauge shows.
     told_running: usize,
@@ -164,6 +169,7 @@ pub(crate) struct Dispatch {
     idlers: Vec<oneshot::Sender<()>>,
     /// Ticks that nobody ran.
     left: Left,
+    backlogs: Backlogs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,6 +221,8 @@ impl Dispatch {
             answered_ring: None,
             pause: RETRY,
             is_away: false,
+            away_told: None,
+            is_away_told: false,
             is_clock_told: false,
             told_running: 0,
             has_mail: false,
@@ -224,6 +232,7 @@ impl Dispatch {
             is_held: false,
             idlers: Vec::new(),
             left: Left::default(),
+            backlogs: Backlogs::default(),
         }
     }
 
@@ -344,6 +353,7 @@ impl Dispatch {
                 let until = self.time.moment() + drain;
                 tracing::info!(running = self.runs.len(), "the scheduler stops");
                 self.stopping = Some(Stopping { until, is_cancelled: false, ended: None, done: Some(done) });
+                self.runs.values().for_each(Hand::stop);
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::{
     Paused, Pauses,
     dispatch::{PREFIX, only},
     news::Changed,
+    nodes::check_node,
     pauses::{All, Standing, standing},
     plan::Word,
     state::time,
@@ -71,14 +72,14 @@ impl Jobs {
     /// alone means all of its nodes, also those that start later. The node need not run now.
     ///
     /// # Errors
-    /// `Misused` for an empty name, for a reason of more than [`crate::MAX_REASON`] bytes, and when 1,000 nodes are paused already; else as [`Records::swap`](bandog_core::Records::swap).
+    /// `Misused` for a name that no node can have (1 to [`crate::MAX_NODE`] bytes without control characters), for a
+    /// reason of more than [`crate::MAX_REASON`] bytes, and when 1,000 nodes are paused already; else as
+    /// [`Records::swap`](bandog_core::Records::swap).
     ///
     /// # Cancel safety
     /// Once polled it may be done all the same.
     pub async fn pause_node(&self, node: &str, reason: &str) -> Result<()> {
-        if node.is_empty() {
-            return Err(Error::misused("a node's name is empty"));
-        }
+        check_node(node)?;
         self.change(Standing::of, |standing, now| {
             if standing.nodes.len() >= NODES && !standing.nodes.contains_key(node) {
                 let words = format!("{NODES} nodes are paused already; resume those that are no more");

@@ -586,3 +586,47 @@ fn skip_runs_one_of_the_ticks_that_waited_together() {
     let ended = job.end(0, State::Ok, 40_010);
     assert_eq!(job.at(40_010, &[ended]).starts, 0);
 }
+
+/// A job of every second, and one that has a period, as they were a year ago.
+fn a_year_ago(policy: &Policy) -> [Bench; 3] {
+    let zone = bandog_cron::Zone::named("America/New_York").unwrap();
+    let every_second = Cron::parse("* * * * * ?").unwrap();
+    let local = every_second.clone().in_zone(zone);
+    let triggers = [every_second, local].map(|cron| Trigger::Cron(Arc::new(cron)));
+    let [utc, local] = triggers.map(|trigger| Bench::new(trigger, policy.clone()));
+    [utc, local, Bench::new(Trigger::FixedRate(1000), policy.clone())]
+}
+
+const YEAR: Ms = 365 * 86_400_000;
+
+#[test]
+fn a_resume_after_a_year_counts_the_ticks_and_visits_none() {
+    for mut job in a_year_ago(&Policy::new(Overlap::Skip)) {
+        job.say(0, &Word::Pause(Paused { by: "me".into(), reason: "x".into(), at: time(T0) }));
+        let began = std::time::Instant::now();
+        let plan = job.say(YEAR, &Word::Resume);
+        let took = began.elapsed();
+        // Visited one by one, 31 million ticks take seconds in a release build, and minutes in this one.
+        assert!(took < std::time::Duration::from_millis(200), "{took:?}");
+        assert_eq!((job.state.counts.skipped, plan.lines.len()), (365 * 86_400 + 1, 1));
+        assert_eq!(job.state.watermark, T0 + YEAR);
+    }
+}
+
+#[test]
+fn an_outage_of_a_year_is_one_round() {
+    for (catch_up, jitter) in [(CatchUp::Once, 0), (CatchUp::All(n(5)), 2500), (CatchUp::Skip, 300)] {
+        let mut policy = Policy::new(Overlap::Queue(n(1000)));
+        (policy.catch_up, policy.jitter) = (catch_up, std::time::Duration::from_millis(jitter));
+        for mut job in a_year_ago(&policy) {
+            let began = std::time::Instant::now();
+            let plan = job.at(YEAR, &[]);
+            assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
+            let runs = job.state.run;
+            let due = job.state.watermark - T0;
+            assert!(due <= YEAR && due >= YEAR - 3000, "all of it at once");
+            assert_eq!(plan.missed.ticks + runs, u64::try_from(due).unwrap() / 1000 + 1);
+            assert_eq!(plan.missed.first, Some(T0));
+        }
+    }
+}

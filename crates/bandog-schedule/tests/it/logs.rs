@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bandog_core::{Clock, Key, Memory, Records, Swap};
 use bandog_cron::Time;
-use bandog_schedule::{CatchUp, Job, Retry, Run, Scheduler, State, TestScheduler};
+use bandog_schedule::{CatchUp, Job, OnCrash, Retry, Run, Scheduler, State, TestScheduler};
 use bandog_sync::Client;
 use bandog_testkit::{Ear, eventually_async};
 use tokio::time;
@@ -193,4 +193,66 @@ async fn of_very_many_jobs_with_missed_ticks_some_are_told_one_by_one() {
     assert_eq!(ear.heard("ticks were missed").len(), 100);
     let rest = ear.heard("ticks of more jobs were missed");
     assert!(rest.len() == 1 && number(&rest[0], "ticks") == 200 * 11, "{rest:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_comes_and_goes_is_a_line_in_ten_seconds() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let job = || Job::fixed_rate("job", Duration::from_millis(100)).run(async |_: Run| ());
+    let test = TestScheduler::at("2026-01-01T00:00:05Z").start(|| vec![job()]).await.unwrap();
+    test.advance(Duration::from_secs(5)).await;
+    for _ in 0..50 {
+        test.cut(0);
+        time::sleep(Duration::from_millis(400)).await;
+        test.mend(0);
+        time::sleep(Duration::from_millis(1600)).await;
+    }
+    let (began, ended) = (ear.heard("the store does not answer").len(), ear.heard("the store answers again").len());
+    assert!((8..=11).contains(&began), "100 s: {began}");
+    assert_eq!(began, ended, "each outage that was logged has an end");
+    // An outage that began while the log was quiet, and goes on.
+    test.cut(0);
+    time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(ear.heard("the store does not answer").len(), began + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_that_grows_is_a_warning_each_minute() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let job = |name, takes| {
+        let job = Job::fixed_rate(name, Duration::from_secs(1));
+        job.run(move |_: Run| time::sleep(Duration::from_millis(takes)))
+    };
+    let jobs = || vec![job("slow", 1500), job("fast", 900)];
+    let test = TestScheduler::at("2026-01-01T00:00:05Z").replicas(2).pool(4).start(jobs).await.unwrap();
+    test.advance(Duration::from_secs(200)).await;
+    let told = ear.heard("its runs take longer than its period of 1s");
+    assert!((2..=4).contains(&told.len()) && told.iter().all(|line| line.contains("job=slow")), "{told:?}");
+    let backlog: Vec<_> = told.iter().map(|line| (number(line, "before"), number(line, "waiting"))).collect();
+    assert!(backlog.iter().all(|(before, waiting)| (15..=25).contains(&(waiting - before))), "{backlog:?}");
+    assert!(
+        told[0].contains("ticks wait, ") && told[0].contains("when 1000 wait, further ticks are skipped"),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_tried_again_after_a_death_is_a_warning() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let job = || {
+        let job = Job::cron("job", "0 0 * * * ?").on_crash(OnCrash::RetryUpTo(2.try_into().unwrap()));
+        job.run(async |_: Run| time::sleep(Duration::from_secs(6000)).await)
+    };
+    let test = TestScheduler::at("2026-01-01T00:59:30Z").replicas(3).start(|| vec![job()]);
+    let mut test = test.await.unwrap();
+    test.advance_to("2026-01-01T01:01:00Z").await;
+    for _ in 0..2 {
+        let replica = test.runs().last().unwrap().replica;
+        test.crash(replica);
+        test.advance(Duration::from_secs(600)).await;
+    }
+    let told = ear.heard("ticks=1");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("died or lost its session: the run is tried again job=job ticks=1"), "{told:?}");
+    assert!(told[1].contains("ticks were lost"), "{told:?}");
 }

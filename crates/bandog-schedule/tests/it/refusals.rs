@@ -52,6 +52,15 @@ async fn each_wrong_value_is_told_with_the_jobs_name() {
 async fn names_that_come_twice_and_all_faults_are_told_at_once() {
     let twice = said([with_body(Job::once("a")), with_body(Job::once("b")), with_body(Job::once("a"))]).await;
     assert!(twice.contains("\"a\"") && !twice.contains("\"b\""), "{twice}");
+    let three = said([with_body(Job::once("a")), with_body(Job::once("a")), with_body(Job::cron("a", "@daily"))]).await;
+    let place = |column| format!("{}:{}:{column}", file!(), line!() - 1);
+    let (first, second, third) = (place(33), place(60), place(87));
+    let told = format!("job \"a\": there are 3 of this name, made at {first} and {second} and {third}");
+    assert!(three.contains(&told), "{three}");
+    let again = |_| with_body(Job::once("a"));
+    let again = said((0..9).map(again)).await;
+    let told = format!("there are 9 of this name, made at {}:{}:31", file!(), line!() - 2);
+    assert!(again.ends_with(&told), "one place, named once: {again}");
     let many = said([with_body(Job::cron("a", "x")), with_body(Job::fixed_rate("b", Duration::ZERO))]).await;
     assert!(many.contains("2 jobs") && many.contains("\"a\"") && many.contains("\"b\""), "{many}");
 }

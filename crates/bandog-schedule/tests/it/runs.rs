@@ -8,8 +8,12 @@ use std::{
     time::Duration,
 };
 
-use bandog_schedule::{Job, Overlap, Retry, Run, RunRow, Scope, State, TestScheduler};
-use tokio::time;
+use bandog_core::Clock;
+use bandog_schedule::{Job, Overlap, Retry, Run, RunRow, Running, Scheduler, Scope, State, TestScheduler};
+use tokio::{
+    sync::mpsc,
+    time::{self, Instant},
+};
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
@@ -231,4 +235,66 @@ async fn each_node_runs_its_own() {
     test.advance_to("2026-01-01T00:02:30Z").await;
     assert_eq!(test.runs().len(), 6);
     assert!(test.jobs().show("job").await.is_err(), "the store knows nothing of it");
+}
+
+/// A scheduler without a store whose runs may go on for an hour when it stops.
+async fn with_a_long_drain(job: Job) -> Running {
+    Scheduler::new().clock(Clock::tokio()).drain(secs(3600)).job(job).start().await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ends_when_the_node_begins_to_stop_does_not_delay_the_stop() {
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let running = with_a_long_drain(Job::once("endless").run(move |run: Run| {
+        let ended = ended.clone();
+        async move {
+            assert!(!run.is_stopping());
+            run.stopping().await;
+            assert!(run.is_stopping() && !run.is_cancelled(), "it may go on for the drain");
+            ended.send(()).unwrap();
+        }
+    }))
+    .await;
+    time::sleep(secs(10)).await;
+    assert!(ends.try_recv().is_err());
+    let began = Instant::now();
+    running.stop().await.unwrap();
+    assert!(began.elapsed() < secs(1), "{:?}", began.elapsed());
+    ends.try_recv().unwrap();
+}
+
+#[tokio::test]
+async fn a_blocking_run_sees_that_the_node_begins_to_stop() {
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let running = with_a_long_drain(Job::once("endless").run_blocking(move |run: Run| {
+        began.send(()).unwrap();
+        while !run.is_stopping() {
+            std::thread::yield_now();
+        }
+        assert!(!run.is_cancelled());
+        began.send(()).unwrap();
+    }))
+    .await;
+    begins.recv().await.unwrap();
+    let stopped = Instant::now();
+    running.stop().await.unwrap();
+    assert!(stopped.elapsed() < secs(30), "{:?}", stopped.elapsed());
+    begins.recv().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_begins_while_the_node_stops_or_is_cancelled_is_stopping_too() {
+    let (seen, mut sees) = mpsc::unbounded_channel();
+    let job = Job::fixed_rate("often", secs(1)).timeout(secs(5)).run(move |run: Run| {
+        let seen = seen.clone();
+        async move {
+            run.stopping().await;
+            seen.send(run.is_cancelled()).unwrap();
+        }
+    });
+    let running = with_a_long_drain(job).await;
+    assert!(sees.recv().await.unwrap(), "its time was up");
+    time::sleep(secs(2)).await;
+    running.stop().await.unwrap();
+    assert!(!sees.recv().await.unwrap(), "the node stops");
 }

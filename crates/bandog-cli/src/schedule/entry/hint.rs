@@ -32,13 +32,24 @@ fn instead(expression: &str) -> Option<String> {
             Some("no file can say that either: run the command where the program is started".into())
         }
         five @ [_, _, _, _, _] => Some(match six_fields(expression, five) {
-            Some(six) => format!("in a file seconds come first: write `{six}`"),
+            Some(six) => meaning(expression, &six),
             None => SIX_FIELDS.into(),
         }),
         _ if Cron::parse_with(expression, Dialect::Quartz.days(DayMatch::Or)).is_ok() => {
             Some("write ? in one of them; if a day is meant that one of them names, write two jobs".into())
         }
         _ => None,
+    }
+}
+
+/// Five fields may be a crontab's, or six without one of them: what is proposed says what it means.
+fn meaning(five: &str, six: &str) -> String {
+    let means = Cron::parse(six).map(|cron| cron.describe()).unwrap_or_default();
+    match Cron::parse_with(five, Dialect::Unix) {
+        Ok(_) => {
+            format!("in a file seconds come first: if this is a crontab's line, write `{six}`, which means: {means}")
+        }
+        Err(_) => format!("in a file seconds come first: `{six}` would mean: {means}"),
     }
 }
 

@@ -97,8 +97,9 @@ pub(in crate::schedule) fn tell_doubles(tables: &[(Range<usize>, &DeTable<'_>)],
         let place = value.span().start;
         let first = *places.entry(name.as_ref()).or_insert(place);
         if first != place {
-            let first = text.line(first);
-            mistakes.add(value.span(), format!("the job in line {first} has the name {name:?} already"));
+            let (line, column) = (text.line(first), text.place(first).before.chars().count() + 1);
+            let what = format!("the job in line {line}, column {column} has the name {name:?} already");
+            mistakes.add(value.span(), what);
         }
     }
 }

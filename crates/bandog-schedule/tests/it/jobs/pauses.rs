@@ -1,6 +1,6 @@
 //! Pauses of all jobs, and of nodes.
 
-use bandog_schedule::{MAX_REASON, TestScheduler};
+use bandog_schedule::{MAX_NODE, MAX_REASON, TestScheduler};
 
 use super::*;
 
@@ -144,7 +144,20 @@ async fn a_machine_is_paused_with_all_of_its_nodes_and_what_runs_goes_on() {
     assert_eq!(site.log(), ["1 begins", "1 ends"], "the second one waits for another node");
     assert!(site.jobs.resume_node(machine).await.unwrap());
     site.ok("x", 2).await;
-    refused(site.jobs.pause_node("", "x").await, "empty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_no_node_can_have_is_refused() {
+    let site = Site::new();
+    let words = "a node's name has 1 to 512 bytes without control characters";
+    let longest = "n".repeat(MAX_NODE);
+    for name in ["", "a\nb", &format!("{longest}n")] {
+        refused(site.jobs.pause_node(name, "x").await, words);
+        let start = Scheduler::over(&site.client(None)).node(name).jobs(often(&site, &["x"])).start().await;
+        refused(start.map(drop), words);
+    }
+    site.jobs.pause_node(&longest, "x").await.unwrap();
+    assert!(site.jobs.resume_node(&longest).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
