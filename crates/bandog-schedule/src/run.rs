@@ -143,10 +143,10 @@ impl Run {
     /// Dropping the future changes nothing.
     ///
     /// ```
-    /// use bandog_schedule::{Job, Run, Scheduler};
+    /// use bandog::schedule::{Job, Run, Scheduler};
     /// use std::time::Duration;
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog_core::Result<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
     /// let consumer = Job::once("consumer").run(async |run: Run| {
     ///     loop {
     ///         tokio::select! {

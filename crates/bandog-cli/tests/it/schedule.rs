@@ -297,3 +297,27 @@ fn peak(pid: u32) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
+
+#[test]
+fn a_command_that_kills_every_machine_is_given_up() {
+    let place = Place::new();
+    // The command's parent is the keeper of its run, whose parent is the scheduler.
+    let kill = "echo $BANDOG_ATTEMPT >> runs; kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); sleep 100";
+    let job = format!("fixed_rate = '1h'\non_crash = 'retry(3)'\nlease = '500ms'\ncommand = '''{kill}'''");
+    file(&place, &format!("[[job]]\nname = \"x\"\n{job}\n"));
+    for attempt in 1..=3 {
+        let mut node = place.start(&["schedule", "jobs.toml", "--url", URL]);
+        assert!(!node.wait(SOON).success());
+        assert_eq!(place.lines("runs").len(), attempt);
+    }
+    let node = node(&place, URL, &[]);
+    let (row, history) = eventually(SOON, || Some(told(&place)).filter(|(row, _)| row.lost == 1));
+    assert_eq!((row.live.len(), row.queued, row.ok), (0, 0, 0), "{row:?}");
+    let lines: Vec<_> = history.iter().map(|run| (run.state, run.attempt)).collect();
+    assert_eq!(lines, [(State::Lost, 3), (State::Lost, 2), (State::Lost, 1)], "{history:?}");
+    assert!(history[0].error.as_ref().unwrap().ends_with("death 3 of 3, the run is given up"), "{history:?}");
+    assert!(history[1].error.as_ref().unwrap().ends_with("death 2 of 3, the run is tried again"), "{history:?}");
+    node.stderr_line("ticks were lost: the node that ran them died or lost its session, job: x, ticks: 1", SOON);
+    assert_eq!(place.lines("runs"), ["1", "2", "3"]);
+    stops(node);
+}
