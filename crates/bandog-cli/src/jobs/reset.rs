@@ -40,8 +40,8 @@ pub(super) struct Args {
     /// All jobs that rest.
     #[arg(long)]
     all: bool,
-    /// Do not ask.
-    #[arg(long, requires = "all")]
+    /// Do not ask, with --all.
+    #[arg(long)]
     yes: bool,
     /// Why, for the history. Your name and your machine's are written beside it.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
