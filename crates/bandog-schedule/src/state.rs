@@ -52,6 +52,7 @@ pub(crate) struct JobState {
     /// Deaths of nodes that ran it, by the run's number: of runs that run or wait. A node of an older version drops them,
     /// so they count anew when it has written the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[expect(clippy::box_collection, reason = "there may be a million jobs, and hardly one has deaths to count")]
     pub(crate) deaths: Option<Box<BTreeMap<u64, u32>>>,
     pub(crate) paused: Option<Box<Paused>>,
     /// The last word to all jobs that has reached this one.

@@ -197,7 +197,7 @@ async fn a_change_of_the_board_alone_makes_nodes_read_everything() {
     let older = client(store.clone());
     let bump = async || {
         let key = Key::new("schedule/board").unwrap();
-        let board = older.read(&[key.clone()], &[]).await.unwrap().records.remove(0).unwrap().unwrap();
+        let board = older.read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
         let swap = Swap { rings: true, ..Swap::new(key, Some(board.version), board.value) };
         older.swap(&[swap]).await.unwrap();
     };
