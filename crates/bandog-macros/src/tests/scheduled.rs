@@ -37,7 +37,10 @@ fn a_wrong_expression_is_shown_with_a_caret_under_the_column() {
     no("cron = \"0 0 25 * * ?\"", picture, "\"0 0 25 * * ?\"");
     no("cron = \"${REPORT:0 0 25 * * ?}\"", picture, "\"${REPORT:0 0 25 * * ?}\"");
     let both = faults(expand, "cron = \"0 0 0 13 * FRI\"", FUNCTION);
-    assert!(both[0].0.contains("day_match = \"and\" or \"or\""), "{both:?}");
+    let settings = "day_match = \"and\" (both must match) or day_match = \"or\" (one must match)";
+    assert!(both[0].0.ends_with(settings), "{both:?}");
+    let five = faults(expand, "cron = \"0 15 10 * *\"", FUNCTION);
+    assert!(five[0].0.ends_with("read by dialect = \"unix\" it means: At 15:00, on day 10 of the month"), "{five:?}");
     let unix = faults(expand, "cron = \"0 0 9 ? * MON\", dialect = \"unix\"", FUNCTION);
     assert!(unix[0].0.starts_with("`cron` is no expression of the unix dialect\n\n0 0 9 ? * MON\n"), "{unix:?}");
 }
