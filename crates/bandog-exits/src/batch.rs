@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How many more times a program is started that could not set its scene up.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 10;
 
 /// Programs over one store, which is hurt before they end.
 pub(crate) struct Batch {
@@ -42,10 +42,11 @@ impl Batch {
         // Requests have little time here, so on a loaded machine one may fail before the end begins.
         for (place, numbered) in (self.first..).zip(&self.cells).enumerate() {
             for _ in 0..ATTEMPTS {
-                if !ready[place] {
-                    children[place] = start(numbered);
-                    ready[place] = children[place].is_ready();
+                if ready[place] {
+                    break;
                 }
+                children[place] = start(numbered);
+                ready[place] = children[place].is_ready();
             }
         }
         match self.store {

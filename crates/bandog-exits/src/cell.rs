@@ -86,6 +86,9 @@ pub(crate) enum Way {
 
 /// How long a last handle waits for the store, per client with a thread of its own: documented at `Client`.
 const LAST_WAIT: Duration = Duration::from_millis(100);
+/// How long a release waits for a store that is gone: the attempt that is on its way after one timeout is the last, and
+/// pauses between attempts take a quarter second at most.
+const RELEASE: Duration = Duration::from_millis(250).saturating_add(TIMEOUT.saturating_mul(2));
 /// The timeout of `shutdown_timeout`.
 pub(crate) const SHUTDOWN: Duration = Duration::from_millis(100);
 /// Time for runs to end by themselves when a scheduler stops.
@@ -144,8 +147,8 @@ impl Cell {
             (Engine::OwnThread, _) => LAST_WAIT,
         };
         let way = match self.way {
-            Way::Released => TIMEOUT * 3, // `release` waits for one timeout, `close` for two.
-            Way::NoClose => TIMEOUT,
+            Way::Released => RELEASE + TIMEOUT * 2, // `close` waits for two timeouts.
+            Way::NoClose => RELEASE,
             Way::Stop => DRAIN + GRACE + TIMEOUT * 4, // The run's end, the session, the other nodes; one that was on its way.
             _ => Duration::ZERO,
         };

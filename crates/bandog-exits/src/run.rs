@@ -32,9 +32,9 @@ pub(crate) fn run(args: &Args) -> Report {
     }
     let batches = Mutex::new(batches(&cells, args));
     let (report, live) = (Mutex::new(report), RedisServer::start());
-    let dir = tempfile::tempdir().expect("a directory");
     let lane = || {
-        let own = RedisServer::start();
+        // A file of its own: many programs on one would wait for each other's commits.
+        let (own, dir) = (RedisServer::start(), tempfile::tempdir().expect("a directory"));
         loop {
             let next = batches.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(batch) = next else { return };
