@@ -23,7 +23,7 @@ async fn an_eviction_frees_rings_and_keeps_the_token() {
     let (ring, rung) = ringer();
     let _bell = other.listen(&held.key, ring).await.unwrap();
     let row = other.evict(&held.key).await.unwrap().unwrap();
-    assert_eq!((row.owner, row.fence, row.held), (Some(held.id.to_string()), Some(before), true));
+    assert_eq!((row.owner, row.last_fence, row.held), (Some(held.id.to_string()), Some(before), true));
     assert!(row.ttl.unwrap() > Duration::from_secs(25) && row.ttl.unwrap() <= held.ttl, "{:?}", row.ttl);
     assert_eq!(java.read().unwrap().texts(), ["message", "redisson_lock__channel:{k}", "0"]);
     eventually_async(SOON, async || rung() == 1).await;
