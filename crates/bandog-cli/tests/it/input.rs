@@ -57,8 +57,11 @@ fn a_child_cannot_have_more_time_to_end_than_there_is() {
 #[test]
 fn bad_urls_are_told_without_their_secrets() {
     for (url, words) in [
-        ("mongo://app:hunter2@db", ["mongo", "redis, rediss, redis+unix, sqlite and memory"]),
-        ("app:hunter2@db", ["app", "redis, rediss, redis+unix, sqlite and memory"]),
+        (
+            "mongo://app:hunter2@db",
+            ["mongo", "redis, rediss, redis+unix (or valkey, valkeys, valkey+unix), sqlite and memory"],
+        ),
+        ("app:hunter2@db", ["app", "write redis:// in front of it"]),
         ("redis://app:hunter2@db?lease=3s", ["\"lease\"", "watchdog, timeout and prefix"]),
         ("redis://app:hunt?er2@db", ["%3F", "--url"]),
         ("redis:app:hunter2@db", ["redis://", "--url"]),
