@@ -41,16 +41,18 @@ impl Engine {
         let slot = self.slots.entry(want.key.clone()).or_default();
         let once = matches!(want.patience, Patience::Once);
         match slot.stage {
-            Stage::Held(_) => {
+            Stage::Held(held) => {
                 if want.owner.as_ref().is_some_and(|owner| owner.share(&want.key, want.ticket)) {
                     // The caller may have gone.
                     let _ = want.reply.send(Ok(Some(Given::Part)));
                 } else if once {
                     self.refuse(want.reply);
-                } else {
+                } else if self.is_own_turn(held, want.caller) {
                     let (key, ticket) = (want.key.clone(), want.ticket);
                     self.enqueue(want);
                     self.suspect(&key, ticket);
+                } else {
+                    self.enqueue(want);
                 }
             }
             Stage::Resting(_) if once => self.refuse(want.reply),

@@ -7,7 +7,13 @@ use std::time::Duration;
 
 use bandog_core::Key;
 
-use super::{Engine, msg::Ticket, slot::Stage, timers::Timer};
+use super::{
+    Engine,
+    msg::{HoldId, Ticket},
+    slot::Stage,
+    timers::Timer,
+};
+use crate::caller::Caller;
 
 /// A call is reported that has waited for this long, or whose patience ends sooner.
 const AFTER: Duration = Duration::from_secs(1);
@@ -15,14 +21,16 @@ const AFTER: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// A call waits for a lock that this client holds. If the same task took it, that is checked later.
+    /// Whether this caller took the present turn of a hold.
+    pub(super) fn is_own_turn(&self, hold: HoldId, caller: Caller) -> bool {
+        self.holds.get(&hold).is_some_and(|held| held.caller == Some(caller))
+    }
+
+    /// A call waits for a lock that its own task took. That is checked again later.
     pub(super) fn suspect(&mut self, key: &Key, ticket: Ticket) {
-        let now = self.now;
-        let Some(slot) = self.slots.get_mut(key) else { return };
-        let Stage::Held(id) = slot.stage else { return };
-        let Some(waiter) = slot.queue.get_mut(&ticket) else { return };
-        if self.holds.get(&id).is_some_and(|held| held.caller == Some(waiter.caller)) {
-            self.timers.set(Timer::Suspect(key.clone(), ticket), &mut waiter.suspect, Some(now + AFTER));
+        let later = self.now + AFTER;
+        if let Some(waiter) = self.slots.get_mut(key).and_then(|slot| slot.queue.get_mut(&ticket)) {
+            self.timers.set(Timer::Suspect(key.clone(), ticket), &mut waiter.suspect, Some(later));
         }
     }
 
