@@ -68,6 +68,8 @@ fn a_waiter_that_leaves_leaves_nothing() {
     holder.stdout_line("in", SOON);
     // It enters itself into the store a moment after it holds.
     eventually(SOON, || !place.show("x", &["--url", &url])["holder"].is_null());
+    // Its entry in the index of clients is a second call.
+    eventually(SOON, || redis.keys().iter().any(|key| key == "bandog:clients"));
     let before = (redis.keys(), redis.hash("x"));
     let mut waiter = place.start(&["lock", "x", "--url", &url, "--", "true"]);
     // It listens for the release once it knows that somebody holds the lock.
