@@ -241,6 +241,8 @@ impl Spec {
                     None => cron,
                 }))
             }
+            // No job has such a period; a damaged record may.
+            SpecTrigger::FixedRate(period) | SpecTrigger::FixedDelay(period) if *period <= 0 => return None,
             SpecTrigger::FixedRate(period) => Trigger::FixedRate(*period),
             SpecTrigger::FixedDelay(delay) => Trigger::FixedDelay(*delay),
             SpecTrigger::At(time) => Trigger::At(*time),

@@ -61,3 +61,11 @@ fn deaths_of_a_run_that_an_older_version_began_count_from_then_on() {
     assert!(text.contains(r#""deaths":{"1":1}"#), "{text}");
     assert_eq!(JobState::read(&text, &key).unwrap(), state);
 }
+
+#[test]
+fn a_period_of_a_damaged_record_is_none() {
+    for trigger in [SpecTrigger::FixedRate(0), SpecTrigger::FixedRate(-1), SpecTrigger::FixedDelay(0)] {
+        let plain = spec(Job::cron("job", "0 0/5 * * * ?"));
+        assert!(Spec { trigger, ..plain }.trigger().is_none());
+    }
+}
