@@ -166,7 +166,7 @@ impl Store {
 /// The URL of a file with its whole path: a child that changes its directory must not lock in another file.
 fn absolute(url: &str) -> String {
     let Some(rest) = url.strip_prefix("sqlite:").filter(|_| ConnectOptions::parse(url).is_ok()) else {
-        return url.to_owned(); // What is wrong with it is told when it is used.
+        return url.to_owned(); // The first use of the URL reports what is wrong with it.
     };
     let (path, options) = place(rest);
     match std::path::absolute(path) {

@@ -249,9 +249,10 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(members)
     }
 
-    /// Frees a lock whoever holds it, rings those who wait, and gives the row that it had, if somebody held it: both
-    /// in one step, so that nobody else can be evicted than who is told of. Its fences go on rising. The holder learns
-    /// it at its next renewal.
+    /// Frees a lock, wakes its waiters, and returns the row that the lock had, if it was held.
+    ///
+    /// The store reads and frees in one step, so the returned row is the evicted one. The fences go on rising. The
+    /// holder notices the eviction at its next renewal.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`]; `Denied` when the key is something else than a lock, and is left alone;

@@ -81,7 +81,7 @@ pub(crate) fn start<S: Source>(listener: TcpListener, handler: Handler<S>) -> io
     Ok(Serving { address, stop, ended })
 }
 
-/// Answers until it is told to stop, or until its [`Serving`] is dropped.
+/// Answers requests until `stop` is set or the [`Serving`] is dropped.
 async fn serve<S: Source>(listener: TcpListener, handler: Handler<S>, mut stop: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     let stopped = stop.clone();

@@ -1,4 +1,4 @@
-//! What the page shows and does, whoever knows of it.
+//! The data that the page shows and the actions that it takes, independent of where they come from.
 
 use std::time::Duration;
 

@@ -148,7 +148,7 @@ impl<'t> Table<'t> {
         Ok(self.row(key, &lease)?.unwrap_or_else(|| Row::free(key)))
     }
 
-    /// Frees a lock whoever holds it, and gives the row that it had.
+    /// Frees a lock, and returns the row that it had if it was held.
     pub(crate) fn evict(&mut self, key: &Key) -> Result<Option<Row>, Fault> {
         let lease = self.lease(key)?;
         let held = self.row(key, &lease)?;

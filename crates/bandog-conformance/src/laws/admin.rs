@@ -75,7 +75,7 @@ pub async fn registry<W: World>(world: &W) -> Law {
     ours.announce(&waiting, world.slack() * 10).await?;
     assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), waiting.clone()]), "what it said last");
 
-    // Some of them are found by their ids, and so is nobody who is not there.
+    // Members are also found by their ids; an id without a row gives no member.
     let sought = [waiting.id, ClientId::random()];
     assert_eq!(theirs.members_of(&sought).await?, std::slice::from_ref(&waiting));
     assert_eq!(theirs.members_of(&[]).await?, []);

@@ -207,7 +207,7 @@ fn the_ends_of_time_are_no_trouble() {
     }
 }
 
-/// What somebody is told to write must be what was meant: five fields mean something in one dialect only.
+/// A hint must not change the meaning of an expression: five fields have a meaning in one dialect only.
 #[test]
 fn a_hint_that_is_followed_never_changes_the_meaning() {
     let mut random = fastrand::Rng::with_seed(7);
