@@ -11,6 +11,9 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 /// The longest ttl of a lease: 365 days.
 pub const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// How long a released key is kept for clients that starve for it, if none of them takes it.
+pub const OFFER: Duration = Duration::from_millis(250);
+
 /// Checks that a ttl is between [`MIN_TTL`] and [`MAX_TTL`]; `what` names the value in the error.
 ///
 /// # Errors
@@ -84,6 +87,12 @@ pub struct ClaimId {
     pub number: u64,
 }
 
+impl ClaimId {
+    /// Holds a lock that is offered to clients that starve for it, for [`OFFER`]. No client has this id.
+    pub const OFFERED: Self =
+        Self { client: ClientId(Uuid::from_u128(0x0000_0000_0000_8000_8000_0000_0000_0000)), number: 0 };
+}
+
 /// Reads what `Display` writes. `Misused` for anything else.
 impl FromStr for ClaimId {
     type Err = Error;
@@ -132,4 +141,7 @@ pub struct Claim {
     pub ttl: Duration,
     /// How many fences a grant reserves, one for each turn that the client may give within itself.
     pub fences: NonZeroU32,
+    /// Whether the client has waited so long that it goes before others. If the claim is refused, the store notes that
+    /// a client starves for the key: the next release offers the key to such clients alone, for [`OFFER`] at most.
+    pub starving: bool,
 }

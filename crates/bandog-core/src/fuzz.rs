@@ -11,13 +11,13 @@ const CLAIM: &str = "00000000-0000-8000-8000-000000000001:7";
 
 #[test]
 fn fuzz_lock_states() {
-    let samples = ["0", "17", &format!("1790000000000000 {CLAIM} 4000000000"), &format!("64 {CLAIM} 0")];
+    let samples = ["0", "17", &format!("1790000000000000 {CLAIM} 4000000000"), &format!("64 {CLAIM} 0 starving")];
     fuzz::texts("LockState", &samples, &[CLAIM, " ", "18446744073709551615"], |text| {
         let Ok(state) = text.parse::<LockState>() else { return false };
         let again = state.to_string();
         assert_eq!(again.parse::<LockState>().unwrap(), state, "{text:?} was written as {again:?}");
         let mut state = state;
-        for claim in [claim(7, 1), claim(8, 64)] {
+        for claim in [claim(7, 1), claim(8, 64), Claim { starving: true, ..claim(9, 1) }] {
             for now in [0, 4_000_000_000, u64::MAX / 2] {
                 let now = Moment::from_nanos(now);
                 state.renew(&claim, now);
@@ -36,7 +36,7 @@ fn fuzz_lock_states() {
 fn claim(number: u64, fences: u32) -> Claim {
     let id = ClaimId { client: CLIENT.parse().unwrap(), number };
     let (ttl, fences) = (Duration::from_secs(30), NonZeroU32::new(fences).unwrap());
-    Claim { key: Key::new("orders").unwrap(), id, kind: Kind::Mutex, ttl, fences }
+    Claim { key: Key::new("orders").unwrap(), id, kind: Kind::Mutex, ttl, fences, starving: false }
 }
 
 fn claim_after(claim: &Claim) -> Claim {

@@ -25,7 +25,7 @@ mod memory;
 mod records;
 
 pub use bell::{Bell, Ringer};
-pub use claim::{Claim, ClaimId, ClientId, Kind, MAX_TTL, MIN_TTL, check_ttl};
+pub use claim::{Claim, ClaimId, ClientId, Kind, MAX_TTL, MIN_TTL, OFFER, check_ttl};
 pub use clock::{Clock, Moment};
 pub use error::{Error, ErrorKind, Result};
 pub use fence::{Fence, Fences, MAX_BLOCK};

@@ -3,8 +3,11 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Key, Moment, Released, Renewal, Row, Step, Verdict,
+    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Key, Moment, OFFER, Released, Renewal, Row, Step, Verdict,
 };
+
+/// The last word of the text of a lock that a client starves for.
+const STARVED_FOR: &str = " starving";
 
 /// What a store knows of one name: who holds it until when, and the last fence. It stays when nobody holds it any
 /// more, because its fence must rise.
@@ -27,6 +30,8 @@ pub struct LockState {
 struct Holder {
     id: ClaimId,
     until: Moment,
+    /// A client starves for the name: the release offers it to such clients.
+    starved_for: bool,
 }
 
 impl LockState {
@@ -35,7 +40,7 @@ impl LockState {
         match step {
             Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now)),
             Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from.id), now)),
-            Step::Release(claim) => Answer::Released(self.free(now, |holder| holder == claim.id)),
+            Step::Release(claim) => Answer::Released(self.release(claim.id, now)),
         }
     }
 
@@ -52,7 +57,13 @@ impl LockState {
 
     /// Frees the name whoever holds it.
     pub fn evict(&mut self, now: Moment) -> Released {
-        self.free(now, |_| true)
+        match self.live(now) {
+            Some(holder) if holder.id != ClaimId::OFFERED => {
+                self.holder = None;
+                Released::Freed { others: None }
+            }
+            Some(_) | None => Released::NotHeld,
+        }
     }
 
     /// Whether this claim holds the name.
@@ -62,28 +73,30 @@ impl LockState {
 
     /// The row of this name, if it is held.
     pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
-        let holder = self.holder.as_ref().filter(|holder| now < holder.until)?;
+        let holder = self.holder.as_ref().filter(|holder| now < holder.until && holder.id != ClaimId::OFFERED)?;
         let ttl = Some(holder.until.since(now));
         Some(Row { ttl, ..Row::held(key, holder.id.to_string()).fenced(Fence::new(self.fence)) })
     }
 
     fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {
+        let from = if claim.starving { Some(ClaimId::OFFERED) } else { from };
+        let starved_for = self.live(now).is_some_and(|holder| holder.starved_for);
         match self.live(now) {
             Some(holder) if holder.id == claim.id => {}
             Some(holder) if Some(holder.id) != from => {
+                holder.starved_for |= claim.starving;
                 return Verdict::Busy { retry_after: holder.until.since(now) };
             }
             Some(_) | None => self.fence += u64::from(claim.fences.get()),
         }
-        self.holder = Some(Holder { id: claim.id, until: now + claim.ttl });
+        self.holder = Some(Holder { id: claim.id, until: now + claim.ttl, starved_for });
         Verdict::Granted { fences: Fences::ending(Fence::new(self.fence), claim.fences), valid_for: claim.ttl }
     }
 
-    fn free(&mut self, now: Moment, is_right: impl FnOnce(ClaimId) -> bool) -> Released {
-        if self.live(now).is_none_or(|holder| !is_right(holder.id)) {
-            return Released::NotHeld;
-        }
-        self.holder = None;
+    fn release(&mut self, id: ClaimId, now: Moment) -> Released {
+        let Some(holder) = self.live(now).filter(|holder| holder.id == id) else { return Released::NotHeld };
+        let offer = Holder { id: ClaimId::OFFERED, until: now + OFFER, starved_for: false };
+        self.holder = holder.starved_for.then_some(offer);
         Released::Freed { others: None }
     }
 
@@ -96,7 +109,9 @@ impl LockState {
 impl fmt::Display for LockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.holder {
-            Some(Holder { id, until }) => write!(f, "{} {id} {}", self.fence, until.as_nanos()),
+            Some(Holder { id, until, starved_for }) => {
+                write!(f, "{} {id} {}{}", self.fence, until.as_nanos(), if *starved_for { STARVED_FOR } else { "" })
+            }
             None => write!(f, "{}", self.fence),
         }
     }
@@ -112,7 +127,8 @@ impl FromStr for LockState {
             let Some(owner) = words.next() else { return Some(Self { holder: None, fence }) };
             let id = owner.parse().ok()?;
             let until = Moment::from_nanos(words.next()?.parse().ok()?);
-            Some(Self { holder: Some(Holder { id, until }), fence })
+            let starved_for = words.next().is_some();
+            Some(Self { holder: Some(Holder { id, until, starved_for }), fence })
         };
         // A greater fence fits no database's integer, and the next grants would exceed u64.
         let is_ours = |state: &Self| i64::try_from(state.fence).is_ok() && state.to_string() == text;

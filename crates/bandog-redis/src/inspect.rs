@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bandog_core::{ClientId, Fence, Finding, Inspect, Key, Member, Pattern, Result, Row};
+use bandog_core::{ClaimId, ClientId, Fence, Finding, Inspect, Key, Member, Pattern, Result, Row};
 use redis::{Pipeline, ServerError, Value};
 
 use crate::{
@@ -140,6 +140,10 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
         return Ok(None);
     }
     let names: Vec<String> = fields.iter().step_by(2).filter_map(text).collect();
+    // An offer to clients that starve is no hold: the lock is about to be taken, or free in a moment.
+    if *names == [ClaimId::OFFERED.to_string()] {
+        return Ok(None);
+    }
     let owner = names.iter().find(|name| is_owner(name)).or(names.first());
     Ok(Some(held(name, owner.cloned(), left, replies.get(2).unwrap_or(&Value::Nil))))
 }

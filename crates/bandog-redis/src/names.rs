@@ -24,6 +24,9 @@ pub(crate) struct Token<'a>(pub(crate) &'a str);
 /// The channel on which the release of a lock is told, and swaps of the record of the same name that ring.
 pub(crate) struct Channel<'a>(pub(crate) &'a str);
 
+/// The key that says that a client starves for a lock.
+pub(crate) struct Starving<'a>(pub(crate) &'a str);
+
 /// The key of a client's row in the registry.
 pub(crate) struct Registered(pub(crate) ClientId);
 
@@ -59,6 +62,12 @@ impl fmt::Display for Registered {
 impl fmt::Display for Token<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         prefixed(f, "redisson_lock_token:", self.0)
+    }
+}
+
+impl fmt::Display for Starving<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        prefixed(f, "bandog:starving:", self.0)
     }
 }
 

@@ -8,7 +8,7 @@ use bandog_core::{Claim, ClientId, Key, Kind, Member, Step};
 use redis::{Cmd, Pipeline, RedisWrite};
 
 use crate::{
-    names::{CLIENTS, Channel, Registered, Token},
+    names::{CLIENTS, Channel, Registered, Starving, Token},
     registry,
 };
 
@@ -120,7 +120,7 @@ fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
     let keys = || steps.clone().map(|step| step.key().as_str());
     let count = keys().count();
     let size = keys().map(|key| 2 * key.len() + 160).sum();
-    let mut cmd = CLAIM.call(by, 2 * count, 6 * count, size);
+    let mut cmd = CLAIM.call(by, 2 * count, 7 * count, size);
     for key in keys() {
         cmd.arg(key);
         cmd.write_arg_fmt(Token(key));
@@ -135,6 +135,11 @@ fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
             Step::Pass { from, .. } => cmd.write_arg_fmt(from.id),
             Step::Claim(_) | Step::Release(_) => cmd.write_arg(b""),
         }
+        if to.starving {
+            cmd.write_arg_fmt(Starving(to.key.as_str()));
+        } else {
+            cmd.write_arg(b"");
+        }
     }
     cmd
 }
@@ -146,8 +151,8 @@ fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
         })
     };
     let count = claims().count();
-    let size = claims().map(|claim| 2 * claim.key.as_str().len() + 90).sum();
-    let mut cmd = RELEASE.call(by, count, 3 * count, size);
+    let size = claims().map(|claim| 3 * claim.key.as_str().len() + 110).sum();
+    let mut cmd = RELEASE.call(by, count, 4 * count, size);
     for claim in claims() {
         cmd.arg(claim.key.as_str());
     }
@@ -156,6 +161,7 @@ fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
             Kind::Mutex => cmd.write_arg_fmt(claim.id),
         }
         cmd.write_arg_fmt(Channel(claim.key.as_str()));
+        cmd.write_arg_fmt(Starving(claim.key.as_str()));
     }
     cmd
 }

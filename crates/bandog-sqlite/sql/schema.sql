@@ -11,7 +11,7 @@ create table lease (
     ttl     integer not null default 0,     -- how long the last grant or renewal was for, in ns
     stamp   integer not null default 0,     -- grows with every grant and renewal
     boot    text    not null default '',    -- the boot whose clock counted
-    wanted  integer not null default 0      -- 1 when somebody waits for the bell
+    wanted  integer not null default 0      -- 1: somebody waits for the bell; 2: and a client starves
 ) strict, without rowid;
 
 -- Holds of another boot that somebody watches: nobody can compare clocks, so a hold has ended when `stamp` did not

@@ -1,4 +1,5 @@
--- Leaves the mark of somebody who waits for the bell.
+-- Leaves the mark of somebody who waits.
 -- ?1 name
+-- ?2 wanted: see the table
 -- Result: none.
-insert into lease (name, wanted) values (?1, 1) on conflict (name) do update set wanted = 1;
+insert into lease (name, wanted) values (?1, ?2) on conflict (name) do update set wanted = max(wanted, ?2);

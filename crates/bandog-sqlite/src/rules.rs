@@ -14,7 +14,38 @@ pub(crate) struct Lease {
     pub(crate) stamp: i64,
     /// Whether this boot's clock counted.
     pub(crate) ours: bool,
-    pub(crate) wanted: bool,
+    pub(crate) wanted: Wanted,
+}
+
+/// Who waits for a row, besides those who poll.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Wanted {
+    /// Nobody.
+    #[default]
+    No,
+    /// Somebody who listens.
+    Waiting,
+    /// A client that starves: the release offers the lock to such clients.
+    Starving,
+}
+
+impl Wanted {
+    /// As the table has it.
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Self::No => 0,
+            Self::Waiting => 1,
+            Self::Starving => 2,
+        }
+    }
+
+    pub(crate) fn read(number: i64) -> Self {
+        match number {
+            0 => Self::No,
+            2 => Self::Starving,
+            _ => Self::Waiting,
+        }
+    }
 }
 
 /// One row of `sighting`: what this boot saw of a hold of another one.

@@ -2,7 +2,9 @@
 
 use std::{ptr, time::Duration};
 
-use bandog_core::{Answer, Claim, Fence, Fences, Holding, Key, Pattern, Released, Renewal, Result, Row, Step, Verdict};
+use bandog_core::{
+    Answer, Claim, ClaimId, Fence, Fences, Holding, Key, OFFER, Pattern, Released, Renewal, Result, Row, Step, Verdict,
+};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use crate::{
@@ -10,7 +12,7 @@ use crate::{
     handle::Shared,
     host::Host,
     open::Store,
-    rules::{Lease, Sighting, State, nanos, next_fence},
+    rules::{Lease, Sighting, State, Wanted, nanos, next_fence},
     sql,
 };
 
@@ -139,7 +141,7 @@ impl<'t> Table<'t> {
         if self.state(key, &lease, self.shared.host.now())? == State::Free {
             self.shared.ears.ring(|wanted| wanted == key);
         }
-        self.mark(key, &lease)
+        self.mark(key, &lease, Wanted::Waiting)
     }
 
     /// One lock as operators see it.
@@ -153,7 +155,10 @@ impl<'t> Table<'t> {
         let lease = self.lease(key)?;
         let held = self.row(key, &lease)?;
         if held.is_some() {
-            self.free(key, &lease)?;
+            self.write(sql::RELEASE, [key.as_str()])?;
+            if lease.wanted != Wanted::No {
+                self.ring(key);
+            }
         }
         Ok(held)
     }
@@ -182,11 +187,12 @@ impl<'t> Table<'t> {
         }
         let lease = self.lease(&claim.key)?;
         let now = self.shared.host.now();
+        let from = if claim.starving { Some(ClaimId::OFFERED) } else { from.map(|from| from.id) };
         let fresh = || next_fence(lease.fence, self.shared.host.wall_micros(), claim.fences);
         let fence = match self.state(&claim.key, &lease, now)? {
             State::Free => fresh(),
             State::Held { owner, .. } if owner == claim.id.to_string() => lease.fence,
-            State::Held { owner, .. } if from.is_some_and(|from| owner == from.id.to_string()) => fresh(),
+            State::Held { owner, .. } if from.is_some_and(|from| owner == from.to_string()) => fresh(),
             State::Held { left, unseen, .. } => return self.busy(claim, &lease, left, unseen.then_some(now)),
         };
         self.grant(claim, &lease, fence, now)
@@ -213,14 +219,16 @@ impl<'t> Table<'t> {
         Ok((self.write(sql::TAKE, row)? == 1).then(|| granted(claim, fence)))
     }
 
-    /// Writes only what is not written yet: our mark if we listen, and that this boot has seen the hold.
+    /// Writes only what is not written yet: our mark if we listen or starve, and that this boot has seen the hold.
     fn busy(&mut self, claim: &Claim, lease: &Lease, left: Duration, unseen: Option<i64>) -> Result<Verdict, Fault> {
         if let Some(now) = unseen {
             let sighting = params![claim.key.as_str(), self.boot(), now, lease.stamp];
             self.write(sql::SEE, sighting)?;
         }
-        if self.shared.ears.hear(&claim.key) {
-            self.mark(&claim.key, lease)?;
+        if claim.starving {
+            self.mark(&claim.key, lease, Wanted::Starving)?;
+        } else if self.shared.ears.hear(&claim.key) {
+            self.mark(&claim.key, lease, Wanted::Waiting)?;
         }
         Ok(Verdict::Busy { retry_after: left })
     }
@@ -235,15 +243,18 @@ impl<'t> Table<'t> {
             State::Held { owner: holder, .. } if holder == owner => {}
             State::Held { .. } | State::Free => return Ok(Released::NotHeld),
         }
-        self.free(&claim.key, &lease)
-    }
-
-    fn free(&mut self, key: &Key, lease: &Lease) -> Result<Released, Fault> {
-        self.write(sql::RELEASE, [key.as_str()])?;
-        if !lease.wanted {
+        let key = claim.key.as_str();
+        match lease.wanted {
+            Wanted::Starving => {
+                let (until, ttl) = (now.saturating_add(nanos(OFFER)), nanos(OFFER));
+                self.write(sql::OFFER, params![key, ClaimId::OFFERED.to_string(), until, ttl, self.boot()])?
+            }
+            Wanted::Waiting | Wanted::No => self.write(sql::RELEASE, [key])?,
+        };
+        if lease.wanted == Wanted::No {
             return Ok(Released::Freed { others: Some(0) });
         }
-        self.ring(key);
+        self.ring(&claim.key);
         Ok(Released::Freed { others: None })
     }
 
@@ -251,11 +262,11 @@ impl<'t> Table<'t> {
         self.shared.host.boot()
     }
 
-    fn mark(&mut self, key: &Key, lease: &Lease) -> Result<(), Fault> {
-        if lease.wanted {
+    fn mark(&mut self, key: &Key, lease: &Lease, wanted: Wanted) -> Result<(), Fault> {
+        if lease.wanted >= wanted {
             return Ok(());
         }
-        self.write(sql::WANT, [key.as_str()])?;
+        self.write(sql::WANT, params![key.as_str(), wanted.number()])?;
         Ok(())
     }
 
@@ -277,6 +288,9 @@ impl<'t> Table<'t> {
         let State::Held { owner, left, .. } = self.state(key, lease, self.shared.host.now())? else {
             return Ok(None);
         };
+        if owner == ClaimId::OFFERED.to_string() {
+            return Ok(None);
+        }
         let last = Fence::new(lease.fence.unsigned_abs());
         Ok(Some(Row { ttl: Some(left), ..Row::held(key, owner).fenced(last) }))
     }
@@ -329,6 +343,6 @@ fn read_lease(row: &rusqlite::Row<'_>) -> rusqlite::Result<Lease> {
         ttl: row.get(3)?,
         stamp: row.get(4)?,
         ours: row.get(5)?,
-        wanted: row.get(6)?,
+        wanted: Wanted::read(row.get(6)?),
     })
 }

@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
+use bandog_core::{Answer, Claim, Inspect, Leases, OFFER, Pattern, Step, Verdict};
 use bandog_sync::Client;
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time};
 
 use crate::{
     Census, Law, Unkept, World,
-    kit::{NAME, PATIENCE, nothing_left, served, take, until, waiter, within},
+    kit::{NAME, PATIENCE, bare_claim, claim, nothing_left, release, served, take, until, waiter, within},
     wrap::{Counting, Deaf},
 };
 
@@ -171,6 +172,81 @@ pub async fn deaf_waiter_is_served<W: World>(world: &W) -> Law {
         assert!(task.await.is_err(), "it goes on until it is ended");
     }
     nothing_left(world, &[&busy, &deaf]).await;
+    Ok(())
+}
+
+/// Law 101: no client starves beside several whose tasks take the lock again and again, whether it can subscribe to
+/// releases or not.
+pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
+    const TASKS: usize = 4;
+    const SERVED: u64 = 2;
+    let deaf = world.over(Deaf::new(world.backend()));
+    let clients = [world.client(), world.client(), world.client(), deaf];
+    let turns: [_; 4] = std::array::from_fn(|_| Arc::new(AtomicU64::new(0)));
+    let tasks: Vec<_> = (clients.iter().zip(&turns))
+        .flat_map(|(client, turns)| (0..TASKS).map(|_| take_turns(client, turns)))
+        .collect();
+    let all = async {
+        for _ in 0..3 {
+            let goals: Vec<_> = turns.iter().map(|turns| turns.load(Relaxed) + SERVED).collect();
+            until(|| turns.iter().zip(&goals).all(|(turns, goal)| turns.load(Relaxed) >= *goal)).await;
+        }
+    };
+    within(PATIENCE * 3, "all", all).await;
+    for task in tasks {
+        task.abort();
+        assert!(task.await.is_err(), "it goes on until it is ended");
+    }
+    nothing_left(world, &[&clients[0], &clients[1], &clients[2], &clients[3]]).await;
+    Ok(())
+}
+
+/// Law 102: a claim that says that its client starves is refused while another claim holds the key, and noted: the next
+/// release offers the key to such claims alone, once. An offer is no hold that anybody sees, and it ends by itself.
+pub async fn offer<W: World>(world: &W) -> Law {
+    let store = world.backend();
+    let ttl = world.slack() * 10;
+    let ask = || bare_claim(NAME, ttl);
+    let starving = || Claim { starving: true, ..ask() };
+    let (holder, waiter) = (ask(), starving());
+    let held = claim(&store, &holder).await?.expect("it is free");
+    assert_eq!(claim(&store, &waiter).await?, None);
+    assert_eq!(claim(&store, &waiter).await?, None, "it may ask again and again");
+    let heir = ask();
+    let passed = store.apply(&[Step::Pass { from: holder.clone(), to: heir.clone() }]).await;
+    assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
+    assert!(release(&store, &heir).await?);
+
+    // The offer is over soon, and time may pass between two calls: only what is asked within it is judged.
+    let offered = time::Instant::now();
+    let others = claim(&store, &ask()).await?;
+    let row = store.show(&waiter.key).await?;
+    let rows = store.list(&Pattern::all()).await?;
+    let evicted = store.evict(&waiter.key).await?;
+    let granted = claim(&store, &waiter).await?;
+    if offered.elapsed() < OFFER {
+        assert_eq!(others, None, "an ordinary claim waits");
+        assert_eq!((row.held, row.owner, rows, evicted), (false, None, Vec::new(), None), "nobody holds an offer");
+        let mut fences = granted.expect("the offer is for such claims");
+        assert!(fences.take() > Some(held.last()), "{fences:?} after {held:?}");
+        assert!(release(&store, &waiter).await?);
+        let next = ask();
+        assert!(claim(&store, &next).await?.is_some(), "one refusal is one offer");
+        assert!(release(&store, &next).await?);
+    }
+    nothing_left(world, &[]).await;
+
+    let (holder, gone, next) = (ask(), starving(), ask());
+    assert!(claim(&store, &holder).await?.is_some());
+    assert_eq!(claim(&store, &gone).await?, None);
+    assert!(release(&store, &holder).await?);
+    let released = time::Instant::now();
+    while claim(&store, &next).await?.is_none() {
+        time::sleep(Duration::from_millis(10)).await;
+        assert!(released.elapsed() < OFFER + world.slack(), "an offer that nobody takes ends");
+    }
+    assert!(release(&store, &next).await?);
+    nothing_left(world, &[]).await;
     Ok(())
 }
 

@@ -1,7 +1,11 @@
 -- Takes each lock that is free, that its owner holds already, or that another owner, `from`, passes on to it.
 --
 -- KEYS: lock, token, ...
--- ARGV: owner, ttl in ms, fences, from, ... (`from` is empty for none)
+-- ARGV: owner, ttl in ms, fences, from, starving, ... (`from` is empty for none)
+--
+-- A client that has waited for long names the key `starving`, and others leave it empty. While the lock is busy, this key
+-- is set for a while; then the release gives the lock to the owner OFFERED, for a short time, in which only such clients
+-- may take it. The key is no part of KEYS, because a user who may not use it can lock all the same.
 -- Reply: for each lock; without a list around it if there is only one
 --        > 0: granted, the last fence of the reserved block
 --        < 0: busy, minus the milliseconds that somebody else's hold lasts
@@ -9,13 +13,22 @@
 --
 -- A command that is refused leaves nothing behind: see the order of the last lines of `claim`.
 
-local function claim(lock, token, owner, ttl, fences, from)
+local OFFERED = '00000000-0000-8000-8000-000000000000:0'
+-- Longer than such a client waits between two claims.
+local STARVING_MS = 3000
+
+local function claim(lock, token, owner, ttl, fences, from, starving)
+  if starving ~= '' then from = OFFERED end
   local left = redis.call('pttl', lock)
   local held, passed = false, false
   if left ~= -2 then
     held = redis.call('hexists', lock, owner) == 1
     passed = not held and from ~= '' and redis.call('hexists', lock, from) == 1
     if not held and not passed then
+      -- What has another type is not ours. What is refused leaves the waiter where it was.
+      if starving ~= '' and type(redis.pcall('get', starving)) ~= 'table' then
+        redis.pcall('set', starving, '', 'px', STARVING_MS)
+      end
       -- A hold without an end is looked at again in a second.
       if left == -1 then return -1000 end
       return -math.max(left, 1)
@@ -54,15 +67,17 @@ local function claim(lock, token, owner, ttl, fences, from)
     redis.call('del', lock)
     return done
   end
+  -- Others that starve set it again.
+  if starving ~= '' and type(redis.pcall('get', starving)) == 'string' then redis.pcall('del', starving) end
   return last
 end
 
-if #KEYS == 2 then return claim(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]) end
+if #KEYS == 2 then return claim(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]) end
 
 local replies = {}
 for i = 1, #KEYS / 2 do
-  local k, a = 2 * i, 4 * i
-  local done, reply = pcall(claim, KEYS[k - 1], KEYS[k], ARGV[a - 3], ARGV[a - 2], ARGV[a - 1], ARGV[a])
+  local k, a = 2 * i, 5 * i
+  local done, reply = pcall(claim, KEYS[k - 1], KEYS[k], ARGV[a - 4], ARGV[a - 3], ARGV[a - 2], ARGV[a - 1], ARGV[a])
   -- Before version 7 Redis raised texts.
   if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[i] = reply

@@ -1,27 +1,38 @@
--- Gives each lock back that its owner holds, and tells those who wait for it.
+-- Gives each lock back that its owner holds, and tells those who wait for it. If a client starves for it, the lock is
+-- kept for a short time for such clients: see claim.lua.
 --
 -- KEYS: lock, ...
--- ARGV: owner, channel, ...
+-- ARGV: owner, channel, starving, ... (`starving` is a key)
 -- Reply: for each lock; without a list around it if there is only one
 --        >= 0: freed, so many subscribers were told
 --        -1: this owner does not hold it
 --        -2: freed, but telling was refused
 --        or the error, which stops none of the others
 
-local function release(lock, owner, channel)
+local OFFERED = '00000000-0000-8000-8000-000000000000:0'
+local OFFER_MS = 250
+
+local function release(lock, owner, channel, starving)
   if redis.call('hexists', lock, owner) == 0 then return -1 end
   redis.call('del', lock)
+  -- A release never fails because of those who starve, and an offer must end.
+  if type(redis.pcall('get', starving)) == 'string' then
+    redis.call('del', starving)
+    if redis.pcall('hset', lock, OFFERED, 1) == 1 and redis.pcall('pexpire', lock, OFFER_MS) ~= 1 then
+      redis.call('del', lock)
+    end
+  end
   -- A release never fails because of its bell.
   local told = redis.pcall('publish', channel, '0')
   if type(told) == 'table' then return -2 end
   return told
 end
 
-if #KEYS == 1 then return release(KEYS[1], ARGV[1], ARGV[2]) end
+if #KEYS == 1 then return release(KEYS[1], ARGV[1], ARGV[2], ARGV[3]) end
 
 local replies = {}
 for i, lock in ipairs(KEYS) do
-  local done, reply = pcall(release, lock, ARGV[2 * i - 1], ARGV[2 * i])
+  local done, reply = pcall(release, lock, ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
   -- Before version 7 Redis raised texts.
   if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[i] = reply

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, num::NonZeroU32};
 
-use bandog_core::{ClaimId, ClientId, Key};
+use bandog_core::{ClaimId, ClientId, Key, OFFER};
 use redis::Arg;
 
 use super::*;
@@ -60,11 +60,26 @@ fn scripts_take_their_names_from_where_the_header_puts_them() {
 }
 
 #[test]
+fn an_offer_is_the_same_everywhere() {
+    let offered = format!("'{}'", ClaimId::OFFERED);
+    for script in [&CLAIM, &RELEASE, &EVICT] {
+        assert!(script.text.contains(&offered), "{}", script.text);
+    }
+    assert!(RELEASE.text.contains(&format!("OFFER_MS = {}\n", OFFER.as_millis())));
+}
+
+#[test]
 fn a_pass_is_a_claim_that_names_its_predecessor() {
     let (from, to) = (claim_of("a"), claim_of("a"));
     let pass = [Step::Pass { from: from.clone(), to: to.clone() }];
     let args = texts(&claim(pass.iter(), By::Hash));
-    assert_eq!(args[3..], ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string()]);
+    assert_eq!(
+        args[3..],
+        ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string(), ""]
+    );
+    let starving = Claim { starving: true, ..to.clone() };
+    let args = texts(&claim([Step::Claim(starving)].iter(), By::Hash));
+    assert_eq!(args[8..], ["", "bandog:starving:{a}"]);
     let args = texts(&claim([Step::Claim(to)].iter(), By::Text));
     assert_eq!((args[0].as_str(), args[1].as_str(), args[8].as_str()), ("EVAL", CLAIM.text, ""));
 }
@@ -93,6 +108,7 @@ fn claim_of(key: &str) -> Claim {
         kind: Kind::Mutex,
         ttl: Duration::from_secs(30),
         fences: NonZeroU32::new(64).unwrap(),
+        starving: false,
     }
 }
 

@@ -26,7 +26,14 @@ fn machine(place: &tempfile::TempDir, boot: &str, shift: i64, wall: fn() -> Syst
 
 fn claim() -> Claim {
     let id = ClaimId { client: ClientId::random(), number: 1 };
-    Claim { key: Key::new("lock").unwrap(), id, kind: Kind::Mutex, ttl: TTL, fences: std::num::NonZeroU32::MIN }
+    Claim {
+        key: Key::new("lock").unwrap(),
+        id,
+        kind: Kind::Mutex,
+        ttl: TTL,
+        fences: std::num::NonZeroU32::MIN,
+        starving: false,
+    }
 }
 
 async fn take(store: &Sqlite, claim: &Claim) -> Holding {

@@ -4,11 +4,11 @@ use std::{num::NonZeroU32, time::Duration};
 
 use crate::{
     options::check_system,
-    rules::{Lease, Sighting, State, next_fence},
+    rules::{Lease, Sighting, State, Wanted, next_fence},
 };
 
 fn held(ours: bool) -> Lease {
-    Lease { owner: Some("me".into()), fence: 9, expires: 1_100, ttl: 100, stamp: 5, ours, wanted: false }
+    Lease { owner: Some("me".into()), fence: 9, expires: 1_100, ttl: 100, stamp: 5, ours, wanted: Wanted::No }
 }
 
 fn is_held(left: u64, unseen: bool) -> State<'static> {

@@ -41,7 +41,14 @@ pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) fn claim(key: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
-    Claim { key: Key::new(key).unwrap(), id, kind: Kind::Mutex, ttl, fences: NonZeroU32::new(4).unwrap() }
+    Claim {
+        key: Key::new(key).unwrap(),
+        id,
+        kind: Kind::Mutex,
+        ttl,
+        fences: NonZeroU32::new(4).unwrap(),
+        starving: false,
+    }
 }
 
 pub(crate) async fn step(store: &impl Leases, step: Step) -> Result<Answer> {

@@ -125,7 +125,6 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.stage = Stage::Held(id);
         slot.fault = None;
-        slot.alone_since.get_or_insert(now);
         self.serve(id, None);
         // Not those for whom the hold is being exchanged: they may be next.
         if self.slot(&key).is_some_and(|slot| matches!(slot.stage, Stage::Held(_))) {

@@ -3,7 +3,8 @@
 //! Normally it asks within a second, since releases wake it. But a release wakes nobody if this client may not
 //! subscribe, or if the holder may not publish. Next to a client that takes the lock again and again, a poll each
 //! second would find the lock free only by luck. So a waiter watches how long the present hold has left: if that grew
-//! twice in a short time although nothing woke the waiter, then the lock changes hands, and the waiter polls quickly.
+//! twice in a short time although nothing woke the waiter, then the lock changes hands, and the waiter polls quickly:
+//! several times within one [`bandog_core::OFFER`].
 
 use std::time::Duration;
 
@@ -11,12 +12,8 @@ use bandog_core::Moment;
 
 use super::queue::{RECHECK, jittered};
 
-/// Interval of quick polls. A busy client leaves the lock alone for at least as long: [`super::rest::COURTESY`].
+/// Interval of quick polls.
 const QUICK: Duration = Duration::from_millis(20);
-/// Shortest interval of quick polls, for a waiter that has polled quickly for long.
-const QUICKEST: Duration = Duration::from_millis(2);
-/// After each of these times the interval of quick polls is halved.
-const QUICKER: Duration = Duration::from_secs(10);
 /// A waiter polls quickly for this long after it last saw the lock change hands.
 const QUICK_FOR: Duration = Duration::from_secs(5);
 /// What two answers may differ by although nobody renewed the hold between them: stores count in milliseconds.
@@ -34,8 +31,8 @@ pub(super) struct Polls {
     ends: Option<(Moment, Duration)>,
     /// When a hold was last seen to have more time left than the one before.
     moved: Option<Moment>,
-    /// Since when the waiter polls quickly, and until when.
-    quick: Option<(Moment, Moment)>,
+    /// Until when the waiter polls quickly.
+    quick: Option<Moment>,
 }
 
 impl Polls {
@@ -51,8 +48,7 @@ impl Polls {
         }
         // A hold that is renewed moves as well, but only each third of its ttl.
         if self.moved.replace(now).is_some_and(|before| now.since(before) < self.longest / 6) {
-            let since = self.quick.filter(|(_, until)| now < *until).map_or(now, |(since, _)| since);
-            self.quick = Some((since, now + QUICK_FOR));
+            self.quick = Some(now + QUICK_FOR);
         }
     }
 
@@ -63,15 +59,17 @@ impl Polls {
 
     /// How long the waiter waits before it asks again. `subscribed` says whether releases should wake it.
     pub(super) fn pause(&self, now: Moment, subscribed: bool) -> Duration {
-        match self.quick {
-            Some((since, until)) if now < until => {
-                let halvings = now.since(since).as_secs() / QUICKER.as_secs();
-                let quick = QUICK / 2u32.pow(u32::try_from(halvings.min(8)).unwrap_or(8));
-                jittered(quick.max(QUICKEST))
-            }
-            Some(_) | None if subscribed => jittered(RECHECK),
+        if self.is_quick(now) {
+            jittered(QUICK)
+        } else if subscribed {
+            jittered(RECHECK)
+        } else {
             // Often enough to tell a renewal from a new hold.
-            Some(_) | None => jittered(RECHECK.min((self.longest / 8).max(QUICK))),
+            jittered(RECHECK.min((self.longest / 8).max(QUICK)))
         }
+    }
+
+    pub(super) fn is_quick(&self, now: Moment) -> bool {
+        self.quick.is_some_and(|until| now < until)
     }
 }

@@ -55,8 +55,8 @@ impl Engine {
                     self.enqueue(want);
                 }
             }
-            Stage::Resting(_) if once => self.refuse(want.reply),
-            Stage::Claiming(_) | Stage::Resting(_) => self.enqueue(want),
+            Stage::Resting if once => self.refuse(want.reply),
+            Stage::Claiming(_) | Stage::Resting => self.enqueue(want),
             Stage::Idle => self.enqueue_and_ask(want),
             Stage::Leaving(spell) => {
                 let (key, patience) = (want.key.clone(), want.patience);
@@ -172,7 +172,7 @@ impl Engine {
         match mem::take(&mut slot.stage) {
             Stage::Waiting(attempt) => self.abandon(*attempt),
             stage @ (Stage::Claiming(_) | Stage::Held(_) | Stage::Leaving(_)) => slot.stage = stage,
-            Stage::Idle | Stage::Resting(_) => {}
+            Stage::Idle | Stage::Resting => {}
         }
         self.forget_if_over(key);
     }
@@ -209,11 +209,12 @@ impl Engine {
         let attempt = match mem::take(&mut slot.stage) {
             Stage::Waiting(attempt) if attempt.terms == terms => attempt,
             Stage::Waiting(attempt) => {
+                let since = attempt.since;
                 self.abandon(*attempt);
-                self.attempt(key, terms, None, None)
+                Box::new(Attempt { since, ..*self.attempt(key, terms, None, None) })
             }
-            Stage::Leaving(spell) => self.attempt(key, terms, None, spell),
-            Stage::Idle | Stage::Resting(_) => self.attempt(key, terms, None, None),
+            Stage::Leaving(spell) => self.attempt(key, terms, None, Some(spell)),
+            Stage::Idle | Stage::Resting => self.attempt(key, terms, None, None),
             stage @ (Stage::Claiming(_) | Stage::Held(_)) => {
                 slot.stage = stage;
                 return;
@@ -229,12 +230,14 @@ impl Engine {
         from: Option<Claim>,
         spell: Option<Spell>,
     ) -> Box<Attempt> {
-        let (claim, polls) = (self.new_claim(key, terms), Polls::default());
-        Box::new(Attempt { claim, terms, from, spell, polls, unsure: false, faults: 0 })
+        let (claim, since, polls) = (self.new_claim(key, terms), self.now, Polls::default());
+        Box::new(Attempt { claim, since, terms, from, spell, polls, unsure: false, faults: 0 })
     }
 
-    pub(super) fn send(&mut self, key: &Key, attempt: Box<Attempt>) {
+    pub(super) fn send(&mut self, key: &Key, mut attempt: Box<Attempt>) {
+        let now = self.now;
         let Some(slot) = self.slots.get_mut(key) else { return };
+        attempt.claim.starving = attempt.starves(now, &slot.ear);
         self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
         slot.rung = false;
         slot.covered = slot.once.last().copied();
@@ -287,7 +290,6 @@ impl Engine {
         attempt.polls.refused(asked_at, now, retry_after);
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.refusals += 1;
-        slot.alone_since = None;
         slot.fault = None;
         let rung = mem::take(&mut slot.rung);
         slot.stage = Stage::Waiting(attempt);
@@ -360,7 +362,7 @@ impl Engine {
                 slot.rung = true;
             }
             // A client that rests lets others go first; one that holds has published the release itself.
-            Stage::Idle | Stage::Held(_) | Stage::Resting(_) | Stage::Leaving(_) => {}
+            Stage::Idle | Stage::Held(_) | Stage::Resting | Stage::Leaving(_) => {}
         }
     }
 
@@ -390,9 +392,6 @@ impl Engine {
     pub(super) fn slot_is_due(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.timer = None;
-        if matches!(slot.stage, Stage::Leaving(_)) {
-            slot.stage = Stage::Idle;
-        }
         self.claim_next(key);
     }
 

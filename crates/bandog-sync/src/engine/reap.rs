@@ -8,7 +8,7 @@
 use bandog_core::{Claim, Error, ErrorKind, Moment, Released, Result, Step};
 use tokio::sync::oneshot;
 
-use super::{Engine, msg::HoldId, queue::pause_after, rest::Rest, slot::Stage, timers::Timer};
+use super::{Engine, msg::HoldId, queue::pause_after, slot::Stage, timers::Timer};
 
 /// A claim that has to be released.
 pub(super) struct Debt {
@@ -69,11 +69,11 @@ impl Engine {
         }
         let unheard = matches!(released, Released::Freed { others: Some(0) });
         match self.slot(&key).map(|slot| &slot.stage) {
-            Some(Stage::Resting(Rest::Woken)) if unheard => self.claim_next(&key),
+            Some(Stage::Resting) if unheard => self.claim_next(&key),
             // Our own old claim may have been in the way.
             Some(Stage::Waiting(_)) => self.rang(&key),
             Some(Stage::Leaving(_)) => self.left(&key),
-            Some(Stage::Idle | Stage::Claiming(_) | Stage::Held(_) | Stage::Resting(_)) | None => {}
+            Some(Stage::Idle | Stage::Claiming(_) | Stage::Held(_) | Stage::Resting) | None => {}
         }
     }
 

@@ -26,7 +26,6 @@ use bandog_core::{Bell, Claim, Error, MAX_BLOCK, Moment, Step};
 use super::{
     msg::{HoldId, Reply, Terms, Ticket},
     polls::Polls,
-    rest::Rest,
 };
 use crate::{Owner, caller::Caller};
 
@@ -53,8 +52,6 @@ pub(super) struct Slot {
     /// The last fault, until the store answers again.
     pub(super) fault: Option<Error>,
     pub(super) timer: Option<Moment>,
-    /// Since when no other client was seen to have the key, while this one had it again and again.
-    pub(super) alone_since: Option<Moment>,
 }
 
 /// How a key stands with the store. Attempts are boxed, because most slots of a client stand for holds.
@@ -70,15 +67,17 @@ pub(super) enum Stage {
     /// This client holds it: that hold is in [`super::Engine::holds`] and not lost.
     Held(HoldId),
     /// This client has had many turns and lets others go first, until the timer.
-    Resting(Rest),
+    Resting,
     /// The hold is being given back, and no call of this client waits. A call that comes before the store has answered
     /// goes on with the spell.
-    Leaving(Option<Spell>),
+    Leaving(Spell),
 }
 
 /// A claim that has not been granted yet, on behalf of whoever is first when the answer comes.
 pub(super) struct Attempt {
     pub(super) claim: Claim,
+    /// Since when this client has waited for a grant.
+    pub(super) since: Moment,
     pub(super) terms: Terms,
     /// The hold that it takes over, if that has not been refused yet.
     pub(super) from: Option<Claim>,
@@ -161,7 +160,7 @@ impl Slot {
 
     /// What a waiter is told whose time is up: that it is busy only if somebody was seen to hold it meanwhile.
     pub(super) fn verdict(&self, waiter: &Waiter) -> Result<(), Error> {
-        let held = matches!(self.stage, Stage::Held(_) | Stage::Resting(_));
+        let held = matches!(self.stage, Stage::Held(_) | Stage::Resting);
         if held || self.refusals > waiter.refusals_before {
             return Ok(());
         }

@@ -76,6 +76,61 @@ async fn a_waiter_that_nothing_wakes_is_served() {
     }
 }
 
+/// Beside several busy clients the lock is free for no time at all over memory, where answers take no time. Still every
+/// client is served again and again, whether releases wake it or not.
+#[tokio::test(start_paused = true)]
+async fn nobody_starves_beside_several_busy_clients() {
+    for why in [None, Some(Why::Denied), Some(Why::Silent), Some(Why::Unpublished)] {
+        for (clients, hold) in [(2, 1), (2, 5), (2, 100), (3, 5), (5, 5)] {
+            let store = memory();
+            let theirs: Vec<_> = (0..clients).map(|_| client(store.clone())).collect();
+            let busy: Vec<_> = theirs.iter().map(|client| Busy::start(client, 4, ms(hold))).collect();
+            time::sleep(ms(7)).await;
+            let ours = match why {
+                Some(why) => client(Deaf { store, why }),
+                None => client(store),
+            };
+            let start = time::Instant::now();
+            drop(soon(waiting(&ours, "orders").await).await.unwrap().unwrap());
+            let first = start.elapsed();
+            assert!(first < ms(4_000 + 20 * hold), "{why:?}, {clients} clients, {hold} ms: first after {first:?}");
+            let ours = Busy::start(&ours, 1, ms(hold));
+            let before: Vec<_> = busy.iter().map(Busy::turns).collect();
+            time::sleep(ms(100_000)).await;
+            let theirs: Vec<_> = busy.iter().zip(before).map(|(busy, before)| busy.turns() - before).collect();
+            let (ours, all) = (ours.turns(), theirs.iter().sum::<u64>());
+            let what = format!("{why:?}, {clients} clients, {hold} ms: {ours} and {theirs:?} turns");
+            assert!(ours >= 20 && theirs.iter().all(|turns| *turns >= 20), "{what}");
+            assert!((ours + all) * hold >= 90_000, "the lock stands free for too long: {what}");
+        }
+    }
+}
+
+/// A waiter that starves and goes costs the others one short pause, and leaves nothing.
+#[tokio::test(start_paused = true)]
+async fn a_starving_waiter_may_go() {
+    let store = memory();
+    let busy: Vec<_> = (0..2).map(|_| client(store.clone())).collect();
+    let theirs: Vec<_> = busy.iter().map(|client| Busy::start(client, 4, ms(50))).collect();
+    let ours = client(store.clone());
+    let mut gone = 0;
+    for _ in 0..100 {
+        let (start, before) = (time::Instant::now(), theirs.iter().map(Busy::turns).sum::<u64>());
+        gone += u32::from(time::timeout(ms(1010), ours.mutex("orders").lock()).await.is_err());
+        time::sleep(ms(1000)).await;
+        let turns = theirs.iter().map(Busy::turns).sum::<u64>() - before;
+        let expected = start.elapsed().saturating_sub(bandog_core::OFFER).as_millis() / 50 - 3;
+        assert!(u128::from(turns) >= expected, "{turns} turns of 50 ms in {:?}", start.elapsed());
+    }
+    assert!(gone > 10, "{gone} of 100 gave up");
+    drop(theirs);
+    for client in busy.iter().chain([&ours]) {
+        client.idle().await;
+    }
+    time::sleep(bandog_core::OFFER).await;
+    assert!(ours.mutex("orders").try_lock().await.unwrap().is_some());
+}
+
 /// A waiter that releases wake has its share beside single tasks that loop: each gives the lock back and asks for it at
 /// once, so that both lie on the same wire.
 #[tokio::test(start_paused = true)]
