@@ -39,7 +39,8 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 ///
 /// # Layout
 /// The lock `N` is the hash `N` with the owner as its field; the token is `redisson_lock_token:{N}`, and a release says
-/// `0` on the channel `redisson_lock__channel:{N}`. A name with a `{` gets no braces. These are Redisson's RLock and
+/// `0` on the channel `redisson_lock__channel:{N}`. The string `bandog:starving:{N}` is there for up to 3 s while a client
+/// waits that goes before others. A name with a `{` gets no braces. These are Redisson's RLock and
 /// RFencedLock. Who a client is stands in the hash `bandog:client:UUID`, with a ttl, and which clients there are in the
 /// sorted set `bandog:clients`.
 /// The record `R` is the hash `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and all their names are

@@ -11,6 +11,9 @@ pub(crate) const REGISTRY: &str = "bandog:client:";
 /// The sorted set of all clients that have a row in the registry, by the server's time in ms at which the row ends.
 pub(crate) const CLIENTS: &str = "bandog:clients";
 
+/// What the keys begin with that say that a client starves.
+pub(crate) const STARVING: &str = "bandog:starving:";
+
 /// The set of all records' names.
 pub(crate) const INDEX: &str = "bandog:records";
 
@@ -67,7 +70,7 @@ impl fmt::Display for Token<'_> {
 
 impl fmt::Display for Starving<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        prefixed(f, "bandog:starving:", self.0)
+        prefixed(f, STARVING, self.0)
     }
 }
 

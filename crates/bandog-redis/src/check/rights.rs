@@ -21,6 +21,8 @@ enum For {
     Locks,
     /// Waking those who wait.
     Bells,
+    /// Going first after a long wait.
+    Offers,
     /// Being found among those who wait.
     Index,
     /// `show`, `ls` and `release --force`.
@@ -90,7 +92,8 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
         let says = format!("the user {user:?} may not run {}, so those who wait poll every second", bells.join(", "));
         return Finding::advice("rights", says, grant(&bells));
     }
-    if let Some((probe, _)) = answers.iter().find(|(_, right)| *right == Right::NoName) {
+    let out_of_reach = |(probe, right): &&(Probe, Right)| probe.wanted != For::Offers && *right == Right::NoName;
+    if let Some((probe, _)) = answers.iter().find(out_of_reach) {
         return Finding::advice(
             "rights",
             format!(
@@ -100,6 +103,14 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
             ),
             "see docs/redis.md for the patterns of keys and channels that a user needs",
         );
+    }
+    if answers.iter().any(|(probe, right)| probe.wanted == For::Offers && *right == Right::NoName) {
+        let says = format!(
+            "the user {user:?} may not use the keys {}*, so a client that waits beside several busy clients may wait for \
+             very long",
+            names::STARVING
+        );
+        return Finding::advice("rights", says, format!("ACL SETUSER {user} '~{}*'", names::STARVING));
     }
     let index = denied(For::Index);
     if !index.is_empty() {
@@ -146,6 +157,8 @@ fn probes(name: &str) -> Vec<Probe> {
         &["PEXPIRE", name, "1"],
     ];
     let bells: [&[&str]; 3] = [&["PUBLISH", &channel, "0"], &["SUBSCRIBE", &channel], &["UNSUBSCRIBE", &channel]];
+    let starving = names::Starving(name).to_string();
+    let offers: [&[&str]; 2] = [&["SET", &starving, "x"], &["DEL", &starving]];
     let index: [&[&str]; 3] = [
         &["ZADD", names::CLIENTS, "1", "x"],
         &["ZRANGEBYSCORE", names::CLIENTS, "0", "1"],
@@ -168,10 +181,11 @@ fn probes(name: &str) -> Vec<Probe> {
     let scripts = scripts.into_iter().map(|command| probe(For::Scripts, command));
     let locks = locks.into_iter().map(|command| probe(For::Locks, command));
     let bells = bells.into_iter().map(|command| probe(For::Bells, command));
+    let offers = offers.into_iter().map(|command| probe(For::Offers, command));
     let index = index.into_iter().map(|command| probe(For::Index, command));
     let looks = looks.into_iter().map(|command| probe(For::Looks, command));
     let records = records.into_iter().map(|command| probe(For::Records, command));
-    scripts.chain(locks).chain(bells).chain(index).chain(looks).chain(records).collect()
+    scripts.chain(locks).chain(bells).chain(offers).chain(index).chain(looks).chain(records).collect()
 }
 
 impl Probe {

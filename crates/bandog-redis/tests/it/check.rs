@@ -118,6 +118,11 @@ async fn rights_that_locks_need_and_lack_are_named() {
         (&["-publish"], Level::Advice, "PUBLISH"),
         (&["-scan"], Level::Advice, "ls"),
         (&["-zadd"], Level::Advice, "ZADD, so operators see"),
+        (
+            &["resetkeys", "~bandog:clien*", "~bandog:r*", "~bandog:h*", "~bandog:p*", "~redisson*"],
+            Level::Advice,
+            "bandog:starving:*, so a client",
+        ),
         (&["-zrange"], Level::Advice, "ZRANGE, which show"),
         (&["-hget", "-sscan"], Level::Advice, "HGET, SSCAN, which schedules need"),
         (&["resetkeys", "~orders:*"], Level::Advice, "every name"),
@@ -142,7 +147,7 @@ async fn a_user_confined_to_a_prefix_is_asked_about_names_that_begin_with_it() {
         return; // Nothing is asked.
     }
     let server = limited();
-    let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:client:* ~bandog:clients";
+    let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";
     let records = "~bandog:record:{orders:* ~bandog:history:{orders:* ~bandog:records";
     let rules = format!("resetkeys {keys} {records} resetchannels &redisson_lock__channel:{{orders:*");
     server.cmd(&[&["ACL", "SETUSER", "u"], &rules.split(' ').collect::<Vec<_>>()[..]].concat());

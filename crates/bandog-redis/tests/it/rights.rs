@@ -31,7 +31,7 @@ fn the_page_asks_for_what_is_needed_and_nothing_else() {
 #[tokio::test]
 async fn a_user_confined_as_the_page_says_has_the_locks_of_its_prefix() {
     let (server, redis) = limited();
-    let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:client:* ~bandog:clients";
+    let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";
     let channel = "&redisson_lock__channel:{orders:*";
     let page = include_str!("../../../../docs/redis.md");
     assert!(page.contains(&format!("`{keys}`")) && page.contains(&format!("`{channel}`")));

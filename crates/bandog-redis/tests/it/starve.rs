@@ -8,21 +8,20 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::Error;
+use bandog_core::{Claim, Error, Released, Renewal, Verdict};
 use bandog_sync::Client;
 use bandog_testkit::{RedisServer, eventually_async};
 use tokio::{task::JoinHandle, time};
 
-use crate::help::{at, backend};
+use crate::help::{TTL, at, backend, claim, fences, release, renew, take};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_may_not_subscribe_is_served() {
-    // Beside several busy clients, which wake each other, it is a matter of luck and takes longer.
-    for (clients, limit) in [(1, 10), (2, 30)] {
+    for clients in [1, 2, 4] {
         let server = RedisServer::start();
         let busy: Vec<_> = (0..clients).map(|_| Client::over(backend(&server)).unwrap()).collect();
         let busy: Vec<_> = busy.iter().map(|client| Busy::start(client, 4)).collect();
-        let limit = Duration::from_secs(limit);
+        let limit = Duration::from_secs(10);
         eventually_async(limit, async || busy.iter().all(|busy| busy.turns() > 0)).await;
         let deaf = Client::over(at(&without_subscribe(&server))).unwrap();
         let deaf = Busy::start(&deaf, 1);
@@ -35,6 +34,57 @@ async fn a_waiter_that_may_not_subscribe_is_served() {
             tasks.end().await;
         }
     }
+}
+
+/// The note that a client starves is a key of its own: a lock of the same name is left alone, and so are its waiters.
+#[tokio::test]
+async fn a_lock_with_the_name_of_the_note_is_left_alone() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (note, holder) = (claim("bandog:starving:{k}"), claim("k"));
+    fences(&redis, &note).await;
+    fences(&redis, &holder).await;
+    let waiter = Claim { starving: true, ..claim("k") };
+    busy(take(&redis, &waiter).await.unwrap());
+    assert_eq!(release(&redis, &holder).await.unwrap(), Released::Freed { others: Some(0) });
+    assert_eq!(renew(&redis, &note).await.unwrap(), Renewal::Extended { valid_for: TTL });
+    fences(&redis, &waiter).await;
+    assert_eq!(renew(&redis, &note).await.unwrap(), Renewal::Extended { valid_for: TTL });
+}
+
+/// The note ends by itself, a full server does not keep a lock from being released, and an offer has an end.
+#[tokio::test]
+async fn a_note_and_an_offer_end() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (holder, waiter) = (claim("k"), Claim { starving: true, ..claim("k") });
+    fences(&redis, &holder).await;
+    busy(take(&redis, &waiter).await.unwrap());
+    let left = server.cmd(&["PTTL", "bandog:starving:{k}"]).int();
+    assert!((1..=3000).contains(&left), "{left} ms");
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(release(&redis, &holder).await.unwrap(), Released::Freed { others: Some(0) });
+    let left = server.cmd(&["PTTL", "k"]).int();
+    assert!((-2..=250).contains(&left) && left != -1, "{left} ms");
+    eventually_async(Duration::from_secs(5), async || server.keys() == ["redisson_lock_token:{k}"]).await;
+}
+
+/// A user who may not use the note's key locks as before.
+#[tokio::test]
+async fn the_note_is_no_right_that_locks_need() {
+    let server = RedisServer::start();
+    let rules = "~k ~redisson_lock_token:* &* +@all";
+    server.cmd(&[&["ACL", "SETUSER", "u", "on", ">p"], &rules.split(' ').collect::<Vec<_>>()[..]].concat());
+    let redis = at(&format!("redis://u:p@{}", server.addr()));
+    let (holder, waiter) = (claim("k"), Claim { starving: true, ..claim("k") });
+    fences(&redis, &holder).await;
+    busy(take(&redis, &waiter).await.unwrap());
+    assert_eq!(release(&redis, &holder).await.unwrap(), Released::Freed { others: Some(0) });
+    fences(&redis, &waiter).await;
+}
+
+fn busy(verdict: Verdict) {
+    assert!(matches!(verdict, Verdict::Busy { .. }), "{verdict:?}");
 }
 
 /// A user who may do what locks need, but not subscribe.

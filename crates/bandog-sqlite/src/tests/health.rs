@@ -36,7 +36,7 @@ fn a_database_that_cannot_be_looked_through_in_time_is_told() {
     let mut store = Store::open(&options, Purpose::Use).unwrap();
     let filling = store.conn.unchecked_transaction().unwrap();
     for n in 0..20_000 {
-        filling.prepare_cached(sql::WANT).unwrap().execute([format!("lock-{n}")]).unwrap();
+        filling.prepare_cached(sql::WANT).unwrap().execute((format!("lock-{n}"), 1)).unwrap();
     }
     filling.commit().unwrap();
     let finding = integrity(&mut store, &options, Clock::system().now());

@@ -78,7 +78,7 @@ impl Work for Probe {
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<u32, Fault> {
-        table.write(sql::WANT, ["probe"])?;
+        table.write(sql::WANT, ("probe", 1))?;
         Ok(table.statement("pragma synchronous")?.query_row([], |row| row.get(0))?)
     }
 }
