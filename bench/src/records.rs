@@ -151,7 +151,7 @@ async fn hold(redis: &Redis) -> Holding {
         kind: Kind::Mutex,
         ttl: Duration::from_secs(3600),
         fences: NonZeroU32::MIN,
-        starving: false,
+        offers: false,
     };
     let key = claim.key.clone();
     let granted = redis.apply(&[Step::Claim(claim)]).await;

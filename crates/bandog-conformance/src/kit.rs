@@ -81,7 +81,7 @@ pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
     let key = Key::new(name).expect("a good name");
-    Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, starving: false }
+    Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, offers: false }
 }
 
 /// One claim, without an engine.

@@ -124,8 +124,8 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 92, crowd, fuzz_lost_update }
         $crate::one_law! { $test $world, 93, crowd, parallel_100 }
         $crate::one_law! { $test $world, 100, crowd, deaf_waiter_is_served }
-        $crate::one_law! { $test $world, 101, crowd, all_clients_are_served }
-        $crate::one_law! { $test $world, 102, crowd, offer }
+        $crate::one_law! { $test $world, 100, crowd, all_clients_are_served }
+        $crate::one_law! { $test $world, 100, crowd, offer }
         $crate::one_law! { $test $world, 95, admin, inspect }
         $crate::one_law! { $test $world, 95, admin, registry }
         $crate::one_law! { $test $world, 95, admin, inspect_who }

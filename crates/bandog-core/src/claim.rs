@@ -141,7 +141,10 @@ pub struct Claim {
     pub ttl: Duration,
     /// How many fences a grant reserves, one for each turn that the client may give within itself.
     pub fences: NonZeroU32,
-    /// Whether the client has waited so long that it goes before others. If the claim is refused, the store notes that
-    /// a client starves for the key: the next release offers the key to such clients alone, for [`OFFER`] at most.
-    pub starving: bool,
+    /// Whether offers matter to this step.
+    ///
+    /// A claim: the client has waited so long that it goes before others. If it is refused, the store notes that a
+    /// client starves for the key. A release: if such a note is there, the key is offered to such claims alone, for
+    /// [`OFFER`] at most. A store that would look for the note without a cost may do so at every release.
+    pub offers: bool,
 }

@@ -17,7 +17,7 @@ fn fuzz_lock_states() {
         let again = state.to_string();
         assert_eq!(again.parse::<LockState>().unwrap(), state, "{text:?} was written as {again:?}");
         let mut state = state;
-        for claim in [claim(7, 1), claim(8, 64), Claim { starving: true, ..claim(9, 1) }] {
+        for claim in [claim(7, 1), claim(8, 64), Claim { offers: true, ..claim(9, 1) }] {
             for now in [0, 4_000_000_000, u64::MAX / 2] {
                 let now = Moment::from_nanos(now);
                 state.renew(&claim, now);
@@ -36,7 +36,7 @@ fn fuzz_lock_states() {
 fn claim(number: u64, fences: u32) -> Claim {
     let id = ClaimId { client: CLIENT.parse().unwrap(), number };
     let (ttl, fences) = (Duration::from_secs(30), NonZeroU32::new(fences).unwrap());
-    Claim { key: Key::new("orders").unwrap(), id, kind: Kind::Mutex, ttl, fences, starving: false }
+    Claim { key: Key::new("orders").unwrap(), id, kind: Kind::Mutex, ttl, fences, offers: false }
 }
 
 fn claim_after(claim: &Claim) -> Claim {

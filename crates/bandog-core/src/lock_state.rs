@@ -79,12 +79,12 @@ impl LockState {
     }
 
     fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {
-        let from = if claim.starving { Some(ClaimId::OFFERED) } else { from };
+        let from = if claim.offers { Some(ClaimId::OFFERED) } else { from };
         let starved_for = self.live(now).is_some_and(|holder| holder.starved_for);
         match self.live(now) {
             Some(holder) if holder.id == claim.id => {}
             Some(holder) if Some(holder.id) != from => {
-                holder.starved_for |= claim.starving;
+                holder.starved_for |= claim.offers;
                 return Verdict::Busy { retry_after: holder.until.since(now) };
             }
             Some(_) | None => self.fence += u64::from(claim.fences.get()),

@@ -135,11 +135,7 @@ fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
             Step::Pass { from, .. } => cmd.write_arg_fmt(from.id),
             Step::Claim(_) | Step::Release(_) => cmd.write_arg(b""),
         }
-        if to.starving {
-            cmd.write_arg_fmt(Starving(to.key.as_str()));
-        } else {
-            cmd.write_arg(b"");
-        }
+        offers(&mut cmd, to, count);
     }
     cmd
 }
@@ -161,9 +157,18 @@ fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
             Kind::Mutex => cmd.write_arg_fmt(claim.id),
         }
         cmd.write_arg_fmt(Channel(claim.key.as_str()));
-        cmd.write_arg_fmt(Starving(claim.key.as_str()));
+        offers(&mut cmd, claim, count);
     }
     cmd
+}
+
+/// The last argument of a lock, which the only lock of a call can do without.
+fn offers(cmd: &mut Cmd, claim: &Claim, count: usize) {
+    if claim.offers {
+        cmd.write_arg_fmt(Starving(claim.key.as_str()));
+    } else if count > 1 {
+        cmd.write_arg(b"");
+    }
 }
 
 fn renew(claims: &[Claim], by: By) -> Cmd {

@@ -187,7 +187,7 @@ impl<'t> Table<'t> {
         }
         let lease = self.lease(&claim.key)?;
         let now = self.shared.host.now();
-        let from = if claim.starving { Some(ClaimId::OFFERED) } else { from.map(|from| from.id) };
+        let from = if claim.offers { Some(ClaimId::OFFERED) } else { from.map(|from| from.id) };
         let fresh = || next_fence(lease.fence, self.shared.host.wall_micros(), claim.fences);
         let fence = match self.state(&claim.key, &lease, now)? {
             State::Free => fresh(),
@@ -225,7 +225,7 @@ impl<'t> Table<'t> {
             let sighting = params![claim.key.as_str(), self.boot(), now, lease.stamp];
             self.write(sql::SEE, sighting)?;
         }
-        if claim.starving {
+        if claim.offers {
             self.mark(&claim.key, lease, Wanted::Starving)?;
         } else if self.shared.ears.hear(&claim.key) {
             self.mark(&claim.key, lease, Wanted::Waiting)?;

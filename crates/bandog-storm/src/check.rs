@@ -3,7 +3,7 @@
 //! - `beliefs`: no two believe at the same time that they hold one lock, and fences rise;
 //! - `resource`: no holder writes with a smaller fence after a greater one, as long as it believes;
 //! - `calls`: every call ends in its time, and as documented;
-//! - `waits`: nobody waits at a free lock.
+//! - `waits`: nobody waits at a free lock, and no client is passed over for ever.
 
 mod beliefs;
 mod calls;
@@ -39,6 +39,8 @@ pub(crate) struct Findings {
     pub(crate) writes: u64,
     /// The longest time by which a call overran its limit, or was about to.
     pub(crate) worst_overrun: Nanos,
+    /// How often other clients came, at most, while a client waited that had waited for two seconds.
+    pub(crate) most_passed_over: usize,
 }
 
 /// Overlaps under one kind of fault.
@@ -67,6 +69,7 @@ pub(crate) fn check(history: &History) -> Findings {
     }
     calls::check(history, &mut findings);
     waits::check(history, nanos(RECHECK + SLACK), &mut findings);
+    waits::check_starved(history, &mut findings);
     findings
 }
 

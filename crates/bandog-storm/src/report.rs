@@ -98,6 +98,7 @@ impl Summary {
             "stale_writes_refused": self.findings.stale_writes,
             "excused_overlaps": excused.collect::<serde_json::Map<_, _>>(),
             "worst_overrun_us": self.findings.worst_overrun / 1_000,
+            "most_passed_over": self.findings.most_passed_over,
             "violations": self.findings.laws(),
             "wrong": self.wrong,
             "traffic_s": self.traffic.as_secs(),
@@ -137,6 +138,7 @@ impl fmt::Display for Summary {
             writeln!(f, "  overlaps after {word}, as documented: {overlaps}, the longest of {longest} ms")?;
         }
         writeln!(f, "  latest answer: {} ms past its limit", findings.worst_overrun / 1_000_000)?;
+        writeln!(f, "  most often passed over after two seconds: {} times", findings.most_passed_over)?;
         writeln!(f, "  all ended {} ms after they were told to", self.peace.as_millis())?;
         for wrong in &self.wrong {
             writeln!(f, "  WRONG: {wrong}")?;

@@ -175,7 +175,7 @@ pub async fn deaf_waiter_is_served<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 101: no client starves beside several whose tasks take the lock again and again, whether it can subscribe to
+/// Law 100: no client starves beside several whose tasks take the lock again and again, whether it can subscribe to
 /// releases or not.
 pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     const TASKS: usize = 4;
@@ -201,18 +201,19 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 102: a claim that says that its client starves is refused while another claim holds the key, and noted: the next
+/// Law 100: a claim that says that its client starves is refused while another claim holds the key, and noted: the next
 /// release offers the key to such claims alone, once. An offer is no hold that anybody sees, and it ends by itself.
 pub async fn offer<W: World>(world: &W) -> Law {
     let store = world.backend();
     let ttl = world.slack() * 10;
     let ask = || bare_claim(NAME, ttl);
-    let starving = || Claim { starving: true, ..ask() };
+    let starving = || Claim { offers: true, ..ask() };
+    let generous = starving; // A release that makes an offer, if a claim has asked for one.
     let (holder, waiter) = (ask(), starving());
     let held = claim(&store, &holder).await?.expect("it is free");
     assert_eq!(claim(&store, &waiter).await?, None);
     assert_eq!(claim(&store, &waiter).await?, None, "it may ask again and again");
-    let heir = ask();
+    let heir = generous();
     let passed = store.apply(&[Step::Pass { from: holder.clone(), to: heir.clone() }]).await;
     assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
     assert!(release(&store, &heir).await?);
@@ -236,7 +237,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
     }
     nothing_left(world, &[]).await;
 
-    let (holder, gone, next) = (ask(), starving(), ask());
+    let (holder, gone, next) = (generous(), starving(), ask());
     assert!(claim(&store, &holder).await?.is_some());
     assert_eq!(claim(&store, &gone).await?, None);
     assert!(release(&store, &holder).await?);

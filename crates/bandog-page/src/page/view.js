@@ -203,6 +203,12 @@ function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
   note(cells[8], [run.error, run.note].filter(Boolean).join("\n"));
 }
 
+/** The fences that the holder's grant reserved: one of them is the fence of its present turn. */
+function fences(lock) {
+  if (lock.fence == null) return "–";
+  return lock.fence_to == null || lock.fence_to === lock.fence ? String(lock.fence) : `${lock.fence} to ${lock.fence_to}`;
+}
+
 /** A text of one line as it is; a longer one behind its first line. */
 function note(cell, text) {
   if (cell.dataset.text === text) return;
@@ -232,7 +238,7 @@ export function paintNodes({ running, pauses }) {
 export function paintLocks(locks, age) {
   sync($("#locks tbody"), locks, (lock) => lock.name, makeLock, (row, lock) => {
     const holder = lock.holder ? `${lock.holder.program} (process ${lock.holder.pid} on ${lock.holder.host})` : (lock.owner ?? "somebody");
-    const texts = [lock.name, holder, String(lock.fence ?? "–"), lock.ttl_ms == null ? "never" : span(Math.max(0, lock.ttl_ms - age)), String(lock.waiters.length || "–")];
+    const texts = [lock.name, holder, fences(lock), lock.ttl_ms == null ? "never" : span(Math.max(0, lock.ttl_ms - age)), String(lock.waiters.length || "–")];
     texts.forEach((text, place) => put(row.cells[place], text));
   });
 }

@@ -3,7 +3,7 @@
 -- KEYS: lock, token, ...
 -- ARGV: owner, ttl in ms, fences, from, starving, ... (`from` is empty for none)
 --
--- A client that has waited for long names the key `starving`, and others leave it empty. While the lock is busy, this key
+-- A client that has waited for long names the key `starving`, and others leave it empty or, for one lock alone, out. While the lock is busy, this key
 -- is set for a while; then the release gives the lock to the owner OFFERED, for a short time, in which only such clients
 -- may take it. The key is no part of KEYS, because a user who may not use it can lock all the same.
 -- Reply: for each lock; without a list around it if there is only one
@@ -18,7 +18,8 @@ local OFFERED = '00000000-0000-8000-8000-000000000000:0'
 local STARVING_MS = 3000
 
 local function claim(lock, token, owner, ttl, fences, from, starving)
-  if starving ~= '' then from = OFFERED end
+  local offers = starving and starving ~= ''
+  if offers then from = OFFERED end
   local left = redis.call('pttl', lock)
   local held, passed = false, false
   if left ~= -2 then
@@ -26,7 +27,7 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
     passed = not held and from ~= '' and redis.call('hexists', lock, from) == 1
     if not held and not passed then
       -- What has another type is not ours. What is refused leaves the waiter where it was.
-      if starving ~= '' and type(redis.pcall('get', starving)) ~= 'table' then
+      if offers and type(redis.pcall('get', starving)) ~= 'table' then
         redis.pcall('set', starving, '', 'px', STARVING_MS)
       end
       -- A hold without an end is looked at again in a second.
@@ -68,7 +69,7 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
     return done
   end
   -- Others that starve set it again.
-  if starving ~= '' and type(redis.pcall('get', starving)) == 'string' then redis.pcall('del', starving) end
+  if offers and type(redis.pcall('get', starving)) == 'string' then redis.pcall('del', starving) end
   return last
 end
 

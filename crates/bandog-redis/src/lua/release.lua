@@ -2,7 +2,7 @@
 -- kept for a short time for such clients: see claim.lua.
 --
 -- KEYS: lock, ...
--- ARGV: owner, channel, starving, ... (`starving` is a key)
+-- ARGV: owner, channel, starving, ... (`starving` is a key, or empty or, for one lock alone, left out)
 -- Reply: for each lock; without a list around it if there is only one
 --        >= 0: freed, so many subscribers were told
 --        -1: this owner does not hold it
@@ -16,7 +16,7 @@ local function release(lock, owner, channel, starving)
   if redis.call('hexists', lock, owner) == 0 then return -1 end
   redis.call('del', lock)
   -- A release never fails because of those who starve, and an offer must end.
-  if type(redis.pcall('get', starving)) == 'string' then
+  if starving and starving ~= '' and type(redis.pcall('get', starving)) == 'string' then
     redis.call('del', starving)
     if redis.pcall('hset', lock, OFFERED, 1) == 1 and redis.pcall('pexpire', lock, OFFER_MS) ~= 1 then
       redis.call('del', lock)

@@ -77,7 +77,7 @@ fn a_pass_is_a_claim_that_names_its_predecessor() {
         args[3..],
         ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string(), ""]
     );
-    let starving = Claim { starving: true, ..to.clone() };
+    let starving = Claim { offers: true, ..to.clone() };
     let args = texts(&claim([Step::Claim(starving)].iter(), By::Hash));
     assert_eq!(args[8..], ["", "bandog:starving:{a}"]);
     let args = texts(&claim([Step::Claim(to)].iter(), By::Text));
@@ -108,7 +108,7 @@ fn claim_of(key: &str) -> Claim {
         kind: Kind::Mutex,
         ttl: Duration::from_secs(30),
         fences: NonZeroU32::new(64).unwrap(),
-        starving: false,
+        offers: false,
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn claim(key: &str) -> Claim {
         kind: Kind::Mutex,
         ttl: TTL,
         fences: NonZeroU32::new(64).unwrap(),
-        starving: false,
+        offers: false,
     }
 }
 

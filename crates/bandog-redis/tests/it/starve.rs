@@ -41,10 +41,10 @@ async fn a_waiter_that_may_not_subscribe_is_served() {
 async fn a_lock_with_the_name_of_the_note_is_left_alone() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (note, holder) = (claim("bandog:starving:{k}"), claim("k"));
+    let (note, holder) = (claim("bandog:starving:{k}"), generous("k"));
     fences(&redis, &note).await;
     fences(&redis, &holder).await;
-    let waiter = Claim { starving: true, ..claim("k") };
+    let waiter = generous("k");
     busy(take(&redis, &waiter).await.unwrap());
     assert_eq!(release(&redis, &holder).await.unwrap(), Released::Freed { others: Some(0) });
     assert_eq!(renew(&redis, &note).await.unwrap(), Renewal::Extended { valid_for: TTL });
@@ -57,7 +57,7 @@ async fn a_lock_with_the_name_of_the_note_is_left_alone() {
 async fn a_note_and_an_offer_end() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (holder, waiter) = (claim("k"), Claim { starving: true, ..claim("k") });
+    let (holder, waiter) = (generous("k"), generous("k"));
     fences(&redis, &holder).await;
     busy(take(&redis, &waiter).await.unwrap());
     let left = server.cmd(&["PTTL", "bandog:starving:{k}"]).int();
@@ -76,11 +76,16 @@ async fn the_note_is_no_right_that_locks_need() {
     let rules = "~k ~redisson_lock_token:* &* +@all";
     server.cmd(&[&["ACL", "SETUSER", "u", "on", ">p"], &rules.split(' ').collect::<Vec<_>>()[..]].concat());
     let redis = at(&format!("redis://u:p@{}", server.addr()));
-    let (holder, waiter) = (claim("k"), Claim { starving: true, ..claim("k") });
+    let (holder, waiter) = (generous("k"), generous("k"));
     fences(&redis, &holder).await;
     busy(take(&redis, &waiter).await.unwrap());
     assert_eq!(release(&redis, &holder).await.unwrap(), Released::Freed { others: Some(0) });
     fences(&redis, &waiter).await;
+}
+
+/// A claim that asks for offers, and makes one when it is released.
+fn generous(name: &str) -> Claim {
+    Claim { offers: true, ..claim(name) }
 }
 
 fn busy(verdict: Verdict) {

@@ -22,7 +22,7 @@ fn machine(path: &Path, boot: &str, shift: i64) -> Sqlite {
 
 fn claim() -> Claim {
     let id = ClaimId { client: ClientId::random(), number: 1 };
-    Claim { key: Key::new("k").unwrap(), id, kind: Kind::Mutex, ttl: TTL, fences: NonZeroU32::MIN, starving: false }
+    Claim { key: Key::new("k").unwrap(), id, kind: Kind::Mutex, ttl: TTL, fences: NonZeroU32::MIN, offers: false }
 }
 
 async fn ask(store: &Sqlite, claim: &Claim) -> Verdict {

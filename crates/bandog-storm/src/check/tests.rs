@@ -295,6 +295,29 @@ fn a_waiter_at_a_free_lock_is_found() {
 }
 
 #[test]
+fn a_client_that_is_passed_over_again_and_again_is_found() {
+    let story = |spells: u64, fault: bool| {
+        let mut story = Story::new();
+        story.asks(1, 0, 1);
+        for spell in 0..spells {
+            let at = 10 + spell * 100;
+            let (client, call) = (2 + u32::try_from(spell % 2).unwrap(), spell + 1);
+            story.holds(client, call, at, at + 99, 5 + spell);
+        }
+        if fault {
+            story.fault(Kind::ServerStop, 3_000, 3_100, None);
+        }
+        let end = 10 + spells * 100;
+        story.granted(1, 0, end, 5 + spells);
+        story.gives_back(1, 0, end + 10);
+        story.ends(end + 20)
+    };
+    is_broken(&story(50, false), &[]);
+    is_broken(&story(60, false), &["no client is passed over for ever"]);
+    is_broken(&story(60, true), &[]);
+}
+
+#[test]
 fn events_are_read_as_they_were_written() {
     let events = [
         Event::Asked { call: 1, at: 2, task: 3, name: 4, verb: Verb::Dropped, limit: 5, ttl: 6, watched: true },

@@ -1,4 +1,7 @@
-//! Whether somebody waited at a lock that was free, for longer than a lost bell explains.
+//! Whether somebody waited at a lock that was free, for longer than a lost bell explains, or was passed over by others
+//! again and again.
+
+use std::collections::BTreeSet;
 
 use super::{Call, Findings, History};
 use crate::{
@@ -7,14 +10,19 @@ use crate::{
 };
 
 const FREE: &str = "nobody waits at a free lock";
+const STARVED: &str = "no client is passed over for ever";
+
+/// After this time a client goes before those that have waited for less.
+const STARVING: Nanos = 2_000_000_000;
+/// So many spells of each other client may go before a waiter after that: several clients may starve, and which of them
+/// comes first is a matter of luck.
+const PASSED_OVER: usize = 12;
 
 type Span = (Nanos, Nanos);
 
 /// Looks for spans longer than `bound` in which nobody held a name, somebody waited for it, and no fault was near.
 pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
-    let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to)));
-    let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to)));
-    let faults: Vec<Span> = faults.chain(stalls).collect();
+    let faults = disturbed(history);
     for name in 0..history.resources.len() {
         let calls = || history.calls.iter().filter(|call| call.name == name);
         let busy = merged(calls().filter_map(occupied).chain(faults.iter().copied()).collect());
@@ -31,6 +39,47 @@ pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
             }
         }
     }
+}
+
+/// Looks for clients that waited without a fault near them while the others had many spells at the name.
+pub(super) fn check_starved(history: &History, findings: &mut Findings) {
+    let faults = merged(disturbed(history));
+    let clients = history.calls.iter().map(|call| call.client).collect::<BTreeSet<_>>().len();
+    for name in 0..history.resources.len() {
+        let calls = || history.calls.iter().filter(|call| call.name == name);
+        let grants = calls().filter_map(|call| Some((call.grant.as_ref()?.at, call.client)));
+        let mut grants: Vec<_> = grants.collect();
+        grants.sort_unstable();
+        // A client passes a hold on among its own calls: what counts is when another client came.
+        let mut spells = grants.clone();
+        spells.dedup_by_key(|(_, client)| *client);
+        for call in calls().filter(|call| waits(call)) {
+            let end = call.told().or(call.killed).unwrap_or(history.end);
+            let before_end = grants[..before(&grants, end)].iter().rev().take_while(|(at, _)| *at > call.asked);
+            let own = before_end.copied().find(|(_, client)| *client == call.client).map_or(0, |(at, _)| at);
+            let disturbed = faults[..before(&faults, end)].last().map_or(0, |(_, to)| *to);
+            let since = call.asked.max(own).max(disturbed).saturating_add(STARVING);
+            let passed = before(&spells, end).saturating_sub(before(&spells, since));
+            findings.most_passed_over = findings.most_passed_over.max(passed);
+            if passed > PASSED_OVER * clients {
+                let what =
+                    format!("{call} waited {} ms while others came {passed} times", (end - call.asked) / 1_000_000);
+                findings.broken(STARVED, name, call.asked, what);
+            }
+        }
+    }
+}
+
+/// How many of these, which are in their order, begin before a moment.
+fn before<T>(spans: &[(Nanos, T)], moment: Nanos) -> usize {
+    spans.partition_point(|(at, _)| *at < moment)
+}
+
+/// When a fault was near.
+fn disturbed(history: &History) -> Vec<Span> {
+    let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to)));
+    let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to)));
+    faults.chain(stalls).collect()
 }
 
 /// A fault's consequences end when a hold that it left behind does, and a waiter has looked again.

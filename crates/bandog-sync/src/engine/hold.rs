@@ -235,7 +235,8 @@ impl Engine {
     pub(super) fn give_back(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
         let Some(held) = self.take_hold(id) else { return };
         let key = held.claim.key.clone();
-        self.owe(held.claim, held.unsure, report);
+        let offers = held.spell.offers(self.now);
+        self.owe(Claim { offers, ..held.claim }, held.unsure, report);
         if let Some(slot) = self.slots.get_mut(&key)
             && matches!(slot.stage, Stage::Held(present) if present == id)
         {

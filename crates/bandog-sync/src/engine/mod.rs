@@ -437,7 +437,7 @@ impl Engine {
     fn new_claim(&mut self, key: &Key, terms: Terms) -> Claim {
         self.claims += 1;
         let id = ClaimId { client: self.client, number: self.claims };
-        Claim { key: key.clone(), id, kind: Kind::Mutex, ttl: terms.ttl, fences: terms.fences, starving: false }
+        Claim { key: key.clone(), id, kind: Kind::Mutex, ttl: terms.ttl, fences: terms.fences, offers: false }
     }
 
     /// Gives everything back, answers everybody, and lets `run` end when the store has answered.

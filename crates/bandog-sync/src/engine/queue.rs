@@ -237,7 +237,7 @@ impl Engine {
     pub(super) fn send(&mut self, key: &Key, mut attempt: Box<Attempt>) {
         let now = self.now;
         let Some(slot) = self.slots.get_mut(key) else { return };
-        attempt.claim.starving = attempt.starves(now, &slot.ear);
+        attempt.claim.offers = attempt.starves(now, &slot.ear);
         self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
         slot.rung = false;
         slot.covered = slot.once.last().copied();

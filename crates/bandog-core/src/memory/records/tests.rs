@@ -92,7 +92,7 @@ async fn records_are_what_a_trivial_model_says() {
         let store = Memory::new(clock);
         let id = ClaimId { client: ClientId::random(), number: seed };
         let claim =
-            Claim { key: key("a"), id, kind: Kind::Mutex, ttl: STEP * 10, fences: NonZeroU32::MIN, starving: false };
+            Claim { key: key("a"), id, kind: Kind::Mutex, ttl: STEP * 10, fences: NonZeroU32::MIN, offers: false };
         let mut held_until = None;
         for _ in 0..150 {
             match random.u8(..10) {
