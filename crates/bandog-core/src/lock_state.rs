@@ -79,7 +79,7 @@ impl LockState {
     }
 
     fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {
-        let from = if claim.offers { Some(ClaimId::OFFERED) } else { from };
+        let from = from.or(claim.offers.then_some(ClaimId::OFFERED));
         let starved_for = self.live(now).is_some_and(|holder| holder.starved_for);
         match self.live(now) {
             Some(holder) if holder.id == claim.id => {}

@@ -187,7 +187,7 @@ impl<'t> Table<'t> {
         }
         let lease = self.lease(&claim.key)?;
         let now = self.shared.host.now();
-        let from = if claim.offers { Some(ClaimId::OFFERED) } else { from.map(|from| from.id) };
+        let from = from.map(|from| from.id).or(claim.offers.then_some(ClaimId::OFFERED));
         let fresh = || next_fence(lease.fence, self.shared.host.wall_micros(), claim.fences);
         let fence = match self.state(&claim.key, &lease, now)? {
             State::Free => fresh(),

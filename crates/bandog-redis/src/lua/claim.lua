@@ -3,9 +3,9 @@
 -- KEYS: lock, token, ...
 -- ARGV: owner, ttl in ms, fences, from, starving, ... (`from` is empty for none)
 --
--- A client that has waited for long names the key `starving`, and others leave it empty or, for one lock alone, out. While the lock is busy, this key
--- is set for a while; then the release gives the lock to the owner OFFERED, for a short time, in which only such clients
--- may take it. The key is no part of KEYS, because a user who may not use it can lock all the same.
+-- A client that has waited for long names the key `starving`; others leave it empty or, for one lock alone, out. If the
+-- lock is busy, this key is set for a while, and the release then gives the lock to the owner OFFERED, for a short time in
+-- which only such clients may take it. It is no part of KEYS, because a user who may not use it can lock all the same.
 -- Reply: for each lock; without a list around it if there is only one
 --        > 0: granted, the last fence of the reserved block
 --        < 0: busy, minus the milliseconds that somebody else's hold lasts
@@ -18,8 +18,8 @@ local OFFERED = '00000000-0000-8000-8000-000000000000:0'
 local STARVING_MS = 3000
 
 local function claim(lock, token, owner, ttl, fences, from, starving)
-  local offers = starving and starving ~= ''
-  if offers then from = OFFERED end
+  local starves = from == '' and starving and starving ~= ''
+  if starves then from = OFFERED end
   local left = redis.call('pttl', lock)
   local held, passed = false, false
   if left ~= -2 then
@@ -27,7 +27,7 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
     passed = not held and from ~= '' and redis.call('hexists', lock, from) == 1
     if not held and not passed then
       -- What has another type is not ours. What is refused leaves the waiter where it was.
-      if offers and type(redis.pcall('get', starving)) ~= 'table' then
+      if starves and type(redis.pcall('get', starving)) ~= 'table' then
         redis.pcall('set', starving, '', 'px', STARVING_MS)
       end
       -- A hold without an end is looked at again in a second.
@@ -69,7 +69,7 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
     return done
   end
   -- Others that starve set it again.
-  if offers and type(redis.pcall('get', starving)) == 'string' then redis.pcall('del', starving) end
+  if starves and type(redis.pcall('get', starving)) == 'string' then redis.pcall('del', starving) end
   return last
 end
 
