@@ -100,7 +100,9 @@ impl Mutex {
         }
     }
 
-    /// Takes the lock if nobody holds it now.
+    /// Takes the lock if no client holds it now.
+    ///
+    /// `None` also while the lock is offered to a client that has waited for a second or more: for 250 ms at most.
     ///
     /// # Errors
     /// As [`Mutex::lock`], and `Unavailable` when the store does not answer within one request timeout.
