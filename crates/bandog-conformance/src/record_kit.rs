@@ -31,7 +31,7 @@ pub(crate) fn delete(name: &str, from: Option<Version>) -> Swap {
 
 /// The same, and those who hear its record are rung.
 pub(crate) fn rung(swap: Swap) -> Swap {
-    Swap { rings: true, ..swap }
+    Swap { notifies: true, ..swap }
 }
 
 pub(crate) fn line(slot: &str, value: &str) -> Line {

@@ -145,6 +145,7 @@ pub struct Claim {
     ///
     /// A claim: the client has waited so long that it goes before others. If it is refused, the store notes that a
     /// client starves for the key. A release: if such a note is there, the key is offered to such claims alone, for
-    /// [`OFFER`] at most. A store that would look for the note without a cost may do so at every release.
+    /// [`OFFER`] at most; the release of a claim that does not hold the key removes the note, and other clients that
+    /// starve leave it again. A store that would look for the note without a cost may do so at every release.
     pub offers: bool,
 }

@@ -5,7 +5,7 @@ use std::{fmt::Debug, time::Duration};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::{Bell, Claim, ClientId, Fences, Inspect, Key, Member, Records, Result, Ringer};
+use crate::{Claim, ClientId, Fences, Inspect, Key, Member, Notifier, Records, Result, Subscription};
 
 /// One thing that [`Leases::apply`] is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,16 +146,16 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// never lost.
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
-    /// Rings `ringer` until the bell is dropped, whenever `key` may have become free: it may ring for nothing, and
+    /// Notifications `notifier` until the bell is dropped, whenever `key` may have become free: it may ring for nothing, and
     /// never stays silent for something that happened after this call has answered. When a broken connection may have
-    /// swallowed a ring, it rings. A backend that cannot listen gives [`Bell::silent`], as this does by default:
+    /// swallowed a ring, it rings. A backend that cannot listen gives [`Subscription::silent`], as this does by default:
     /// waiters then look again within a second.
     ///
     /// # Errors
     /// As [`Leases::ping`].
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        let _ = (key, ringer);
-        Ok(Bell::silent())
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        let _ = (key, notifier);
+        Ok(Subscription::silent())
     }
 
     /// Writes down in the store's registry who this client is, for `ttl`, instead of what it has said before.

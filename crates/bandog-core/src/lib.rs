@@ -8,7 +8,6 @@
 //!
 //! Users of locks need the `bandog` crate only; this one is for those who write a backend.
 
-mod bell;
 mod claim;
 mod clock;
 mod error;
@@ -23,8 +22,8 @@ mod lock_state;
 mod member;
 mod memory;
 mod records;
+mod subscription;
 
-pub use bell::{Bell, Ringer};
 pub use claim::{Claim, ClaimId, ClientId, Kind, MAX_TTL, MIN_TTL, OFFER, check_ttl};
 pub use clock::{Clock, Moment};
 pub use error::{Error, ErrorKind, Result};
@@ -37,3 +36,4 @@ pub use lock_state::LockState;
 pub use member::{MAX_WAITS, Member};
 pub use memory::Memory;
 pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version};
+pub use subscription::{Notifier, Subscription};

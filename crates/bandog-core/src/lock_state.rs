@@ -40,7 +40,7 @@ impl LockState {
         match step {
             Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now)),
             Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from.id), now)),
-            Step::Release(claim) => Answer::Released(self.release(claim.id, now)),
+            Step::Release(claim) => Answer::Released(self.release(claim, now)),
         }
     }
 
@@ -93,8 +93,12 @@ impl LockState {
         Verdict::Granted { fences: Fences::ending(Fence::new(self.fence), claim.fences), valid_for: claim.ttl }
     }
 
-    fn release(&mut self, id: ClaimId, now: Moment) -> Released {
-        let Some(holder) = self.live(now).filter(|holder| holder.id == id) else { return Released::NotHeld };
+    fn release(&mut self, claim: &Claim, now: Moment) -> Released {
+        let Some(holder) = self.live(now) else { return Released::NotHeld };
+        if holder.id != claim.id {
+            holder.starved_for &= !claim.offers;
+            return Released::NotHeld;
+        }
         let offer = Holder { id: ClaimId::OFFERED, until: now + OFFER, starved_for: false };
         self.holder = holder.starved_for.then_some(offer);
         Released::Freed { others: None }

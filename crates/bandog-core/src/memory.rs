@@ -14,8 +14,8 @@ use tokio::sync::watch;
 
 use self::{listeners::Listeners, records::Recorded};
 use crate::{
-    Answer, Bell, Claim, ClientId, Clock, Finding, Inspect, Key, Leases, LockState, Member, Moment, Pattern, Profile,
-    Released, Renewal, Result, Ringer, Row, Step,
+    Answer, Claim, ClientId, Clock, Finding, Inspect, Key, Leases, LockState, Member, Moment, Notifier, Pattern,
+    Profile, Released, Renewal, Result, Row, Step, Subscription,
 };
 
 /// Leases and records in this process's memory, for tests and for programs of one process. Clones share the same
@@ -78,10 +78,10 @@ impl Leases for Memory {
         claims.iter().map(|claim| Ok(state.lock(&claim.key).renew(claim, now))).collect()
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        let number = self.state().listeners.add(key, ringer);
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        let number = self.state().listeners.add(key, notifier);
         let (shared, key) = (self.clone(), key.clone());
-        Ok(Bell::new(move || shared.state().listeners.remove(&key, number)))
+        Ok(Subscription::new(move || shared.state().listeners.remove(&key, number)))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -154,7 +154,7 @@ impl State {
         self.rows.entry(key.clone()).or_default()
     }
 
-    /// Rings for a key, if it has been freed.
+    /// Notifications for a key, if it has been freed.
     fn ring(&self, key: &Key, released: Released) -> Released {
         if released == Released::NotHeld {
             return released;

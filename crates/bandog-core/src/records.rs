@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use crate::{Bell, ClaimId, Error, ErrorKind, Key, Pattern, Result, Ringer};
+use crate::{ClaimId, Error, ErrorKind, Key, Notifier, Pattern, Result, Subscription};
 
 /// The longest name of a slot, in bytes of UTF-8.
 const MAX_SLOT_LEN: usize = 64;
@@ -96,14 +96,14 @@ pub struct Swap {
     pub not_before: Option<SystemTime>,
     /// The store refuses the swap unless this claim holds its lock.
     pub held: Option<Holding>,
-    /// Whether those who hear this record ([`Records::hear`]) are rung once the swap is done.
-    pub rings: bool,
+    /// Whether those who hear this record ([`Records::subscribe_record`]) are rung once the swap is done.
+    pub notifies: bool,
 }
 
 impl Swap {
     /// A swap without conditions beside the version, of which nobody is rung.
     pub fn new(key: Key, from: Option<Version>, to: impl Into<String>) -> Self {
-        Self { key, from, to: Some(to.into()), lines: Vec::new(), not_before: None, held: None, rings: false }
+        Self { key, from, to: Some(to.into()), lines: Vec::new(), not_before: None, held: None, notifies: false }
     }
 
     /// Checks what its types do not: the slots of its lines. A client does so before it asks the store.
@@ -237,19 +237,19 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("history").at(key))
     }
 
-    /// Rings `ringer` until the bell is dropped, whenever a swap of this record that says so ([`Swap::rings`]) was done,
+    /// Notifications `notifier` until the bell is dropped, whenever a swap of this record that says so ([`Swap::notifies`]) was done,
     /// by whatever process: it may ring for nothing, and never stays silent for a swap that was done after this call has
     /// answered. When a broken connection may have swallowed a ring, it rings. It is a hint: how the record is now, a
     /// reading tells.
     ///
-    /// A backend that cannot ring, or is not allowed to listen, gives [`Bell::silent`], as this does by default: whoever
+    /// A backend that cannot ring, or is not allowed to listen, gives [`Subscription::silent`], as this does by default: whoever
     /// hears must look by itself now and then.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        let _ = (key, ringer);
-        Ok(Bell::silent())
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        let _ = (key, notifier);
+        Ok(Subscription::silent())
     }
 }
 

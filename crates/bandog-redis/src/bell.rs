@@ -11,7 +11,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use bandog_core::{Bell, Error, Result, Ringer};
+use bandog_core::{Error, Notifier, Result, Subscription};
 use redis::{PushInfo, PushKind, Value, aio::SendError};
 use table::{Armed, Table};
 use tokio::{
@@ -24,7 +24,7 @@ use crate::{names::Channel, options::RedisOptions};
 
 /// Who listens to what on one server.
 #[derive(Debug)]
-pub(crate) struct Bells(Arc<Shared>);
+pub(crate) struct Subscriptions(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -46,7 +46,7 @@ struct Task {
     orders: mpsc::UnboundedSender<Arc<str>>,
 }
 
-impl Bells {
+impl Subscriptions {
     /// Nobody listens yet, and nothing is dialled.
     pub(crate) fn new(options: RedisOptions) -> Self {
         Self(Arc::new(Shared { options, state: Mutex::default(), warned: AtomicBool::new(false) }))
@@ -59,14 +59,14 @@ impl Bells {
     ///
     /// # Cancel safety
     /// Dropped, it listens no more.
-    pub(crate) async fn listen(&self, channel: Channel<'_>, ringer: Ringer) -> Result<Bell> {
-        let (bell, answer) = self.join(&channel.to_string(), ringer);
+    pub(crate) async fn listen(&self, channel: Channel<'_>, notifier: Notifier) -> Result<Subscription> {
+        let (bell, answer) = self.join(&channel.to_string(), notifier);
         let Some(answer) = answer else {
             return Ok(bell);
         };
         match timeout(self.0.options.timeout, answer).await {
-            Ok(Ok(Ok(Armed::Rings))) => Ok(bell),
-            Ok(Ok(Ok(Armed::Denied))) => Ok(Bell::silent()),
+            Ok(Ok(Ok(Armed::Notifications))) => Ok(bell),
+            Ok(Ok(Ok(Armed::Denied))) => Ok(Subscription::silent()),
             Ok(Ok(Err(error))) => Err(error),
             Ok(Err(_)) => Err(Error::unavailable("the task that listens has ended with its runtime")),
             Err(_) => Err(Error::unavailable("Redis did not confirm the subscription in time")),
@@ -79,21 +79,21 @@ impl Bells {
     }
 
     /// Notes a listener. The bell takes it off again, also when nobody waits for the answer any more.
-    fn join(&self, channel: &str, ringer: Ringer) -> (Bell, Option<oneshot::Receiver<Result<Armed>>>) {
+    fn join(&self, channel: &str, notifier: Notifier) -> (Subscription, Option<oneshot::Receiver<Result<Armed>>>) {
         let mut state = self.0.state();
         let orders = state.running(&self.0);
-        let joined = state.table.join(channel, ringer);
+        let joined = state.table.join(channel, notifier);
         if joined.answer.is_some() && orders.send(joined.channel.clone()).is_err() {
             // A runtime that shuts down drops a new task at once. Nothing is started again here: the next call does.
             state.table.fail(&Error::unavailable("the Tokio runtime of the subscriptions has shut down"));
         }
         drop(state);
         let (shared, channel, id) = (self.0.clone(), joined.channel, joined.id);
-        (Bell::new(move || shared.leave(&channel, id)), joined.answer)
+        (Subscription::new(move || shared.leave(&channel, id)), joined.answer)
     }
 }
 
-impl Drop for Bells {
+impl Drop for Subscriptions {
     fn drop(&mut self) {
         if let Some(task) = self.0.state().task.take() {
             task.handle.abort();

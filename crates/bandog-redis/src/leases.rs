@@ -8,13 +8,13 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Bell, Claim, ClientId, Error, Fence, Fences, Key, Leases, Member, Profile, Released, Renewal, Result,
-    Ringer, Step, Verdict,
+    Answer, Claim, ClientId, Error, Fence, Fences, Key, Leases, Member, Notifier, Profile, Released, Renewal, Result,
+    Step, Subscription, Verdict,
 };
 use redis::{Pipeline, Value};
 
 use crate::{
-    bell::Bells,
+    bell::Subscriptions,
     link::Link,
     names::Channel,
     options::RedisOptions,
@@ -64,7 +64,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 pub struct Redis {
     pub(crate) options: RedisOptions,
     pub(crate) link: Link,
-    pub(crate) bells: Bells,
+    pub(crate) bells: Subscriptions,
     /// What was warned of, once for each connection: a refused bell, and a refused index of clients.
     silence: Warned,
     pub(crate) unlisted: Warned,
@@ -96,7 +96,7 @@ impl Redis {
         if !(SHORTEST..=LONGEST).contains(&options.timeout) {
             return Err(Error::misused(format!("the timeout is {:?}; it takes 1 ms to 1 day", options.timeout)));
         }
-        let (link, bells) = (Link::new(options.clone()), Bells::new(options.clone()));
+        let (link, bells) = (Link::new(options.clone()), Subscriptions::new(options.clone()));
         Ok(Self { options, link, bells, silence: Warned::default(), unlisted: Warned::default() })
     }
 }
@@ -147,9 +147,9 @@ impl Leases for Redis {
         self.renew_in(claims, RENEWALS, Instant::now() + self.options.timeout).await
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        let bell = self.bells.listen(Channel(key.as_str()), ringer).await;
-        bell.map_err(|error| error.during("listen").at(key))
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        let bell = self.bells.listen(Channel(key.as_str()), notifier).await;
+        bell.map_err(|error| error.during("subscribe").at(key))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

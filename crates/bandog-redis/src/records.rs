@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Bell, Error, ErrorKind, Holding, Key, Line, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped,
-    Swaps, Version,
+    Error, ErrorKind, Holding, Key, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap,
+    Swapped, Swaps, Version,
 };
 use redis::{Cmd, Pipeline, Value};
 
@@ -69,9 +69,9 @@ impl Records for Redis {
         self.lines(key).await.map_err(|error| error.during("history").at(key))
     }
 
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        let heard = self.bells.listen(Channel(key.as_str()), ringer).await;
-        heard.map_err(|error| error.during("hear").at(key))
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        let heard = self.bells.listen(Channel(key.as_str()), notifier).await;
+        heard.map_err(|error| error.during("subscribe").at(key))
     }
 }
 

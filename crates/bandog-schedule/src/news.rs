@@ -111,7 +111,7 @@ pub(crate) async fn publish(client: &Client, from: Option<Version>, to: Version,
     let (mut present, mut news) = (None, News::default());
     for _ in 0..TRIES {
         news.add(item.clone());
-        let swap = Swap { rings: true, ..Swap::new(news_key()?, present, news.write()?) };
+        let swap = Swap { notifies: true, ..Swap::new(news_key()?, present, news.write()?) };
         match only(client.swap(&[swap]).await?.each)? {
             Swapped::Differs(Some(record)) => (present, news) = (Some(record.version), News::read(&record.value)),
             Swapped::Differs(None) => (present, news) = (None, News::default()),

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Answer, Claim, ClaimId, ClientId, Key, Kind, Leases, Ringer, Step, Verdict};
+use bandog_core::{Answer, Claim, ClaimId, ClientId, Key, Kind, Leases, Notifier, Step, Verdict};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use rusqlite::{Connection, params};
 use tokio::sync::Notify;
@@ -149,11 +149,11 @@ async fn hold(path: &Path, turns: usize) {
 async fn wait(path: &Path, name: &str) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let rung = Arc::new(Notify::new());
-    let ringer = {
+    let notifier = {
         let rung = rung.clone();
-        Ringer::new(move || rung.notify_one())
+        Notifier::new(move || rung.notify_one())
     };
-    let _bell = store.listen(&Key::new(name).unwrap(), ringer).await.unwrap();
+    let _bell = store.subscribe(&Key::new(name).unwrap(), notifier).await.unwrap();
     let done = Key::new("done").unwrap();
     while !bandog_core::Inspect::show(&store, &done).await.unwrap().held {
         let ours = claim(name);

@@ -20,7 +20,7 @@ const WIDTH: usize = size_of::<u64>();
 
 /// The bell file of a database.
 #[derive(Debug)]
-pub(crate) struct BellFile {
+pub(crate) struct NotificationFile {
     path: PathBuf,
     database: PathBuf,
 }
@@ -30,7 +30,7 @@ pub(crate) struct BellFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Slots(Vec<u8>);
 
-impl BellFile {
+impl NotificationFile {
     /// The bell file at this path, which gets the rights of the database.
     pub(crate) fn new(path: PathBuf, database: PathBuf) -> Self {
         Self { path, database }
@@ -41,7 +41,7 @@ impl BellFile {
         &self.path
     }
 
-    /// Rings for these keys. `number` is new each time: nanoseconds of the boot's clock.
+    /// Notifications for these keys. `number` is new each time: nanoseconds of the boot's clock.
     pub(crate) fn ring(&self, keys: &[Key], number: i64) -> io::Result<()> {
         // Opened anew each time, so that a file that was deleted and made again is found.
         let file = self.open()?;

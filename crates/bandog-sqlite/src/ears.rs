@@ -5,62 +5,62 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use bandog_core::{Key, Ringer};
+use bandog_core::{Key, Notifier};
 
-/// The ringers of one handle, for locks or for records. Whoever hears the bell file rings them.
+/// The notifiers of one handle, for locks or for records. Whoever hears the bell file rings them.
 #[derive(Debug, Default)]
-pub(crate) struct Ears(Mutex<Ringers>);
+pub(crate) struct Ears(Mutex<Notifiers>);
 
 #[derive(Debug, Default)]
-struct Ringers {
-    of: HashMap<Key, BTreeMap<u64, Ringer>>,
+struct Notifiers {
+    of: HashMap<Key, BTreeMap<u64, Notifier>>,
     number: u64,
 }
 
 impl Ears {
-    /// Lets a ringer listen for a key; the number takes it away again.
-    pub(crate) fn add(&self, key: &Key, ringer: Ringer) -> u64 {
-        let mut ringers = self.ringers();
-        ringers.number += 1;
-        let number = ringers.number;
-        ringers.of.entry(key.clone()).or_default().insert(number, ringer);
+    /// Lets a notifier listen for a key; the number takes it away again.
+    pub(crate) fn add(&self, key: &Key, notifier: Notifier) -> u64 {
+        let mut notifiers = self.notifiers();
+        notifiers.number += 1;
+        let number = notifiers.number;
+        notifiers.of.entry(key.clone()).or_default().insert(number, notifier);
         number
     }
 
-    /// Takes a ringer away.
+    /// Takes a notifier away.
     pub(crate) fn remove(&self, key: &Key, number: u64) {
-        let mut ringers = self.ringers();
-        let Some(of_key) = ringers.of.get_mut(key) else {
+        let mut notifiers = self.notifiers();
+        let Some(of_key) = notifiers.of.get_mut(key) else {
             return;
         };
         of_key.remove(&number);
         if of_key.is_empty() {
-            ringers.of.remove(key);
+            notifiers.of.remove(key);
         }
     }
 
     /// Whether anybody listens for the key.
     pub(crate) fn hear(&self, key: &Key) -> bool {
-        self.ringers().of.contains_key(key)
+        self.notifiers().of.contains_key(key)
     }
 
     /// The keys for which anybody listens.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        self.ringers().of.keys().cloned().collect()
+        self.notifiers().of.keys().cloned().collect()
     }
 
-    /// Rings for the keys that `which` picks, and tells them.
+    /// Notifications for the keys that `which` picks, and tells them.
     pub(crate) fn ring(&self, which: impl Fn(&Key) -> bool) -> Vec<Key> {
-        let ringers = self.ringers();
-        let rung = ringers.of.iter().filter(|(key, _)| which(key));
+        let notifiers = self.notifiers();
+        let rung = notifiers.of.iter().filter(|(key, _)| which(key));
         rung.map(|(key, of_key)| {
-            of_key.values().for_each(Ringer::ring);
+            of_key.values().for_each(Notifier::notify);
             key.clone()
         })
         .collect()
     }
 
-    fn ringers(&self) -> MutexGuard<'_, Ringers> {
+    fn notifiers(&self) -> MutexGuard<'_, Notifiers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

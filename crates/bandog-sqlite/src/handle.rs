@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     SqliteOptions,
-    bell::BellFile,
+    bell::NotificationFile,
     ears::Ears,
     host::Host,
     lanes::DURABLE,
@@ -46,8 +46,8 @@ pub(crate) struct Shared {
     /// Who waits for locks.
     pub(crate) ears: Arc<Ears>,
     /// Who hears records.
-    pub(crate) hearers: Arc<Ears>,
-    pub(crate) bell: Arc<BellFile>,
+    pub(crate) record_subscribers: Arc<Ears>,
+    pub(crate) bell: Arc<NotificationFile>,
     pub(crate) epoch: watch::Sender<u64>,
     pub(crate) seen: Seen,
 }
@@ -74,10 +74,10 @@ impl Sqlite {
     /// The same, on another machine.
     pub(crate) fn on(host: Host, options: SqliteOptions) -> Result<Self> {
         let options = options.checked()?;
-        let bell = Arc::new(BellFile::new(options.beside("-bell"), options.path.clone()));
+        let bell = Arc::new(NotificationFile::new(options.beside("-bell"), options.path.clone()));
         let epoch = watch::Sender::new(0);
-        let (ears, hearers) = Default::default();
-        let shared = Shared { options, host, ears, hearers, bell, epoch, seen: Seen::default() };
+        let (ears, record_subscribers) = Default::default();
+        let shared = Shared { options, host, ears, record_subscribers, bell, epoch, seen: Seen::default() };
         Ok(Self(Arc::new(Inner {
             shared: Arc::new(shared),
             queue: Mutex::new(None),

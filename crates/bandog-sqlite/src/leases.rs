@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Bell, Claim, ClientId, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step};
+use bandog_core::{
+    Answer, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+};
 
 use crate::{
     Sqlite,
@@ -36,14 +38,14 @@ impl Leases for Sqlite {
         answers.into_iter().zip(claims).map(told).collect()
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        let number = self.shared().ears.add(key, ringer);
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        let number = self.shared().ears.add(key, notifier);
         let (handle, wanted) = (self.clone(), key.clone());
-        let bell = Bell::new(move || handle.shared().ears.remove(&wanted, number));
+        let bell = Subscription::new(move || handle.shared().ears.remove(&wanted, number));
         match self.ask(Listen(vec![key.clone()])).await {
             Ok(true) => Ok(bell),
-            Ok(false) => Ok(Bell::silent()),
-            Err(error) => Err(error.during("listen").at(key)),
+            Ok(false) => Ok(Subscription::silent()),
+            Err(error) => Err(error.during("subscribe").at(key)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use bandog_core::Key;
 
-use crate::{bell::BellFile, ears::Ears};
+use crate::{bell::NotificationFile, ears::Ears};
 
 /// Looks after the marks of keys that were rung.
 pub(crate) type Remark = Box<dyn Fn(Vec<Key>) + Send>;
@@ -15,7 +15,7 @@ pub(crate) enum Watch {}
 
 impl Watch {
     /// Cannot start.
-    pub(crate) fn start(_: Arc<BellFile>, _: Arc<Ears>, _: Arc<Ears>, _: Remark) -> io::Result<Self> {
+    pub(crate) fn start(_: Arc<NotificationFile>, _: Arc<Ears>, _: Arc<Ears>, _: Remark) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

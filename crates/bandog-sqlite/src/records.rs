@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Bell, Error, Holding, Key, Line, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped, Swaps, Version,
+    Error, Holding, Key, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap, Swapped, Swaps,
+    Version,
 };
 use rusqlite::{OptionalExtension, params};
 
@@ -40,14 +41,14 @@ impl Records for Sqlite {
         self.ask(History(key.clone(), self.purpose())).await.map_err(|error| error.during("history").at(key))
     }
 
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        let number = self.shared().hearers.add(key, ringer);
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        let number = self.shared().record_subscribers.add(key, notifier);
         let (handle, heard) = (self.clone(), key.clone());
-        let bell = Bell::new(move || handle.shared().hearers.remove(&heard, number));
+        let bell = Subscription::new(move || handle.shared().record_subscribers.remove(&heard, number));
         match self.ask(Hear).await {
             Ok(true) => Ok(bell),
-            Ok(false) => Ok(Bell::silent()),
-            Err(error) => Err(error.during("hear").at(key)),
+            Ok(false) => Ok(Subscription::silent()),
+            Err(error) => Err(error.during("subscribe").at(key)),
         }
     }
 }
@@ -63,7 +64,7 @@ impl Table<'_> {
         let now = self.host().wall();
         let each = swaps.iter().map(|swap| {
             let swapped = self.one_row(|table| table.swap(swap, now))?;
-            if swap.rings && matches!(swapped, Ok(Swapped::Done(_))) {
+            if swap.notifies && matches!(swapped, Ok(Swapped::Done(_))) {
                 self.ring(&swap.key);
             }
             Ok(swapped)

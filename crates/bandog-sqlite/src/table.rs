@@ -76,7 +76,7 @@ impl<'t> Table<'t> {
         self.rung
     }
 
-    /// Rings for a key after the commit.
+    /// Notifications for a key after the commit.
     pub(crate) fn ring(&mut self, key: &Key) {
         self.rung.push(key.clone());
     }
@@ -241,7 +241,12 @@ impl<'t> Table<'t> {
         let lease = self.lease(&claim.key)?;
         match self.state(&claim.key, &lease, now)? {
             State::Held { owner: holder, .. } if holder == owner => {}
-            State::Held { .. } | State::Free => return Ok(Released::NotHeld),
+            State::Held { .. } | State::Free => {
+                if claim.offers && lease.wanted == Wanted::Starving {
+                    self.write(sql::UNSTARVE, [claim.key.as_str()])?;
+                }
+                return Ok(Released::NotHeld);
+            }
         }
         let key = claim.key.as_str();
         match lease.wanted {

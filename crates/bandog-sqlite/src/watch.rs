@@ -18,7 +18,7 @@ use inotify::{EventMask, Inotify, WatchMask};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
-    bell::{BellFile, Slots},
+    bell::{NotificationFile, Slots},
     ears::Ears,
 };
 
@@ -41,13 +41,19 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Starts to listen: what is rung from now on is heard.
-    pub(crate) fn start(bell: Arc<BellFile>, ears: Arc<Ears>, hearers: Arc<Ears>, remark: Remark) -> io::Result<Self> {
+    pub(crate) fn start(
+        bell: Arc<NotificationFile>,
+        ears: Arc<Ears>,
+        record_subscribers: Arc<Ears>,
+        remark: Remark,
+    ) -> io::Result<Self> {
         let (ended, open) = pipe()?;
         let inotify = Inotify::init()?;
         drop(bell.open()?); // It may have to be made.
         inotify.watches().add(bell.path(), WatchMask::MODIFY | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF)?;
         let slots = bell.slots()?;
-        let mut listener = Listener { inotify, ended, bell, ears, hearers, remark, slots, rung: Vec::new(), due: None };
+        let mut listener =
+            Listener { inotify, ended, bell, ears, record_subscribers, remark, slots, rung: Vec::new(), due: None };
         let failed = Arc::new(AtomicBool::new(false));
         let fails = Arc::clone(&failed);
         let thread = thread::Builder::new().name("bandog-bell".into()).spawn(move || {
@@ -69,9 +75,9 @@ impl Watch {
 struct Listener {
     inotify: Inotify,
     ended: PipeReader,
-    bell: Arc<BellFile>,
+    bell: Arc<NotificationFile>,
     ears: Arc<Ears>,
-    hearers: Arc<Ears>,
+    record_subscribers: Arc<Ears>,
     remark: Remark,
     slots: Slots,
     /// The keys that were rung since the last look after the marks.
@@ -121,7 +127,7 @@ impl Listener {
     fn ring(&mut self) -> io::Result<()> {
         let slots = self.bell.slots()?;
         // Records have no marks: whoever swaps one rings without asking whether anybody hears.
-        self.hearers.ring(|key| slots.differ_at(&self.slots, key));
+        self.record_subscribers.ring(|key| slots.differ_at(&self.slots, key));
         let rung = self.ears.ring(|key| slots.differ_at(&self.slots, key));
         self.slots = slots;
         if !rung.is_empty() {

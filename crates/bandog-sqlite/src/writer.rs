@@ -191,7 +191,7 @@ impl Writer {
             self.run_on(store, &mut [order])?;
             self.missed = false;
             self.shared.ears.ring(|_| true);
-            self.shared.hearers.ring(|_| true);
+            self.shared.record_subscribers.ring(|_| true);
         }
         Ok(())
     }
@@ -214,8 +214,8 @@ impl Writer {
                 let _ = queue.try_send(Order::new(Listen(keys), Clock::system().now() + timeout).0);
             }
         };
-        let Shared { bell, ears, hearers, .. } = &*self.shared;
-        match Watch::start(Arc::clone(bell), Arc::clone(ears), Arc::clone(hearers), Box::new(remark)) {
+        let Shared { bell, ears, record_subscribers, .. } = &*self.shared;
+        match Watch::start(Arc::clone(bell), Arc::clone(ears), Arc::clone(record_subscribers), Box::new(remark)) {
             Ok(watch) => {
                 self.deaf = false;
                 Some(watch)

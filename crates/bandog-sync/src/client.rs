@@ -12,14 +12,14 @@ use std::{
 };
 
 use bandog_core::{
-    Backend, Bell, ClientId, Clock, Error, ErrorKind, Finding, Key, Member, Pattern, Profile, Result, Ringer, Row,
-    check_ttl,
+    Backend, ClientId, Clock, Error, ErrorKind, Finding, Key, Member, Notifier, Pattern, Profile, Result, Row,
+    Subscription, check_ttl,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Mutex, Owner, Rings, blocking,
-    engine::{Engine, Home, Msg, TURNS, Terms, Ticket},
+    Mutex, Notifications, Owner, blocking,
+    engine::{Engine, Msg, Runner, TURNS, Terms, Ticket},
     prefix,
 };
 
@@ -135,7 +135,8 @@ impl ClientOptions {
         let fences = self.local_turns.min(TURNS);
         let terms = Terms { ttl, watchdog: true, fences, max_hold: None, quiet: false };
         let engine = Engine::new(Arc::new(backend), member, terms, self.max_waiting.get(), self.clock, mailbox);
-        let home = if self.current_runtime { Home::on_current_runtime(engine)? } else { Home::on_own_thread(engine)? };
+        let home =
+            if self.current_runtime { Runner::on_current_runtime(engine)? } else { Runner::on_own_thread(engine)? };
         let (clock, tickets, tellers) = (self.clock, AtomicU64::new(0), AtomicUsize::new(0));
         let unseen = AtomicBool::new(false);
         let handle =
@@ -329,7 +330,7 @@ impl Client {
         let key = self.handle.key(name.as_ref())?;
         let wanted = key.clone();
         let evicted = self.look(|backend| Box::pin(async move { backend.evict(&key).await })).await?;
-        self.handle.send(Msg::Doubt(wanted))?;
+        self.handle.send(Msg::Recheck(wanted))?;
         let Some(mut row) = evicted else { return Ok(None) };
         // The lock is free, whether or not the store still tells who these clients are.
         let bare = Row { name: self.handle.without_prefix(row.name.clone()), ..row.clone() };
@@ -359,7 +360,7 @@ impl Client {
     }
 
     /// The rings of a record, named without the client's prefix: one for each swap of it, by whatever client, that says
-    /// so ([`Swap::rings`](bandog_core::Swap::rings)). No I/O yet: from now on the store is asked to listen until it does, which is
+    /// so ([`Swap::notifies`](bandog_core::Swap::notifies)). No I/O yet: from now on the store is asked to listen until it does, which is
     /// one ring, since the record may have changed before. After a connection that broke there is one, too.
     ///
     /// A ring is a hint. Whoever must not miss a change reads the record now and then, ring or no ring.
@@ -369,27 +370,27 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
     /// let client = bandog::connect("memory:").await?;
     /// let news = Key::new("news")?;
-    /// let mut rings = client.rings(&news)?;
-    /// rings.next().await?; // The store listens.
+    /// let mut news = client.subscribe(&news)?;
+    /// news.next().await?; // The store listens.
     /// client.swap(&[Swap { rings: true, ..Swap::new(news, None, "first") }]).await?;
-    /// rings.next().await
+    /// news.next().await
     /// # }
     /// ```
     ///
     /// # Errors
     /// `Misused` for a name that is too long with the prefix, `Closed`.
-    pub fn rings(&self, record: &Key) -> Result<Rings> {
-        Rings::through(|ringer| self.hears(record, ringer))
+    pub fn subscribe(&self, record: &Key) -> Result<Notifications> {
+        Notifications::through(|notifier| self.subscribe_record(record, notifier))
     }
 
-    /// Rings until the bell is dropped.
-    pub(crate) fn hears(&self, record: &Key, ringer: Ringer) -> Result<Bell> {
+    /// Notifications until the subscription is dropped.
+    pub(crate) fn subscribe_record(&self, record: &Key, notifier: Notifier) -> Result<Subscription> {
         let (id, key) = (self.handle.ticket(), self.handle.key(record.as_str())?);
-        self.handle.send(Msg::Hear { id, key, ringer })?;
+        self.handle.send(Msg::SubscribeRecord { id, key, notifier })?;
         let mail = self.handle.mail.clone();
-        Ok(Bell::new(move || {
+        Ok(Subscription::new(move || {
             // An engine that has ended hears nothing any more.
-            let _ = mail.send(Msg::HearNoMore(id));
+            let _ = mail.send(Msg::UnsubscribeRecord(id));
         }))
     }
 
@@ -509,7 +510,7 @@ pub(crate) struct Handle {
     tellers: AtomicUsize,
     /// Whether it was told that this user may not see which clients there are.
     unseen: AtomicBool,
-    home: Home,
+    home: Runner,
 }
 
 impl fmt::Debug for Handle {

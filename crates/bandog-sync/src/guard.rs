@@ -13,9 +13,9 @@ use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
     Owner,
-    cell::{Cell, Standing},
     client::Handle,
     engine::{HoldId, Msg},
+    turn_status::{Standing, TurnStatus},
 };
 
 /// A lock that is held, until it is released, dropped or lost.
@@ -59,7 +59,7 @@ impl Guard {
 
     /// How long the lock stays ours if no renewal succeeds from now on; zero once it is lost.
     pub fn remaining(&self) -> Duration {
-        self.turn.cell.remaining(self.turn.handle.clock.now())
+        self.turn.status.remaining(self.turn.handle.clock.now())
     }
 
     /// Resolves when the lock is lost: at once if it was lost before, never if it is released.
@@ -93,7 +93,7 @@ impl Guard {
     /// Dropping the future changes nothing.
     pub fn expiring(&self, grace: Duration) -> Expiring {
         // If the engine has ended, the turn is lost and the future sees it.
-        let _ = self.turn.handle.send(Msg::Heed { hold: self.turn.hold, grace });
+        let _ = self.turn.handle.send(Msg::WarnBefore { hold: self.turn.hold, grace });
         Expiring(self.ending(grace))
     }
 
@@ -131,7 +131,7 @@ impl Guard {
     /// ```
     #[cfg(feature = "test-util")]
     pub fn lose(&self) {
-        self.turn.cell.lose();
+        self.turn.status.lose();
     }
 
     pub(crate) fn standing(&self) -> Result<()> {
@@ -143,12 +143,12 @@ impl Guard {
     }
 
     /// Where its end is told, and on which clock.
-    pub(crate) fn watched(&self) -> (Arc<Cell>, Clock) {
-        (Arc::clone(&self.turn.cell), self.turn.handle.clock)
+    pub(crate) fn watched(&self) -> (Arc<TurnStatus>, Clock) {
+        (Arc::clone(&self.turn.status), self.turn.handle.clock)
     }
 
     fn ending(&self, grace: Duration) -> Ending {
-        Ending { cell: Arc::clone(&self.turn.cell), clock: self.turn.handle.clock, grace, woken: None }
+        Ending { status: Arc::clone(&self.turn.status), clock: self.turn.handle.clock, grace, woken: None }
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) struct Turn {
     pub(crate) hold: HoldId,
     pub(crate) key: Key,
     pub(crate) fence: Fence,
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) status: Arc<TurnStatus>,
     pub(crate) owner: Option<Owner>,
     pub(crate) report: Option<oneshot::Sender<Result<()>>>,
     /// The last field, so that the client ends after the release has been sent.
@@ -173,7 +173,7 @@ pub(crate) struct Turn {
 
 impl Turn {
     pub(crate) fn standing(&self) -> Result<()> {
-        match self.cell.standing(self.handle.clock.now()) {
+        match self.status.standing(self.handle.clock.now()) {
             Standing::Held { .. } | Standing::Released => Ok(()),
             Standing::Lost => Err(Error::lost(&self.key)),
             Standing::Closed => Err(Error::closed().at(&self.key)),
@@ -218,7 +218,7 @@ impl Future for Expiring {
 }
 
 struct Ending {
-    cell: Arc<Cell>,
+    status: Arc<TurnStatus>,
     clock: Clock,
     grace: Duration,
     woken: Option<Pin<Box<OwnedNotified>>>,
@@ -228,9 +228,9 @@ impl Ending {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             // The wake is asked for before the look, so that nothing falls between the two.
-            let woken = self.woken.get_or_insert_with(|| Box::pin(self.cell.woken()));
+            let woken = self.woken.get_or_insert_with(|| Box::pin(self.status.woken()));
             let now = self.clock.now();
-            match self.cell.standing(now) {
+            match self.status.standing(now) {
                 Standing::Held { until } if until.since(now) > self.grace => {}
                 Standing::Held { .. } | Standing::Lost | Standing::Closed => return Poll::Ready(()),
                 Standing::Released => {} // Nobody will ever wake it.
@@ -245,7 +245,7 @@ impl Ending {
 
 impl Clone for Ending {
     fn clone(&self) -> Self {
-        Self { cell: Arc::clone(&self.cell), clock: self.clock, grace: self.grace, woken: None }
+        Self { status: Arc::clone(&self.status), clock: self.clock, grace: self.grace, woken: None }
     }
 }
 

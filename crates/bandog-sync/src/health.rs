@@ -10,11 +10,13 @@ use crate::{Client, engine::Msg};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether the store answered the newest request and did not refuse this client.
+    /// Whether the store answered the newest request and did not refuse this client, and no ping has waited for half a
+    /// second for its answer.
     pub reachable: bool,
     /// Time since the store's last answer; none if it has never answered this client.
     pub last_answer: Option<Duration>,
-    /// Time since the first request of the present outage failed; none while the store is reachable.
+    /// Time since the first request of the present outage failed, or since the ping was sent that has no answer; none
+    /// while the store is reachable.
     pub away_for: Option<Duration>,
     /// The newest error of the present outage, without secrets; none while the store is reachable.
     pub error: Option<String>,
@@ -28,8 +30,8 @@ impl Client {
     /// How this client stands with its store. Cheap enough for readiness probes: the client answers from what its other
     /// requests have shown within the last second, and otherwise sends one ping, at most one a second for all callers.
     ///
-    /// It answers within half a second (a request timeout that is shorter, if there is one). A ping without an answer by
-    /// then leaves the last verdict as it was; the verdict changes when that ping's request timeout is over.
+    /// It answers within half a second (a request timeout that is shorter, if there is one). A store that has not
+    /// answered the ping by then is not reachable until its next answer.
     ///
     /// An outage of the store is not a reason to restart a process: its locks are held until their deadlines, and
     /// calls that wait go on when the store is back. So use it for readiness, not for liveness.
@@ -39,7 +41,7 @@ impl Client {
     /// # let client = bandog::testing::client();
     /// let health = client.health().await?;
     /// let status = if health.reachable { 200 } else { 503 };
-    /// println!("{status}: {health}"); // 200: the store answers (last answer 0ns ago); 0 locks held, 0 calls waiting
+    /// println!("{status}: {health}"); // 200: the store answers (last answer 0 ms ago); locks held: 0, calls waiting: 0
     /// # assert_eq!(status, 200);
     /// # client.close().await }
     /// ```
@@ -59,10 +61,11 @@ impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.reachable { "the store answers" } else { "the store does not answer" })?;
         match self.last_answer {
-            Some(age) => write!(f, " (last answer {age:.0?} ago)")?,
+            Some(age) if age < Duration::from_secs(1) => write!(f, " (last answer {} ms ago)", age.as_millis())?,
+            Some(age) => write!(f, " (last answer {} s ago)", age.as_secs())?,
             None => f.write_str(" (no answer yet)")?,
         }
-        write!(f, "; {} locks held, {} calls waiting", self.holds, self.waiting)?;
+        write!(f, "; locks held: {}, calls waiting: {}", self.holds, self.waiting)?;
         match &self.error {
             Some(error) => write!(f, "; {error}"),
             None => Ok(()),

@@ -15,17 +15,17 @@
 
 pub mod blocking;
 mod caller;
-mod cell;
 mod client;
 mod engine;
 mod guard;
 mod health;
 mod mutex;
+mod notifications;
 mod owner;
 mod prefix;
 mod records;
-mod rings;
 mod singleton;
+mod turn_status;
 
 #[doc(hidden)]
 pub use client::Teller;
@@ -33,5 +33,5 @@ pub use client::{Client, ClientOptions};
 pub use guard::{Expiring, Guard, Lost};
 pub use health::Health;
 pub use mutex::Mutex;
+pub use notifications::Notifications;
 pub use owner::Owner;
-pub use rings::Rings;

@@ -1,7 +1,7 @@
 //! Records through a client: asked where its backend runs, under its prefix.
 
 use async_trait::async_trait;
-use bandog_core::{Bell, Holding, Key, Line, Pattern, Reading, Records, Result, Ringer, Swap, Swaps};
+use bandog_core::{Holding, Key, Line, Notifier, Pattern, Reading, Records, Result, Subscription, Swap, Swaps};
 
 use crate::Client;
 
@@ -36,8 +36,8 @@ impl Records for Client {
         self.look(|backend| Box::pin(async move { backend.history(&key).await })).await
     }
 
-    /// Answers at once, and rings when the store listens. [`Client::rings`] is easier to use.
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.hears(key, ringer)
+    /// Answers at once, and rings when the store listens. [`Client::subscribe`] is easier to use.
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.subscribe_record(key, notifier)
     }
 }

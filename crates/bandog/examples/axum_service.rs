@@ -40,18 +40,17 @@ fn router(app: App) -> Router {
 }
 
 /// A lock: one request at a time for each order, across all replicas.
+#[bandog::locked(name = "order-{id}", wait = "5s", guard = guard)]
+async fn cancel_order(client: &Client, id: u64) -> bandog::Result<Option<String>> {
+    Ok(Some(format!("order {id} is cancelled, under fence {}\n", guard.fence()))) // send the fence with each write
+}
+
+/// The handler of the route.
 async fn cancel(State(app): State<App>, Path(id): Path<u64>) -> (StatusCode, String) {
-    let lock = app.client.mutex(format!("order-{id}"));
-    match lock.try_lock_for(Duration::from_secs(5)).await {
-        Ok(Some(guard)) => {
-            let done = format!("order {id} is cancelled, under fence {}\n", guard.fence()); // send the fence with each write
-            match guard.release().await {
-                Ok(()) => (StatusCode::OK, done),
-                Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")), // the lock was lost meanwhile
-            }
-        }
-        Ok(None) => (StatusCode::CONFLICT, format!("order {id} is in use\n")),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+    match cancel_order(&app.client, id).await {
+        Ok(Some(done)) => (StatusCode::OK, done),
+        Ok(None) => (StatusCode::CONFLICT, format!("order {id} is in use\n")), // for 5 s
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")), // no answer, or the lock was lost
     }
 }
 
@@ -89,7 +88,7 @@ async fn serve(
     let relay = client.singleton("outbox-relay", relay);
     let server = axum::serve(listener, router(app)).with_graceful_shutdown(stop);
     tokio::select! {
-        served = server.into_future() => served?, // drops the relay, which frees its lock
+        served = server.into_future() => served?, // select! drops the relay, which frees its lock
         ended = relay => ended?,
     }
     jobs.stop().await?; // runs end, or are handed to another replica

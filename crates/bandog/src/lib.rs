@@ -58,7 +58,7 @@ pub use bandog_core::{
 #[doc(inline)]
 pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
-pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Health, Lost, Mutex, Owner, Rings};
+pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Health, Lost, Mutex, Notifications, Owner};
 
 pub use self::connect::{ConnectOptions, connect};
 pub use self::url::{redact, without_secrets};
@@ -73,9 +73,9 @@ pub use bandog_schedule as schedule;
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{
-        Answer, Backend, Bell, Claim, ClaimId, Fences, Holding, Inspect, Kind, Leases, Line, LockState, MAX_WAITS,
-        Memory, Moment, Profile, Reading, Record, Records, Released, Renewal, Ringer, Step, Swap, Swapped, Swaps,
-        Verdict, Version,
+        Answer, Backend, Claim, ClaimId, Fences, Holding, Inspect, Kind, Leases, Line, LockState, MAX_WAITS, Memory,
+        Moment, Notifier, Profile, Reading, Record, Records, Released, Renewal, Step, Subscription, Swap, Swapped,
+        Swaps, Verdict, Version,
     };
 }
 

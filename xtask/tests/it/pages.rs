@@ -38,10 +38,10 @@ fn the_recipes_show_the_code_of_the_example() {
     let example = flush(&fs::read_to_string(root().join("crates/bandog/examples/axum_service.rs")).unwrap());
     let recipes = fs::read_to_string(root().join("docs/recipes.md")).unwrap();
     let recipes = recipes.replace("\n### ", "\n## ");
-    let sections = ["An axum service\n", "Shutdown and probes on Kubernetes\n", "A singleton task\n"];
+    let sections = ["An axum service\n", "Shutdown and probes on Kubernetes\n", "A singleton task\n", "Jobs\n"];
     let shown = recipes.split("\n## ").filter(|part| sections.iter().any(|title| part.starts_with(title)));
     let blocks: Vec<_> = shown.flat_map(|part| part.split("```rust\n").skip(1)).collect();
-    assert_eq!(blocks.len(), 5, "blocks of code that the example has");
+    assert_eq!(blocks.len(), 6, "blocks of code that the example has");
     let parts = blocks.iter().flat_map(|block| block.split("```").next().unwrap().split("\n\n"));
     let other: Vec<_> = parts.filter(|part| !example.contains(&flush(part))).collect();
     assert!(other.is_empty(), "docs/recipes.md has other code than crates/bandog/examples/axum_service.rs: {other:#?}");

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bandog_core::{Backend, ClientId, ErrorKind, Fence, Inspect, Key, Leases, MAX_WAITS, Member, Pattern, Ringer};
+use bandog_core::{Backend, ClientId, ErrorKind, Fence, Inspect, Key, Leases, MAX_WAITS, Member, Notifier, Pattern};
 use bandog_testkit::eventually_async;
 use tokio::time;
 
@@ -148,13 +148,13 @@ pub async fn evict_rings<W: World>(world: &W) -> Law {
     let held = bare_claim(NAME, world.slack() * 10);
     let first = claim(&ours, &held).await?.expect("it is free").last();
     let rings = Arc::new(AtomicUsize::new(0));
-    let ringer = Ringer::new({
+    let notifier = Notifier::new({
         let rings = Arc::clone(&rings);
         move || {
             rings.fetch_add(1, Relaxed);
         }
     });
-    let bell = theirs.listen(&held.key, ringer).await?;
+    let bell = theirs.subscribe(&held.key, notifier).await?;
     let before = rings.load(Relaxed);
     let before_it = ours.show(&held.key).await?;
     let row = ours.evict(&held.key).await?.expect("somebody held it");

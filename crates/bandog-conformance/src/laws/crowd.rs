@@ -237,6 +237,15 @@ pub async fn offer<W: World>(world: &W) -> Law {
     }
     nothing_left(world, &[]).await;
 
+    let (holder, quitter, next) = (generous(), starving(), ask());
+    assert!(claim(&store, &holder).await?.is_some());
+    assert_eq!(claim(&store, &quitter).await?, None);
+    assert!(!release(&store, &quitter).await?);
+    assert!(release(&store, &holder).await?);
+    assert!(claim(&store, &next).await?.is_some(), "a claim that was given up asks for no offer");
+    assert!(release(&store, &next).await?);
+    nothing_left(world, &[]).await;
+
     let (holder, gone, next) = (generous(), starving(), ask());
     assert!(claim(&store, &holder).await?.is_some());
     assert_eq!(claim(&store, &gone).await?, None);

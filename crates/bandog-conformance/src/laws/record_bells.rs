@@ -1,4 +1,4 @@
-//! Bells of records: who hears a swap that rings, and when.
+//! Subscriptions of records: who hears a swap that rings, and when.
 
 use std::{
     sync::{
@@ -8,8 +8,8 @@ use std::{
     time::SystemTime,
 };
 
-use bandog_core::{Backend, Bell, Error, Holding, Records, Ringer, Swap, Swapped};
-use bandog_sync::{Client, Rings};
+use bandog_core::{Backend, Error, Holding, Notifier, Records, Subscription, Swap, Swapped};
+use bandog_sync::{Client, Notifications};
 
 use crate::{
     Law, Unkept, World,
@@ -94,7 +94,7 @@ pub async fn record_rings_when_it_listens<W: World>(world: &W) -> Law {
     wire.always(Fate::Refused);
     ear.stop(Which::Listening);
     let (a, b, c) = (world.over(wire.clone()), world.over(ear.clone()), world.client());
-    let (mut refused, mut held) = (a.rings(&key(RECORD))?, b.rings(&key(RECORD))?);
+    let (mut refused, mut held) = (a.subscribe(&key(RECORD))?, b.subscribe(&key(RECORD))?);
     until(|| wire.lost() > 0).await;
     within(PATIENCE, "listening", ear.until_held(1)).await;
     done(&c, rung(write(RECORD, None, "one"))).await?;
@@ -148,7 +148,7 @@ pub async fn record_rings_end<W: World>(world: &W) -> Law {
     until(|| counts.bells() == 1).await;
     done(&b, rung(write(RECORD, None, "one"))).await?;
     next(&mut stays, "a ring").await?;
-    drop(a.rings(&key("another"))?);
+    drop(a.subscribe(&key("another"))?);
     drop(stays);
     until(|| counts.bells() == 0).await;
     let mut closed = hearing(&a).await?;
@@ -176,26 +176,26 @@ pub async fn record_rings_of_processes<W: World>(world: &W) -> Law {
 
 /// Whether the backend can ring at all.
 async fn can_ring<W: World>(world: &W) -> Result<(), Unkept> {
-    let bell = world.backend().hear(&key(RECORD), Ringer::new(|| {})).await?;
+    let bell = world.backend().subscribe_record(&key(RECORD), Notifier::new(|| {})).await?;
     if bell.is_silent() { Err(Unkept::Cannot("it has no bells")) } else { Ok(()) }
 }
 
 /// The rings of a record to which the store listens.
-async fn hearing(client: &Client) -> Result<Rings, Error> {
-    let mut rings = client.rings(&key(RECORD))?;
+async fn hearing(client: &Client) -> Result<Notifications, Error> {
+    let mut rings = client.subscribe(&key(RECORD))?;
     next(&mut rings, "the ring that says that it listens").await?;
     Ok(rings)
 }
 
-async fn next(rings: &mut Rings, what: &str) -> Result<(), Error> {
+async fn next(rings: &mut Notifications, what: &str) -> Result<(), Error> {
     within(PATIENCE, what, rings.next()).await
 }
 
 /// Counts the rings of a bare backend.
-async fn counted(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Bell), Error> {
+async fn counted(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Subscription), Error> {
     let count = Arc::new(AtomicUsize::new(0));
     let rings = Arc::clone(&count);
-    let bell = backend.hear(&key(RECORD), Ringer::new(move || _ = rings.fetch_add(1, SeqCst))).await?;
+    let bell = backend.subscribe_record(&key(RECORD), Notifier::new(move || _ = rings.fetch_add(1, SeqCst))).await?;
     Ok((count, bell))
 }
 

@@ -47,6 +47,7 @@ pub async fn wait_timeout<W: World>(world: &W) -> Law {
             company.abort();
         }
     }
+    within(PATIENCE, "idling", b.idle()).await; // Nobody waits any more, and the store knows it.
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;
     assert!(is_free(&b, NAME).await?);

@@ -10,7 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Bell, Claim, ClientId, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step, Verdict,
+    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Verdict,
 };
 
 /// A backend that counts what it is asked and what it answers.
@@ -128,7 +129,7 @@ impl<B: Backend> Counting<B> {
         self.0.records_read.load(Relaxed)
     }
 
-    /// Bells that are heard now.
+    /// Subscriptions that are heard now.
     pub fn bells(&self) -> usize {
         self.0.bells.load(Relaxed)
     }
@@ -145,7 +146,7 @@ impl<B: Backend> Counting<B> {
     }
 
     /// Counts somebody who begins to listen, and the bell as long as it is heard.
-    pub(super) async fn listened(&self, listening: impl Future<Output = Result<Bell>>) -> Result<Bell> {
+    pub(super) async fn listened(&self, listening: impl Future<Output = Result<Subscription>>) -> Result<Subscription> {
         self.0.calls.fetch_add(1, Relaxed);
         self.0.listens.fetch_add(1, Relaxed);
         let bell = listening.await?;
@@ -154,7 +155,7 @@ impl<B: Backend> Counting<B> {
         }
         let bells = Arc::clone(&self.0.bells);
         bells.fetch_add(1, Relaxed);
-        Ok(Bell::new(move || {
+        Ok(Subscription::new(move || {
             drop(bell);
             bells.fetch_sub(1, Relaxed);
         }))
@@ -208,8 +209,8 @@ impl<B: Backend> Leases for Counting<B> {
         answers
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.listened(self.inner().listen(key, ringer)).await
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.listened(self.inner().subscribe(key, notifier)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

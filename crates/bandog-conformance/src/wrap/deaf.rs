@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Bell, Claim, ClientId, Error, ErrorKind, Key, Leases, Member, Profile, Renewal, Result, Ringer,
-    Step,
+    Answer, Backend, Claim, ClientId, Error, ErrorKind, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Subscription,
 };
 
 /// A backend that refuses every subscription to releases, as a store does whose user lacks that right.
@@ -23,7 +23,7 @@ impl<B: Backend> Deaf<B> {
     }
 
     pub(super) fn refused(key: &Key) -> Error {
-        Error::new(ErrorKind::Denied, "this user may not subscribe").during("listen").at(key)
+        Error::new(ErrorKind::Denied, "this user may not subscribe").during("subscribe").at(key)
     }
 }
 
@@ -47,7 +47,7 @@ impl<B: Backend> Leases for Deaf<B> {
         self.inner().renew(claims).await
     }
 
-    async fn listen(&self, key: &Key, _: Ringer) -> Result<Bell> {
+    async fn subscribe(&self, key: &Key, _: Notifier) -> Result<Subscription> {
         Err(Self::refused(key))
     }
 

@@ -8,7 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Bell, Claim, ClientId, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step, Verdict,
+    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Verdict,
 };
 use tokio::sync::watch;
 
@@ -92,8 +93,8 @@ impl<B: Backend> Leases for Forgetful<B> {
         self.inner().renew(claims).await
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.inner().listen(key, ringer).await
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.inner().subscribe(key, notifier).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

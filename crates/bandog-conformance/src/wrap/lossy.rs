@@ -8,7 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Bell, Claim, ClientId, Error, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step,
+    Answer, Backend, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Subscription,
 };
 use tokio::time;
 
@@ -197,11 +198,13 @@ impl<B: Backend> Leases for Lossy<B> {
         claims.iter().map(|claim| Err(lost().during("renew").at(&claim.key))).collect()
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         let fate = self.state().fate(false);
         match fate {
-            Fate::Well => self.inner().listen(key, ringer).await,
-            Fate::Refused | Fate::RequestLost | Fate::ReplyLost | Fate::Late(_) => Err(lost().during("listen").at(key)),
+            Fate::Well => self.inner().subscribe(key, notifier).await,
+            Fate::Refused | Fate::RequestLost | Fate::ReplyLost | Fate::Late(_) => {
+                Err(lost().during("subscribe").at(key))
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! What the wrappers do to records.
 
 use async_trait::async_trait;
-use bandog_core::{Backend, Bell, Holding, Key, Line, Pattern, Reading, Records, Result, Ringer, Swap, Swaps};
+use bandog_core::{
+    Backend, Holding, Key, Line, Notifier, Pattern, Reading, Records, Result, Subscription, Swap, Swaps,
+};
 
 use super::{Counting, Deaf, Delayed, Forgetful, Lossy, Stopped, Which};
 
@@ -25,8 +27,8 @@ impl<B: Backend> Records for Counting<B> {
         self.inner().history(key).await
     }
 
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.listened(self.inner().hear(key, ringer)).await
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.listened(self.inner().subscribe_record(key, notifier)).await
     }
 }
 
@@ -48,7 +50,7 @@ impl<B: Backend> Records for Deaf<B> {
         self.inner().history(key).await
     }
 
-    async fn hear(&self, key: &Key, _: Ringer) -> Result<Bell> {
+    async fn subscribe_record(&self, key: &Key, _: Notifier) -> Result<Subscription> {
         Err(Self::refused(key))
     }
 }
@@ -71,8 +73,8 @@ impl<B: Backend> Records for Delayed<B> {
         self.slowly(self.inner().history(key)).await
     }
 
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.slowly(self.inner().hear(key, ringer)).await
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.slowly(self.inner().subscribe_record(key, notifier)).await
     }
 }
 
@@ -94,8 +96,8 @@ impl<B: Backend> Records for Forgetful<B> {
         self.inner().history(key).await
     }
 
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.inner().hear(key, ringer).await
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.inner().subscribe_record(key, notifier).await
     }
 }
 
@@ -119,8 +121,8 @@ impl<B: Backend> Records for Lossy<B> {
         self.ask(self.inner().history(key)).await
     }
 
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.ask(self.inner().hear(key, ringer)).await
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.ask(self.inner().subscribe_record(key, notifier)).await
     }
 }
 
@@ -142,8 +144,8 @@ impl<B: Backend> Records for Stopped<B> {
         self.through(self.inner().history(key)).await
     }
 
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.gate(Which::Listening).await;
-        self.through(self.inner().hear(key, ringer)).await
+        self.through(self.inner().subscribe_record(key, notifier)).await
     }
 }

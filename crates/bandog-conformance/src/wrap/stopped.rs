@@ -4,7 +4,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Bell, Claim, ClientId, Key, Leases, Member, Profile, Renewal, Result, Ringer, Step,
+    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 use tokio::sync::watch;
 
@@ -128,9 +128,9 @@ impl<B: Backend> Leases for Stopped<B> {
         self.through(self.inner().renew(claims)).await
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.gate(Which::Listening).await;
-        self.through(self.inner().listen(key, ringer)).await
+        self.through(self.inner().subscribe(key, notifier)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

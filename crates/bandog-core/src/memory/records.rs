@@ -6,7 +6,8 @@ use async_trait::async_trait;
 
 use super::{Listeners, Memory, State};
 use crate::{
-    Bell, Holding, Key, Line, Moment, Pattern, Reading, Record, Records, Result, Ringer, Swap, Swapped, Swaps, Version,
+    Holding, Key, Line, Moment, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap, Swapped,
+    Swaps, Version,
 };
 
 /// All records.
@@ -53,17 +54,17 @@ impl Records for Memory {
         Ok(lines.map(|(slot, value)| Line { slot: slot.clone(), value: value.clone() }).collect())
     }
 
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        let number = self.state().recorded.listeners.add(key, ringer);
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        let number = self.state().recorded.listeners.add(key, notifier);
         let (shared, key) = (self.clone(), key.clone());
-        Ok(Bell::new(move || shared.state().recorded.listeners.remove(&key, number)))
+        Ok(Subscription::new(move || shared.state().recorded.listeners.remove(&key, number)))
     }
 }
 
 impl State {
     fn swap(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
         let swapped = self.swap_in_silence(swap, now, wall);
-        if swap.rings && matches!(swapped, Swapped::Done(_)) {
+        if swap.notifies && matches!(swapped, Swapped::Done(_)) {
             self.recorded.listeners.ring(&swap.key);
         }
         swapped

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use bandog_core::{Error, Result, Ringer};
+use bandog_core::{Error, Notifier, Result};
 use tokio::sync::oneshot;
 
 /// The channels that somebody listens to, and those that the server does not know yet to be left.
@@ -23,7 +23,7 @@ struct Entry {
 #[derive(Debug)]
 struct Listener {
     id: u64,
-    ringer: Ringer,
+    notifier: Notifier,
     /// Who waits for the confirmation.
     answer: Option<oneshot::Sender<Result<Armed>>>,
 }
@@ -48,7 +48,7 @@ enum Line {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Armed {
     /// Every message rings.
-    Rings,
+    Notifications,
     /// This user may not subscribe.
     Denied,
 }
@@ -69,7 +69,7 @@ pub(super) struct Joined {
 }
 
 impl Table {
-    pub(super) fn join(&mut self, channel: &str, ringer: Ringer) -> Joined {
+    pub(super) fn join(&mut self, channel: &str, notifier: Notifier) -> Joined {
         self.last_id += 1;
         let id = self.last_id;
         let channel = match self.channels.get_key_value(channel) {
@@ -81,7 +81,7 @@ impl Table {
             Line::On => (None, None),
             Line::Off | Line::Asking | Line::Unsure | Line::Leaving => Some(oneshot::channel()).unzip(),
         };
-        entry.listeners.push(Listener { id, ringer, answer });
+        entry.listeners.push(Listener { id, notifier, answer });
         Joined { channel, id, answer: waiting }
     }
 
@@ -104,7 +104,7 @@ impl Table {
 
     pub(super) fn ring(&self, channel: &str) {
         for listener in self.channels.get(channel).into_iter().flat_map(|entry| &entry.listeners) {
-            listener.ringer.ring();
+            listener.notifier.notify();
         }
     }
 
@@ -143,9 +143,9 @@ impl Table {
         entry.line = Line::On;
         let missed = std::mem::take(&mut entry.missed);
         for listener in &mut entry.listeners {
-            listener.tell(Ok(Armed::Rings));
+            listener.tell(Ok(Armed::Notifications));
             if missed {
-                listener.ringer.ring();
+                listener.notifier.notify();
             }
         }
     }
@@ -159,7 +159,7 @@ impl Table {
         entry.missed = false;
         for listener in &mut entry.listeners {
             if !listener.tell(reason.clone()) {
-                listener.ringer.ring();
+                listener.notifier.notify();
             }
         }
         if entry.listeners.is_empty() {

@@ -6,17 +6,17 @@ use crate::link::shutdown::{poll_at_shutdown, runtimes};
 #[test]
 fn a_listener_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
     for runtime in runtimes() {
-        let bells = Arc::new(Bells::new(RedisOptions::from_url("redis://127.0.0.1:1").unwrap()));
+        let bells = Arc::new(Subscriptions::new(RedisOptions::from_url("redis://127.0.0.1:1").unwrap()));
         let listen = {
             let bells = bells.clone();
-            async move { bells.listen(Channel("orders"), Ringer::new(|| ())).await.map(drop) }
+            async move { bells.listen(Channel("orders"), Notifier::new(|| ())).await.map(drop) }
         };
         let Poll::Ready(Err(error)) = poll_at_shutdown(runtime, listen) else { panic!("there is nothing to wait for") };
         assert_eq!(error.kind(), bandog_core::ErrorKind::Unavailable);
         assert!(error.to_string().contains("runtime"), "{error}");
         // On another runtime it dials.
         let next = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let error = next.block_on(bells.listen(Channel("orders"), Ringer::new(|| ()))).unwrap_err();
+        let error = next.block_on(bells.listen(Channel("orders"), Notifier::new(|| ()))).unwrap_err();
         assert!(error.to_string().contains("cannot reach"), "{error}");
     }
 }

@@ -20,7 +20,7 @@ enum For {
     /// Taking, renewing and giving back.
     Locks,
     /// Waking those who wait.
-    Bells,
+    Subscriptions,
     /// Going first after a long wait.
     Offers,
     /// Being found among those who wait.
@@ -87,7 +87,7 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
         let says = format!("the user {user:?} may not run {}, which every lock needs", locks.join(", "));
         return Finding::danger("rights", says, grant(&locks));
     }
-    let bells = denied(For::Bells);
+    let bells = denied(For::Subscriptions);
     if !bells.is_empty() {
         let says = format!("the user {user:?} may not run {}, so those who wait poll every second", bells.join(", "));
         return Finding::advice("rights", says, grant(&bells));
@@ -180,7 +180,7 @@ fn probes(name: &str) -> Vec<Probe> {
     ];
     let scripts = scripts.into_iter().map(|command| probe(For::Scripts, command));
     let locks = locks.into_iter().map(|command| probe(For::Locks, command));
-    let bells = bells.into_iter().map(|command| probe(For::Bells, command));
+    let bells = bells.into_iter().map(|command| probe(For::Subscriptions, command));
     let offers = offers.into_iter().map(|command| probe(For::Offers, command));
     let index = index.into_iter().map(|command| probe(For::Index, command));
     let looks = looks.into_iter().map(|command| probe(For::Looks, command));

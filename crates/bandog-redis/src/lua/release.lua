@@ -1,5 +1,5 @@
 -- Gives each lock back that its owner holds, and tells those who wait for it. If a client starves for it, the lock is
--- kept for a short time for such clients: see claim.lua.
+-- kept for a short time for such clients: see claim.lua. A claim that does not hold the lock gives up to starve for it.
 --
 -- KEYS: lock, ...
 -- ARGV: owner, channel, starving, ... (`starving` is a key, or empty or, for one lock alone, left out)
@@ -13,15 +13,16 @@ local OFFERED = '00000000-0000-8000-8000-000000000000:0'
 local OFFER_MS = 250
 
 local function release(lock, owner, channel, starving)
-  if redis.call('hexists', lock, owner) == 0 then return -1 end
-  redis.call('del', lock)
-  -- A release never fails because of those who starve, and an offer must end.
+  local held = redis.call('hexists', lock, owner) == 1
+  if held then redis.call('del', lock) end
+  -- A release never fails because of a client that starves, and an offer must end.
   if starving and starving ~= '' and type(redis.pcall('get', starving)) == 'string' then
-    redis.call('del', starving)
-    if redis.pcall('hset', lock, OFFERED, 1) == 1 and redis.pcall('pexpire', lock, OFFER_MS) ~= 1 then
+    redis.pcall('del', starving)
+    if held and redis.pcall('hset', lock, OFFERED, 1) == 1 and redis.pcall('pexpire', lock, OFFER_MS) ~= 1 then
       redis.call('del', lock)
     end
   end
+  if not held then return -1 end
   -- A release never fails because of its bell.
   local told = redis.pcall('publish', channel, '0')
   if type(told) == 'table' then return -2 end

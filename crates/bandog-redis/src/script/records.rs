@@ -32,7 +32,7 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
         .iter()
         .filter(|swap| !is_plain(swap))
         .fold((0, 0), |(changes, lines), swap| (changes + 1, lines + lines_of(swap).len()));
-    let rung = || (1..).zip(swaps).filter(|(_, swap)| swap.rings);
+    let rung = || (1..).zip(swaps).filter(|(_, swap)| swap.notifies);
     let keys = 1 + holdings.len() + swaps.len() + changes;
     let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines + 2 * rung().count();
     let size = holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>() + 32;

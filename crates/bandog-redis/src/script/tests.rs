@@ -73,10 +73,7 @@ fn a_pass_is_a_claim_that_names_its_predecessor() {
     let (from, to) = (claim_of("a"), claim_of("a"));
     let pass = [Step::Pass { from: from.clone(), to: to.clone() }];
     let args = texts(&claim(pass.iter(), By::Hash));
-    assert_eq!(
-        args[3..],
-        ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string()]
-    );
+    assert_eq!(args[3..], ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string()]);
     let starving = Claim { offers: true, ..to.clone() };
     let args = texts(&claim([Step::Claim(starving)].iter(), By::Hash));
     assert_eq!(args[8..], ["", "bandog:starving:{a}"]);

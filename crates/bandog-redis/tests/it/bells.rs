@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bandog_core::{Bell, ErrorKind, Key, Leases, Released};
+use bandog_core::{ErrorKind, Key, Leases, Released, Subscription};
 use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, eventually};
 use futures_util::future::{join_all, select};
 
-use crate::help::{SOON, at, backend, claim, fences, hasty, least, release, ringer};
+use crate::help::{SOON, at, backend, claim, fences, hasty, least, notifier, release};
 
 const CHANNEL: &str = "redisson_lock__channel:{k}";
 
@@ -15,8 +15,8 @@ const CHANNEL: &str = "redisson_lock__channel:{k}";
 async fn a_bell_is_armed_when_listen_has_answered() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (ring, rung) = ringer();
-    let bell = redis.listen(&key("k"), ring).await.unwrap();
+    let (ring, rung) = notifier();
+    let bell = redis.subscribe(&key("k"), ring).await.unwrap();
     assert!(!bell.is_silent());
     assert_eq!(heard(&server, CHANNEL), 1);
     for (told, message) in ["0", "1", "other"].into_iter().enumerate() {
@@ -34,11 +34,11 @@ async fn a_release_tells_how_many_others_heard_it() {
     let server = RedisServer::start();
     let (redis, other) = (backend(&server), backend(&server));
     let held = claim("k");
-    let (ring, rung) = ringer();
-    let ours = redis.listen(&held.key, ring.clone()).await.unwrap();
+    let (ring, rung) = notifier();
+    let ours = redis.subscribe(&held.key, ring.clone()).await.unwrap();
     fences(&redis, &held).await;
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
-    let theirs = other.listen(&held.key, ring).await.unwrap();
+    let theirs = other.subscribe(&held.key, ring).await.unwrap();
     fences(&redis, &held).await;
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(1) });
     eventually_rung(&rung, 3).await;
@@ -55,10 +55,10 @@ async fn a_release_tells_how_many_others_heard_it() {
 async fn listeners_of_one_key_share_one_subscription() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (ring, rung) = ringer();
+    let (ring, rung) = notifier();
     let key = key("k");
-    let listening = (0..10).map(|_| redis.listen(&key, ring.clone()));
-    let mut bells: Vec<Bell> = join_all(listening).await.into_iter().map(Result::unwrap).collect();
+    let listening = (0..10).map(|_| redis.subscribe(&key, ring.clone()));
+    let mut bells: Vec<Subscription> = join_all(listening).await.into_iter().map(Result::unwrap).collect();
     assert_eq!((heard(&server, CHANNEL), server.calls("subscribe")), (1, 1));
     let last = bells.pop();
     drop(bells);
@@ -74,15 +74,15 @@ async fn a_listen_that_is_dropped_midway_leaves_no_subscription() {
     let server = RedisServer::start();
     let wire = server.wire();
     let redis = at(&least(wire.addr()));
-    let keep = redis.listen(&key("keep"), ringer().0).await.unwrap();
+    let keep = redis.subscribe(&key("keep"), notifier().0).await.unwrap();
     wire.delay(Duration::from_millis(20));
     let wanted = key("k");
     for after in [0, 1, 10, 30, 60] {
-        let listening = Box::pin(redis.listen(&wanted, ringer().0));
+        let listening = Box::pin(redis.subscribe(&wanted, notifier().0));
         let late = Box::pin(tokio::time::sleep(Duration::from_millis(after)));
         drop(select(listening, late).await);
     }
-    let barrier = redis.listen(&key("barrier"), ringer().0).await.unwrap();
+    let barrier = redis.subscribe(&key("barrier"), notifier().0).await.unwrap();
     eventually_heard(&server, CHANNEL, 0).await;
     drop((keep, barrier));
     eventually_channels(&server, 0).await;
@@ -92,14 +92,14 @@ async fn a_listen_that_is_dropped_midway_leaves_no_subscription() {
 async fn a_subscription_without_an_answer_is_taken_back() {
     let server = RedisServer::start();
     let redis = hasty(&least(server.addr()), Duration::from_millis(200));
-    let keep = redis.listen(&key("keep"), ringer().0).await.unwrap();
+    let keep = redis.subscribe(&key("keep"), notifier().0).await.unwrap();
     server.pause();
-    let error = redis.listen(&key("k"), ringer().0).await.unwrap_err();
-    assert_eq!((error.kind(), error.verb()), (ErrorKind::Unavailable, Some("listen")));
+    let error = redis.subscribe(&key("k"), notifier().0).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Unavailable, Some("subscribe")));
     server.resume();
     eventually_heard(&server, CHANNEL, 0).await;
-    let (ring, rung) = ringer();
-    let bell = redis.listen(&key("k"), ring).await.unwrap();
+    let (ring, rung) = notifier();
+    let bell = redis.subscribe(&key("k"), ring).await.unwrap();
     server.cmd(&["PUBLISH", CHANNEL, "0"]);
     eventually_rung(&rung, 1).await;
     drop((keep, bell));
@@ -109,10 +109,10 @@ async fn a_subscription_without_an_answer_is_taken_back() {
 async fn after_a_broken_connection_everybody_is_rung_and_hears_again() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (ring, rung) = ringer();
+    let (ring, rung) = notifier();
     let keys = ["a", "b", "c"].map(key);
-    let listening = keys.iter().map(|key| redis.listen(key, ring.clone()));
-    let bells: Vec<Bell> = join_all(listening).await.into_iter().map(Result::unwrap).collect();
+    let listening = keys.iter().map(|key| redis.subscribe(key, ring.clone()));
+    let bells: Vec<Subscription> = join_all(listening).await.into_iter().map(Result::unwrap).collect();
     server.kill_clients();
     eventually_rung(&rung, 3).await;
     server.restart();
@@ -130,9 +130,9 @@ async fn one_channel_that_is_refused_anew_does_not_stop_the_others() {
     let server = RedisServer::start();
     server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"]);
     let redis = at(&format!("redis://u:p@{}", server.addr()));
-    let ((ring_a, rung_a), (ring_b, rung_b)) = (ringer(), ringer());
-    let _a = redis.listen(&key("a"), ring_a).await.unwrap();
-    let _b = redis.listen(&key("b"), ring_b).await.unwrap();
+    let ((ring_a, rung_a), (ring_b, rung_b)) = (notifier(), notifier());
+    let _a = redis.subscribe(&key("a"), ring_a).await.unwrap();
+    let _b = redis.subscribe(&key("b"), ring_b).await.unwrap();
     // Redis closes the connection itself, since it has a subscription that is not allowed any more.
     server.cmd(&["ACL", "SETUSER", "u", "resetchannels", "&redisson_lock__channel:{b}"]);
     eventually_rung(&rung_a, 1).await;
@@ -149,10 +149,10 @@ async fn ten_thousand_bells_are_nothing_special() {
     let server = RedisServer::start();
     // One task asks for all of them at once, which a busy machine may need its time for.
     let redis = hasty(&least(server.addr()), 20 * SOON);
-    let (ring, rung) = ringer();
+    let (ring, rung) = notifier();
     let keys: Vec<Key> = (0..10_000).map(|number| key(&format!("k{number}"))).collect();
-    let listening = keys.iter().map(|key| redis.listen(key, ring.clone()));
-    let bells: Vec<Bell> = join_all(listening).await.into_iter().map(Result::unwrap).collect();
+    let listening = keys.iter().map(|key| redis.subscribe(key, ring.clone()));
+    let bells: Vec<Subscription> = join_all(listening).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(channels(&server), 10_000);
     server.kill_clients();
     let all_rung = async || rung() >= 10_000;
@@ -165,10 +165,10 @@ async fn ten_thousand_bells_are_nothing_special() {
 async fn who_cannot_be_reached_cannot_be_listened_to() {
     let server = RedisServer::start_with(&["--requirepass", "right"]);
     let redis = at(&format!("redis://:wrong@{}", server.addr()));
-    let error = redis.listen(&key("k"), ringer().0).await.unwrap_err();
-    assert_eq!((error.kind(), error.verb(), error.key()), (ErrorKind::Denied, Some("listen"), Some(&key("k"))));
+    let error = redis.subscribe(&key("k"), notifier().0).await.unwrap_err();
+    assert_eq!((error.kind(), error.verb(), error.key()), (ErrorKind::Denied, Some("subscribe"), Some(&key("k"))));
     server.kill();
-    let error = redis.listen(&key("k"), ringer().0).await.unwrap_err();
+    let error = redis.subscribe(&key("k"), notifier().0).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
@@ -179,7 +179,7 @@ async fn nothing_is_dialled_for_bells_until_somebody_listens() {
     let redis = at(&least(wire.addr()));
     redis.ping().await.unwrap();
     assert_eq!(wire.accepted(), 1);
-    let bell = redis.listen(&key("k"), ringer().0).await.unwrap();
+    let bell = redis.subscribe(&key("k"), notifier().0).await.unwrap();
     assert_eq!(wire.accepted(), 2);
     // A bell that outlives its backend is only something to drop.
     drop(redis);
@@ -194,13 +194,13 @@ fn a_bell_may_outlive_its_backend_and_its_runtime() {
     let server = RedisServer::start();
     let redis: Redis = backend(&server);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (ring, rung) = ringer();
+    let (ring, rung) = notifier();
     let first = runtime();
-    let old = first.block_on(redis.listen(&key("k"), ring.clone())).unwrap();
+    let old = first.block_on(redis.subscribe(&key("k"), ring.clone())).unwrap();
     drop(first);
     eventually(SOON, || heard(&server, CHANNEL) == 0);
     let second = runtime();
-    let new = second.block_on(redis.listen(&key("other"), ring)).unwrap();
+    let new = second.block_on(redis.subscribe(&key("other"), ring)).unwrap();
     // The listener of the runtime that ended hears again, and is told that it may have missed something.
     second.block_on(eventually_heard(&server, CHANNEL, 1));
     second.block_on(eventually_rung(&rung, 1));

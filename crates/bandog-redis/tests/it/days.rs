@@ -7,7 +7,7 @@ use bandog_redis::Redis;
 use bandog_sync::Client;
 use bandog_testkit::{RedisServer, eventually_async};
 
-use crate::help::{SOON, backend, claim, fences, hasty, least, member, release, renew, ringer, take};
+use crate::help::{SOON, backend, claim, fences, hasty, least, member, notifier, release, renew, take};
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -23,7 +23,7 @@ async fn a_full_memory_refuses_claims_and_nothing_else() {
     refused(&redis.announce(&member(&[]), crate::help::TTL).await.unwrap_err(), "memory limit");
     assert_eq!(renew(&redis, &kept).await.unwrap(), Renewal::Extended { valid_for: kept.ttl });
     assert!(matches!(release(&redis, &freed).await.unwrap(), Released::Freed { .. }));
-    redis.listen(&kept.key, ringer().0).await.unwrap();
+    redis.subscribe(&kept.key, notifier().0).await.unwrap();
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     fences(&redis, &claim("new")).await;
 }
@@ -113,8 +113,8 @@ async fn a_server_that_loads_its_data_is_unavailable_until_it_has() {
 async fn a_subscriber_that_is_cut_off_for_its_backlog_is_rung_and_hears_again() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (ring, rung) = ringer();
-    let _bell = redis.listen(&claim("k").key, ring).await.unwrap();
+    let (ring, rung) = notifier();
+    let _bell = redis.subscribe(&claim("k").key, ring).await.unwrap();
     cut_off_subscribers(&server, "redisson_lock__channel:{k}");
     // Once because it may have missed something, and once more for what it hears on the new connection.
     eventually_async(SOON, async || rung() >= 1).await;

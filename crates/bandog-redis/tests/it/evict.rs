@@ -7,7 +7,7 @@ use bandog_sync::Client;
 use bandog_testkit::{RedisServer, Reply, eventually_async};
 
 use crate::{
-    help::{SOON, at, backend, claim, ends, fences, operator, release, renew, ringer},
+    help::{SOON, at, backend, claim, ends, fences, notifier, operator, release, renew},
     layout::subscriber,
 };
 
@@ -20,8 +20,8 @@ async fn an_eviction_frees_rings_and_keeps_the_token() {
     let (held, next) = (claim("k"), claim("k"));
     let before = ends(&fences(&redis, &held).await).1;
     let mut java = subscriber(&server, "redisson_lock__channel:{k}");
-    let (ring, rung) = ringer();
-    let _bell = other.listen(&held.key, ring).await.unwrap();
+    let (ring, rung) = notifier();
+    let _bell = other.subscribe(&held.key, ring).await.unwrap();
     let row = other.evict(&held.key).await.unwrap().unwrap();
     assert_eq!((row.owner, row.last_fence, row.held), (Some(held.id.to_string()), Some(before), true));
     assert!(row.ttl.unwrap() > Duration::from_secs(25) && row.ttl.unwrap() <= held.ttl, "{:?}", row.ttl);

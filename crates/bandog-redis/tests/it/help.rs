@@ -11,7 +11,7 @@ use std::{
 };
 
 use bandog_core::{
-    Answer, Claim, ClaimId, ClientId, Fence, Fences, Key, Kind, Leases, Member, Released, Renewal, Result, Ringer,
+    Answer, Claim, ClaimId, ClientId, Fence, Fences, Key, Kind, Leases, Member, Notifier, Released, Renewal, Result,
     Step, Verdict,
 };
 use bandog_redis::{Redis, RedisOptions};
@@ -124,11 +124,11 @@ pub(crate) fn ends(fences: &Fences) -> (Fence, Fence) {
     (fences.clone().take().unwrap(), fences.last())
 }
 
-/// A ringer, and how often it was rung.
-pub(crate) fn ringer() -> (Ringer, impl Fn() -> usize + Clone + Send + Sync) {
+/// A notifier, and how often it was rung.
+pub(crate) fn notifier() -> (Notifier, impl Fn() -> usize + Clone + Send + Sync) {
     let count = Arc::new(AtomicUsize::new(0));
     let rung = count.clone();
-    (Ringer::new(move || _ = rung.fetch_add(1, Ordering::SeqCst)), move || count.load(Ordering::SeqCst))
+    (Notifier::new(move || _ = rung.fetch_add(1, Ordering::SeqCst)), move || count.load(Ordering::SeqCst))
 }
 
 /// A subscriber that counts warnings, and their number so far.

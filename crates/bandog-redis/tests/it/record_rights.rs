@@ -7,7 +7,7 @@ use bandog_redis::Redis;
 use bandog_testkit::RedisServer;
 
 use crate::{
-    help::{SOON, at, claim, fences, release, ringer},
+    help::{SOON, at, claim, fences, notifier, release},
     records::{deletion, done, from, holding, key, line, made, one, read_one, value, with_lines},
 };
 
@@ -89,9 +89,9 @@ async fn who_may_not_ring_or_hear_swaps_all_the_same() {
     for right in ["-publish", "resetchannels", "-subscribe"] {
         let redis = at(&format!("redis://u:p@{}", server.addr()));
         rule(&server, right);
-        let bell = redis.hear(&key("r"), ringer().0).await.unwrap();
+        let bell = redis.subscribe_record(&key("r"), notifier().0).await.unwrap();
         assert_eq!(bell.is_silent(), right != "-publish", "{right}");
-        version = done(&redis, &Swap { rings: true, ..from("r", version, right) }).await.unwrap();
+        version = done(&redis, &Swap { notifies: true, ..from("r", version, right) }).await.unwrap();
         assert_eq!(value(&redis, "r").await.unwrap(), right);
         for rule in ["+publish", "+subscribe", "&redisson_lock__channel:*"] {
             self::rule(&server, rule);
@@ -149,10 +149,13 @@ async fn a_user_confined_as_the_page_says_has_the_records_of_its_prefix() {
         }
     }
     out_of_reach(one(&redis, &swaps[1]).await, "stock:a");
-    let (ring, rung) = ringer();
-    let bells = [redis.hear(&key("orders:c"), ring.clone()).await, redis.hear(&key("stock:c"), ring).await];
+    let (ring, rung) = notifier();
+    let bells = [
+        redis.subscribe_record(&key("orders:c"), ring.clone()).await,
+        redis.subscribe_record(&key("stock:c"), ring).await,
+    ];
     assert_eq!(bells.each_ref().map(|bell| bell.as_ref().unwrap().is_silent()), [false, true]);
-    done(&redis, &Swap { rings: true, ..Swap::new(key("orders:c"), None, "one") }).await;
+    done(&redis, &Swap { notifies: true, ..Swap::new(key("orders:c"), None, "one") }).await;
     bandog_testkit::eventually_async(SOON, async || rung() == 1).await;
     assert_eq!(server.cmd(&["EXISTS", "bandog:record:{stock:a}", "bandog:history:{stock:a}"]).int(), 0);
 }

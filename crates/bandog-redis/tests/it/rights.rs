@@ -41,11 +41,11 @@ async fn a_user_confined_as_the_page_says_has_the_locks_of_its_prefix() {
     let (ours, theirs) = (claim("orders:7"), claim("stock:7"));
     fences(&redis, &ours).await;
     redis.announce(&crate::help::member(&["orders:7"]), ours.ttl).await.unwrap();
-    let bell = redis.listen(&ours.key, crate::help::ringer().0).await.unwrap();
+    let bell = redis.subscribe(&ours.key, crate::help::notifier().0).await.unwrap();
     assert!(!bell.is_silent());
     assert_eq!(release(&redis, &ours).await.unwrap(), Released::Freed { others: Some(0) });
     refused(take(&redis, &theirs).await, "claim", &theirs, "~stock:7");
-    assert!(redis.listen(&theirs.key, crate::help::ringer().0).await.unwrap().is_silent());
+    assert!(redis.subscribe(&theirs.key, crate::help::notifier().0).await.unwrap().is_silent());
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn these_rights_are_enough() {
     fences(&redis, &first).await;
     assert_eq!(renew(&redis, &first).await.unwrap(), Renewal::Extended { valid_for: first.ttl });
     granted(pass(&redis, &first, &second).await.unwrap());
-    let bell = redis.listen(&second.key, crate::help::ringer().0).await.unwrap();
+    let bell = redis.subscribe(&second.key, crate::help::notifier().0).await.unwrap();
     assert!(!bell.is_silent());
     assert!(matches!(release(&redis, &second).await.unwrap(), Released::Freed { others: Some(0) }));
 }
@@ -267,12 +267,12 @@ async fn who_may_not_subscribe_has_a_silent_bell_and_is_warned_once() {
     {
         server.cmd(&[&["ACL", "SETUSER", "u"], rights].concat());
         for key in ["a", "b"] {
-            let bell = redis.listen(&claim(key).key, crate::help::ringer().0).await.unwrap();
+            let bell = redis.subscribe(&claim(key).key, crate::help::notifier().0).await.unwrap();
             assert!(bell.is_silent(), "{rights:?}");
         }
     }
     assert_eq!(counted(), 1);
-    let bell = redis.listen(&claim("k").key, crate::help::ringer().0).await.unwrap();
+    let bell = redis.subscribe(&claim("k").key, crate::help::notifier().0).await.unwrap();
     assert!(!bell.is_silent(), "the right to this one channel is enough for it");
 }
 
@@ -282,8 +282,8 @@ async fn who_may_not_unsubscribe_can_listen_again() {
     without(&server, "unsubscribe");
     let key = claim("k").key;
     for times in 1..=3 {
-        let (ring, rung) = crate::help::ringer();
-        let bell = redis.listen(&key, ring).await.unwrap();
+        let (ring, rung) = crate::help::notifier();
+        let bell = redis.subscribe(&key, ring).await.unwrap();
         server.cmd(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);
         bandog_testkit::eventually_async(crate::help::SOON, async || rung() == 1).await;
         drop(bell);

@@ -3,7 +3,7 @@
 use bandog_core::{ErrorKind, Leases, Released, Renewal};
 use bandog_testkit::{RedisServer, eventually_async};
 
-use crate::help::{SOON, at, claim, fences, release, renew, ringer};
+use crate::help::{SOON, at, claim, fences, notifier, release, renew};
 
 #[tokio::test]
 async fn a_lock_over_a_socket_is_a_lock() {
@@ -12,8 +12,8 @@ async fn a_lock_over_a_socket_is_a_lock() {
     let held = claim("k");
     fences(&redis, &held).await;
     assert_eq!(server.hash("k").len(), 1);
-    let (ring, rung) = ringer();
-    let _bell = redis.listen(&held.key, ring).await.unwrap();
+    let (ring, rung) = notifier();
+    let _bell = redis.subscribe(&held.key, ring).await.unwrap();
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
     eventually_async(SOON, async || rung() == 1).await;
     assert_eq!(redis.profile().store, format!("redis+unix://{}?db=0", server.socket().display()));

@@ -12,7 +12,7 @@ use bandog_testkit::{RedisServer, TlsFiles, Wire, eventually_async};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
-use crate::help::{SOON, at, claim, fences, hasty, release, renew, ringer};
+use crate::help::{SOON, at, claim, fences, hasty, notifier, release, renew};
 
 #[tokio::test]
 async fn a_lock_over_tls_is_a_lock() {
@@ -24,8 +24,8 @@ async fn a_lock_over_tls_is_a_lock() {
     fences(&redis, &held).await;
     assert_eq!(server.hash("k").len(), 1);
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
-    let (ring, rung) = ringer();
-    let _bell = redis.listen(&held.key, ring).await.unwrap();
+    let (ring, rung) = notifier();
+    let _bell = redis.subscribe(&held.key, ring).await.unwrap();
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
     eventually_async(SOON, async || rung() == 1).await;
     assert_eq!(redis.profile().store, format!("rediss://localhost:{}/0", server.tls_addr().port()));
@@ -97,7 +97,7 @@ async fn a_server_that_wants_our_certificate_gets_it() {
         refused(&with_identity(&url, &other.issue("till", |_| ())), "the server refuses our", "?cert=PATH").await;
         let redis = at(&with_identity(&url, &authority.issue("till", |_| ())));
         fences(&redis, &claim("k")).await;
-        redis.listen(&claim("k").key, ringer().0).await.unwrap();
+        redis.subscribe(&claim("k").key, notifier().0).await.unwrap();
     }
 }
 
@@ -149,8 +149,8 @@ async fn files_that_are_being_replaced_are_waited_for() {
     let server = RedisServer::start_tls(&authority.server(), &["--tls-auth-clients", "yes"]);
     let files = authority.issue("till", |_| ());
     let redis = at(&with_identity(&authority.url(&server), &files));
-    let (ring, rung) = ringer();
-    let _bell = redis.listen(&claim("k").key, ring).await.unwrap();
+    let (ring, rung) = notifier();
+    let _bell = redis.subscribe(&claim("k").key, ring).await.unwrap();
     redis.ping().await.unwrap();
     let mut epoch = redis.profile().epoch;
     epoch.borrow_and_update();
@@ -203,10 +203,10 @@ async fn a_cut_connection_is_dialled_again() {
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let wire = Wire::to(server.tls_addr());
     let redis = at(&format!("rediss://locks:PASSWORD@localhost:{}?ca={}", wire.port(), authority.ca.display()));
-    let (ring, rung) = ringer();
+    let (ring, rung) = notifier();
     let held = claim("k");
     fences(&redis, &held).await;
-    let _bell = redis.listen(&held.key, ring).await.unwrap();
+    let _bell = redis.subscribe(&held.key, ring).await.unwrap();
     let mut epoch = redis.profile().epoch;
     for times in 1..=3 {
         epoch.borrow_and_update();
@@ -283,7 +283,7 @@ fn refused(url: &str, who: &str, cure: &str) -> impl Future<Output = ()> {
         let error: Error = redis.ping().await.unwrap_err();
         assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Denied, false), "{error}");
         assert!(error.to_string().contains(&who) && error.to_string().contains(&cure), "{error}");
-        assert_eq!(redis.listen(&claim("k").key, ringer().0).await.unwrap_err().kind(), ErrorKind::Denied);
+        assert_eq!(redis.subscribe(&claim("k").key, notifier().0).await.unwrap_err().kind(), ErrorKind::Denied);
     }
 }
 

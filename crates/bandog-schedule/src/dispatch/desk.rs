@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog_core::{ClientId, Error, Holding, Key, Moment, Reading, Records, Result, Swap, Swapped, Swaps, Version};
-use bandog_sync::{Client, Guard, Rings, Teller};
+use bandog_sync::{Client, Guard, Notifications, Teller};
 use futures_util::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt},
@@ -102,12 +102,12 @@ pub(crate) struct Desk {
     /// The last look could not say which jobs have changed: the item may not have been written yet.
     pub(crate) in_doubt: bool,
     /// Notifications of news; none if they cannot be had, and the looks must do.
-    rings: Option<Rings>,
+    rings: Option<Notifications>,
 }
 
 impl Desk {
     pub(crate) fn new(client: Client) -> Self {
-        let rings = news_key().and_then(|news| client.rings(&news)).ok();
+        let rings = news_key().and_then(|news| client.subscribe(&news)).ok();
         Self {
             _teller: client.teller(),
             client,
@@ -371,7 +371,7 @@ pub(crate) async fn bump(client: &Client, known: Option<(Version, String)>, chan
         None => (None, new_era()),
     };
     loop {
-        let swap = Swap { rings: true, ..Swap::new(board.clone(), from, era.clone()) };
+        let swap = Swap { notifies: true, ..Swap::new(board.clone(), from, era.clone()) };
         let swaps = client.swap(&[swap]).await?;
         match only(swaps.each)? {
             Swapped::Differs(Some(record)) => (from, era) = (Some(record.version), record.value),

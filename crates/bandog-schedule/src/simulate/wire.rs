@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Bell, Claim, ClientId, Error, Holding, Inspect, Key, Leases, Line, Member, Memory, Pattern, Profile,
-    Reading, Records, Renewal, Result, Ringer, Row, Step, Swap, Swaps,
+    Answer, Claim, ClientId, Error, Holding, Inspect, Key, Leases, Line, Member, Memory, Notifier, Pattern, Profile,
+    Reading, Records, Renewal, Result, Row, Step, Subscription, Swap, Swaps,
 };
 
 /// Clones are the same way.
@@ -63,8 +63,8 @@ impl Leases for Wire {
         }
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.store()?.listen(key, ringer).await
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.store()?.subscribe(key, notifier).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -109,7 +109,7 @@ impl Records for Wire {
         self.store()?.history(key).await
     }
 
-    async fn hear(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.store()?.hear(key, ringer).await
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.store()?.subscribe_record(key, notifier).await
     }
 }

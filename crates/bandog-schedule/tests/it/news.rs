@@ -98,7 +98,7 @@ async fn a_stop_rings_when_all_of_it_can_be_seen() {
     begins.recv().await.unwrap();
     let session = "schedule/node/1";
     assert!(theirs.show(session).await.unwrap().held);
-    let mut rings = theirs.rings(&Key::new("schedule/board").unwrap()).unwrap();
+    let mut rings = theirs.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     let hour = Duration::from_secs(3600);
     time::timeout(hour, rings.next()).await.unwrap().unwrap();
     let stopping = tokio::spawn(running.stop());
@@ -119,7 +119,7 @@ async fn claims_ring_nobody() {
         nodes.push(Scheduler::over(&client(store.clone())).job(job).start().await.unwrap());
     }
     let reader = client(store);
-    let mut rings = reader.rings(&Key::new("schedule/board").unwrap()).unwrap();
+    let mut rings = reader.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     time::sleep(AT_ONCE).await;
     rings.next().await.unwrap();
     time::sleep(60 * AT_ONCE).await;
@@ -201,7 +201,7 @@ async fn a_change_of_the_board_alone_makes_nodes_read_everything() {
     let bump = async || {
         let key = Key::new("schedule/board").unwrap();
         let board = older.read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
-        let swap = Swap { rings: true, ..Swap::new(key, Some(board.version), board.value) };
+        let swap = Swap { notifies: true, ..Swap::new(key, Some(board.version), board.value) };
         older.swap(&[swap]).await.unwrap();
     };
     let outside = Jobs::over(&client(store.clone()));

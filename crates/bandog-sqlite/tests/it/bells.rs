@@ -1,4 +1,4 @@
-//! Bells between handles.
+//! Subscriptions between handles.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Bell, Key, Leases, Records, Released, Ringer, Swap};
+use bandog_core::{Key, Leases, Notifier, Records, Released, Subscription, Swap};
 use bandog_sqlite::Sqlite;
 use bandog_sync::Client;
 use rusqlite::Connection;
@@ -19,19 +19,19 @@ use crate::support::{Place, TTL, busy, claim, eventually, pass, release, take};
 
 /// How often it was rung.
 #[derive(Clone, Default)]
-struct Rings(Arc<AtomicUsize>);
+struct Notifications(Arc<AtomicUsize>);
 
-impl Rings {
+impl Notifications {
     fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 
-    async fn listen(&self, store: &Sqlite, key: &str) -> Bell {
+    async fn listen(&self, store: &Sqlite, key: &str) -> Subscription {
         let count = Arc::clone(&self.0);
-        let ringer = Ringer::new(move || {
+        let notifier = Notifier::new(move || {
             count.fetch_add(1, Ordering::SeqCst);
         });
-        let bell = store.listen(&Key::new(key).unwrap(), ringer).await.unwrap();
+        let bell = store.subscribe(&Key::new(key).unwrap(), notifier).await.unwrap();
         assert!(!bell.is_silent());
         bell
     }
@@ -40,7 +40,7 @@ impl Rings {
 #[tokio::test]
 async fn every_release_rings_those_who_listen_even_if_they_never_claim() {
     let place = Place::new();
-    let (here, there, rings) = (place.open(), place.open(), Rings::default());
+    let (here, there, rings) = (place.open(), place.open(), Notifications::default());
     let _bell = rings.listen(&here, "k").await;
     for round in 0..5 {
         let ours = claim("k", TTL);
@@ -54,7 +54,7 @@ async fn every_release_rings_those_who_listen_even_if_they_never_claim() {
 #[tokio::test]
 async fn a_handle_hears_its_own_releases() {
     let place = Place::new();
-    let (store, rings, ours) = (place.open(), Rings::default(), claim("k", TTL));
+    let (store, rings, ours) = (place.open(), Notifications::default(), claim("k", TTL));
     take(&store, &ours).await.unwrap();
     let _bell = rings.listen(&store, "k").await;
     let before = rings.count();
@@ -65,7 +65,7 @@ async fn a_handle_hears_its_own_releases() {
 #[tokio::test]
 async fn a_busy_claim_of_a_listener_leaves_its_mark_anew() {
     let place = Place::new();
-    let (here, there, rings) = (place.open(), place.open(), Rings::default());
+    let (here, there, rings) = (place.open(), place.open(), Notifications::default());
     let _bell = rings.listen(&here, "k").await;
     for _ in 0..50 {
         let ours = claim("k", TTL);
@@ -78,7 +78,7 @@ async fn a_busy_claim_of_a_listener_leaves_its_mark_anew() {
 #[tokio::test]
 async fn nobody_is_rung_who_did_not_ask() {
     let place = Place::new();
-    let (here, there, rings) = (place.open(), place.open(), Rings::default());
+    let (here, there, rings) = (place.open(), place.open(), Notifications::default());
     let bell_file = || fs::read(place.path().with_file_name("locks.db-bell")).unwrap();
     let held = claim("k", TTL);
     take(&there, &held).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_bell_that_cannot_be_heard_is_silent_and_nothing_else_suffers() {
     let (store, ours) = (place.open(), claim("k", TTL));
     fs::create_dir(place.path().with_file_name("locks.db-bell")).unwrap(); // In the way of the bell file.
     for _ in 0..2 {
-        assert!(store.listen(&ours.key, Ringer::new(|| {})).await.unwrap().is_silent());
+        assert!(store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap().is_silent());
     }
     take(&store, &ours).await.unwrap();
     assert_eq!(release(&store, &ours).await, Released::Freed { others: Some(0) }, "nobody was promised a ring");
@@ -119,20 +119,20 @@ async fn a_record_is_heard_as_soon_as_the_bell_can_be_heard() {
     fs::create_dir(&bell).unwrap(); // In the way of the bell file.
     let client = Client::options().over(place.open()).unwrap();
     let news = Key::new("news").unwrap();
-    let mut rings = client.rings(&news).unwrap();
+    let mut rings = client.subscribe(&news).unwrap();
     let soon = Duration::from_secs(10);
     timeout(soon, rings.next()).await.expect("the store has answered").unwrap();
     fs::remove_dir(&bell).unwrap();
     timeout(soon, rings.next()).await.expect("the store listens at last").unwrap();
     assert!(bell.is_file());
-    there.swap(&[Swap { rings: true, ..Swap::new(news, None, "") }]).await.unwrap();
+    there.swap(&[Swap { notifies: true, ..Swap::new(news, None, "") }]).await.unwrap();
     timeout(soon, rings.next()).await.expect("a ring").unwrap();
 }
 
 #[tokio::test]
 async fn a_dropped_bell_lets_its_ringer_go() {
     let place = Place::new();
-    let (here, rings) = (place.open(), Rings::default());
+    let (here, rings) = (place.open(), Notifications::default());
     let bell = rings.listen(&here, "k").await;
     let second = rings.listen(&here, "k").await;
     assert_eq!(Arc::strong_count(&rings.0), 3);
@@ -145,7 +145,7 @@ async fn a_dropped_bell_lets_its_ringer_go() {
 #[tokio::test]
 async fn a_bell_rings_on_after_its_file_was_deleted() {
     let place = Place::new();
-    let (here, there, rings) = (place.open(), place.open(), Rings::default());
+    let (here, there, rings) = (place.open(), place.open(), Notifications::default());
     let _bell = rings.listen(&here, "k").await;
     let file = place.path().with_file_name("locks.db-bell");
     take(&there, &claim("held", TTL)).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_bell_rings_on_after_its_file_was_deleted() {
 async fn a_bell_rings_on_after_the_database_was_deleted() {
     for files in [&["", "-wal", "-shm"][..], &["", "-wal", "-shm", "-bell"]] {
         let place = Place::new();
-        let (here, rings) = (place.open(), Rings::default());
+        let (here, rings) = (place.open(), Notifications::default());
         let _bell = rings.listen(&here, "k").await;
         for ending in files {
             fs::remove_file(place.path().with_file_name(format!("locks.db{ending}"))).unwrap();

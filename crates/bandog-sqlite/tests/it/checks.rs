@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Finding, Inspect, Leases, Level, Ringer};
+use bandog_core::{Finding, Inspect, Leases, Level, Notifier};
 use bandog_sqlite::Sqlite;
 use rusqlite::Connection;
 
@@ -39,7 +39,7 @@ fn allow(path: &Path, mode: u32) {
 async fn everything_is_looked_at_and_well_in_a_new_database() {
     let place = Place::new();
     let (store, ours) = (place.open(), claim("k", TTL));
-    let _bell = store.listen(&ours.key, Ringer::new(|| {})).await.unwrap();
+    let _bell = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
     let findings = store.check().await.unwrap();
     let subjects: Vec<_> = findings.iter().map(|finding| finding.subject.as_str()).collect();

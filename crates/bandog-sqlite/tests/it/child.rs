@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, Key, Leases, Ringer};
+use bandog_core::{Clock, Key, Leases, Notifier};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use bandog_testkit::Process;
 use rusqlite::Connection;
@@ -109,11 +109,11 @@ fn commit(path: &Path) {
 /// Waits for `k` with nothing but the bell, again and again, and says when it had it.
 async fn wait(path: &Path, ttl: Duration) {
     let (store, key, rung) = (open(path), Key::new("k").unwrap(), Arc::new(Notify::new()));
-    let ringer = {
+    let notifier = {
         let rung = Arc::clone(&rung);
-        Ringer::new(move || rung.notify_one())
+        Notifier::new(move || rung.notify_one())
     };
-    let bell = store.listen(&key, ringer).await.unwrap();
+    let bell = store.subscribe(&key, notifier).await.unwrap();
     assert!(!bell.is_silent());
     println!("listening");
     loop {

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Error, ErrorKind, Inspect, Leases, Records, Released, Renewal, Ringer, Step, Swap};
+use bandog_core::{Error, ErrorKind, Inspect, Leases, Notifier, Records, Released, Renewal, Step, Swap};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use bandog_sync::Client;
 use bandog_testkit::Ear;
@@ -240,7 +240,7 @@ pub(crate) async fn private(path: &Path) {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let ours = claim("k", TTL);
-    let _bell = store.listen(&ours.key, Ringer::new(|| {})).await.unwrap();
+    let _bell = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
     io::stdout().flush().unwrap();
     std::process::exit(0);
@@ -296,7 +296,7 @@ pub(crate) async fn deaf(path: &Path) {
     let (ours, theirs) = (claim("k", TTL), claim("k", TTL));
     take(&store, &ours).await.unwrap();
     for _ in 0..3 {
-        assert!(store.listen(&ours.key, Ringer::new(|| {})).await.unwrap().is_silent());
+        assert!(store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap().is_silent());
     }
     assert_eq!(release(&store, &ours).await, Released::Freed { others: Some(0) });
     take_at_last(&store, &theirs).await;

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use bandog_core::{Error, ErrorKind, Leases, Ringer};
+use bandog_core::{Error, ErrorKind, Leases, Notifier};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use rusqlite::Connection;
 
@@ -38,7 +38,7 @@ async fn all_files_are_for_their_owner_only() {
     let store = Sqlite::new(SqliteOptions::at(&path)).unwrap();
     assert!(!path.parent().unwrap().exists(), "building a handle does no I/O");
     let ours = claim("k", TTL);
-    let _bell = store.listen(&ours.key, Ringer::new(|| {})).await.unwrap();
+    let _bell = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
     for ending in ["", "-wal", "-shm", "-bell"] {
         let file = path.with_file_name(format!("locks.db{ending}"));
@@ -55,7 +55,7 @@ async fn the_files_beside_a_shared_database_are_shared_as_well() {
     fs::write(place.path(), "").unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o660)).unwrap();
     let store = place.open();
-    let _bell = store.listen(&claim("k", TTL).key, Ringer::new(|| {})).await.unwrap();
+    let _bell = store.subscribe(&claim("k", TTL).key, Notifier::new(|| {})).await.unwrap();
     for ending in ["", "-wal", "-shm", "-bell"] {
         assert_eq!(mode(&place.path().with_file_name(format!("locks.db{ending}"))), 0o660, "{ending}");
     }
@@ -169,7 +169,7 @@ async fn the_last_handle_closes_the_database() {
     let place = Place::new();
     let is_open = || is_open(&place.path());
     let (store, ours) = (place.open(), claim("k", TTL));
-    let (again, bell) = (store.clone(), store.listen(&ours.key, Ringer::new(|| {})).await.unwrap());
+    let (again, bell) = (store.clone(), store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap());
     drop(store);
     take(&again, &ours).await.unwrap();
     release(&again, &ours).await;

@@ -239,7 +239,7 @@ impl<B: Backend> Asked<B> {
                 _ => Some(SystemTime::now() + HOUR),
             },
             held: claim.map(|claim| Holding { key: claim.key.clone(), id: claim.id }),
-            rings: *lines > 0,
+            notifies: *lines > 0,
             key,
         }
     }

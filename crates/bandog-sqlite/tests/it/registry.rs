@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bandog_core::{ClientId, Inspect, Key, Leases, MAX_WAITS, Member, Released, Renewal, Ringer};
+use bandog_core::{ClientId, Inspect, Key, Leases, MAX_WAITS, Member, Notifier, Released, Renewal};
 use bandog_sqlite::Sqlite;
 use rusqlite::Connection;
 
@@ -93,7 +93,7 @@ async fn evicting_rings_those_who_wait() {
     let (holder, waiter, operator, ours) = (place.open(), place.open(), place.open(), claim("k", TTL));
     take(&holder, &ours).await.unwrap();
     let (rung, rings) = tokio::sync::watch::channel(0);
-    let _bell = waiter.listen(&ours.key, Ringer::new(move || rung.send_modify(|n| *n += 1))).await.unwrap();
+    let _bell = waiter.subscribe(&ours.key, Notifier::new(move || rung.send_modify(|n| *n += 1))).await.unwrap();
     busy(&waiter, &claim("k", TTL)).await;
     assert!(operator.evict(&ours.key).await.unwrap().is_some());
     eventually("a ring", async || *rings.borrow() > 0).await;

@@ -73,8 +73,8 @@ impl Guard {
 
     /// What another thread waits on to learn how this lock ends.
     pub fn lost(&self) -> Lost {
-        let (cell, clock) = self.guard.watched();
-        Lost::new(cell, clock)
+        let (status, clock) = self.guard.watched();
+        Lost::new(status, clock)
     }
 
     /// Gives the lock back and reports. Of several guards of one thread only the last gives it back.

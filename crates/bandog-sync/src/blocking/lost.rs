@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bandog_core::{Clock, Result};
 
 use super::{thread, wait::wait_at_most};
-use crate::cell::{Cell, Standing};
+use crate::turn_status::{Standing, TurnStatus};
 
 /// Tells how a lock ends; made by [`Guard::lost`](super::Guard::lost). Unlike the guard it may go to another thread,
 /// and it outlives the guard.
@@ -28,13 +28,13 @@ use crate::cell::{Cell, Standing};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Lost {
-    cell: Arc<Cell>,
+    status: Arc<TurnStatus>,
     clock: Clock,
 }
 
 impl Lost {
-    pub(super) fn new(cell: Arc<Cell>, clock: Clock) -> Self {
-        Self { cell, clock }
+    pub(super) fn new(status: Arc<TurnStatus>, clock: Clock) -> Self {
+        Self { status, clock }
     }
 
     /// Waits until the lock has ended: true when it was lost, or its client closed; false when it was given back.
@@ -48,9 +48,9 @@ impl Lost {
         thread::may_block("wait for a loss")?;
         loop {
             // The wake is asked for before the look, so that nothing falls between the two.
-            let woken = self.cell.woken();
+            let woken = self.status.woken();
             let now = self.clock.now();
-            match self.cell.standing(now) {
+            match self.status.standing(now) {
                 // At the deadline it is lost, whether or not the engine has the time to say so.
                 Standing::Held { until } => drop(wait_at_most(woken, until.since(now), self.clock)),
                 Standing::Lost | Standing::Closed => return Ok(true),

@@ -3,7 +3,8 @@
 use std::{collections::VecDeque, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bandog_core::{
-    Answer, Backend, Bell, Claim, ClientId, Error, ErrorKind, Key, Member, Moment, Renewal, Result, Ringer, Step,
+    Answer, Backend, Claim, ClientId, Error, ErrorKind, Key, Member, Moment, Notifier, Renewal, Result, Step,
+    Subscription,
 };
 use futures_util::{
     future::{BoxFuture, Either, select},
@@ -31,13 +32,13 @@ pub(super) enum Done {
         claims: Vec<Claim>,
         answers: Vec<Result<Renewal>>,
     },
-    Listening {
+    Subscribed {
         key: Key,
-        bell: Result<Bell>,
+        subscription: Result<Subscription>,
     },
-    Hearing {
+    RecordSubscribed {
         id: Ticket,
-        bell: Result<Bell>,
+        subscription: Result<Subscription>,
     },
     /// None: it was cancelled.
     Probed(Option<Result<()>>),
@@ -85,19 +86,19 @@ impl Calls {
         }));
     }
 
-    pub(super) fn listen(&self, key: Key, ringer: Ringer) {
+    pub(super) fn subscribe(&self, key: Key, notifier: Notifier) {
         let backend = Arc::clone(&self.backend);
         self.flying.push(Box::pin(async move {
-            let bell = backend.listen(&key, ringer).await;
-            Done::Listening { key, bell }
+            let subscription = backend.subscribe(&key, notifier).await;
+            Done::Subscribed { key, subscription }
         }));
     }
 
-    pub(super) fn hear(&self, id: Ticket, key: Key, ringer: Ringer) {
+    pub(super) fn subscribe_record(&self, id: Ticket, key: Key, notifier: Notifier) {
         let backend = Arc::clone(&self.backend);
         self.flying.push(Box::pin(async move {
-            let bell = backend.hear(&key, ringer).await;
-            Done::Hearing { id, bell }
+            let subscription = backend.subscribe_record(&key, notifier).await;
+            Done::RecordSubscribed { id, subscription }
         }));
     }
 
@@ -207,8 +208,8 @@ impl Calls {
         match &done {
             Done::Applied { steps, .. } => self.steps -= steps.len(),
             Done::Renewed { .. } => self.renewing -= 1,
-            Done::Listening { .. }
-            | Done::Hearing { .. }
+            Done::Subscribed { .. }
+            | Done::RecordSubscribed { .. }
             | Done::Pinged { .. }
             | Done::Probed(_)
             | Done::Announced(_)

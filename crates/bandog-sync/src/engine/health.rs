@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The store's newest answers.
 #[derive(Default)]
-pub(super) struct Vitals {
+pub(super) struct StoreHealth {
     last_answer: Option<Moment>,
     /// When the present outage began, and its newest error.
     fault: Option<(Moment, Error)>,
@@ -29,7 +29,7 @@ pub(super) struct Vitals {
     timer: Option<Moment>,
 }
 
-impl Vitals {
+impl StoreHealth {
     /// The store has answered a request.
     pub(super) fn answered(&mut self, now: Moment) {
         self.last_answer = Some(now);
@@ -42,6 +42,13 @@ impl Vitals {
         self.fault = Some((since, error.clone()));
     }
 
+    /// When the ping was sent whose answer is late, if the store has answered nothing else since.
+    fn late_since(&self, now: Moment, patience: Duration) -> Option<Moment> {
+        let sent = self.pinged.filter(|_| self.ping.is_some())?;
+        let is_late = now.since(sent) >= patience && self.last_answer.is_none_or(|answer| answer < sent);
+        is_late.then_some(sent)
+    }
+
     fn is_within(moment: Option<Moment>, now: Moment, time: Duration) -> bool {
         moment.is_some_and(|moment| now.since(moment) < time)
     }
@@ -52,32 +59,32 @@ impl Engine {
         if self.closing.is_some() {
             return; // To be dropped says `Closed`.
         }
-        let (now, vitals) = (self.now, &mut self.vitals);
-        let is_known = vitals.fault.is_none() && Vitals::is_within(vitals.last_answer, now, FRESH);
-        let is_pinged = Vitals::is_within(vitals.pinged, now, FRESH);
+        let (now, store_health) = (self.now, &mut self.store_health);
+        let is_known = store_health.fault.is_none() && StoreHealth::is_within(store_health.last_answer, now, FRESH);
+        let is_pinged = StoreHealth::is_within(store_health.pinged, now, FRESH);
         // A ping that is older than a caller's patience would keep the next caller for nothing.
-        let is_awaited = vitals.ping.is_some() && Vitals::is_within(vitals.pinged, now, PATIENCE);
-        if is_known || (!is_awaited && (is_pinged || vitals.ping.is_some())) {
+        let is_awaited = store_health.ping.is_some() && StoreHealth::is_within(store_health.pinged, now, PATIENCE);
+        if is_known || (!is_awaited && (is_pinged || store_health.ping.is_some())) {
             self.tell_health(caller);
             return;
         }
-        vitals.callers.push(caller);
+        store_health.callers.push(caller);
         if is_awaited {
             return;
         }
         let (ping, cancelled) = oneshot::channel();
-        (vitals.pinged, vitals.ping) = (Some(now), Some(ping));
-        self.timers.set(Timer::Health, &mut vitals.timer, Some(now + PATIENCE.min(self.timeout)));
+        (store_health.pinged, store_health.ping) = (Some(now), Some(ping));
+        self.timers.set(Timer::Health, &mut store_health.timer, Some(now + PATIENCE.min(self.timeout)));
         self.calls.probe(cancelled);
     }
 
     /// The ping was answered, has failed, or was cancelled.
     pub(super) fn probed(&mut self, answer: Option<Result<()>>) {
-        self.vitals.ping = None;
+        self.store_health.ping = None;
         if let Some(answer) = answer {
             self.note_answer("ping", &answer);
             if let Err(error) = answer {
-                self.vitals.failed(self.now, &error);
+                self.store_health.failed(self.now, &error);
             }
         }
         self.tell_callers();
@@ -85,31 +92,34 @@ impl Engine {
 
     /// The callers' patience has ended.
     pub(super) fn health_is_due(&mut self) {
-        self.vitals.timer = None;
+        self.store_health.timer = None;
         self.tell_callers();
     }
 
     /// A client that closes does not wait for a ping.
     pub(super) fn stop_probing(&mut self) {
-        self.vitals.ping = None;
-        self.vitals.callers.clear();
+        self.store_health.ping = None;
+        self.store_health.callers.clear();
     }
 
     fn tell_callers(&mut self) {
-        self.timers.set(Timer::Health, &mut self.vitals.timer, None);
-        for caller in std::mem::take(&mut self.vitals.callers) {
+        self.timers.set(Timer::Health, &mut self.store_health.timer, None);
+        for caller in std::mem::take(&mut self.store_health.callers) {
             self.tell_health(caller);
         }
     }
 
     fn tell_health(&self, caller: oneshot::Sender<Health>) {
-        let Vitals { last_answer, fault, .. } = &self.vitals;
+        let StoreHealth { last_answer, fault, .. } = &self.store_health;
         let age = |moment: Moment| self.now.since(moment);
+        let late = self.store_health.late_since(self.now, PATIENCE.min(self.timeout));
+        let since = fault.as_ref().map(|(since, _)| *since).or(late);
+        let error = fault.as_ref().map(|(_, error)| error.to_string());
         let health = Health {
-            reachable: fault.is_none() && last_answer.is_some(),
+            reachable: since.is_none() && last_answer.is_some(),
             last_answer: last_answer.map(age),
-            away_for: fault.as_ref().map(|(since, _)| age(*since)),
-            error: fault.as_ref().map(|(_, error)| error.to_string()),
+            away_for: since.map(age),
+            error: error.or_else(|| late.map(|sent| format!("a ping has no answer for {:.0?}", age(sent)))),
             holds: self.holds.len(),
             waiting: self.waiting,
         };

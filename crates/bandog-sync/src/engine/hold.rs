@@ -9,14 +9,14 @@ use super::{
     Engine, margin,
     msg::{Given, HoldId, Terms, Ticket},
     renewals::Next,
-    slot::{Attempt, Spell, Stage, Waiter},
+    slot::{Attempt, Stage, Streak, Waiter},
     timers::Timer,
 };
 use crate::{
     Owner,
     caller::Caller,
-    cell::{Cell, Standing},
     guard::Turn,
+    turn_status::{Standing, TurnStatus},
 };
 
 /// A hold that the store granted.
@@ -32,7 +32,7 @@ pub(super) struct Held {
     /// How long before the deadline somebody wants to be woken.
     graces: Vec<Duration>,
     timer: Option<Moment>,
-    spell: Spell,
+    streak: Streak,
     /// Nobody has had a turn at this grant yet: its first turn gets it as it is, however little of the ttl is left.
     fresh: bool,
     /// A request of its claim may yet be applied.
@@ -43,7 +43,7 @@ pub(super) struct Held {
     fence: Option<Fence>,
     /// The task or thread that took the present turn.
     pub(super) caller: Option<Caller>,
-    pub(super) cell: Arc<Cell>,
+    pub(super) status: Arc<TurnStatus>,
 }
 
 impl Held {
@@ -60,11 +60,11 @@ impl Held {
     }
 
     pub(super) fn close(&self) {
-        self.cell.close();
+        self.status.close();
     }
 
     pub(super) fn lose(&self) {
-        self.cell.lose();
+        self.status.lose();
     }
 
     pub(super) fn turn_since(&self) -> Moment {
@@ -90,17 +90,17 @@ impl Held {
 impl Engine {
     /// The store has granted a claim. Whoever is first in the queue now gets it.
     pub(super) fn granted(&mut self, asked_at: Moment, attempt: Attempt, fences: Fences, valid_for: Duration) {
-        let Attempt { claim, terms, spell, unsure, .. } = attempt;
+        let Attempt { claim, terms, streak, unsure, .. } = attempt;
         let key = claim.key.clone();
         let now = self.now;
         let until = asked_at + valid_for - margin(terms.ttl);
         if until <= now {
             // The answer came too late to be used safely.
-            self.owe(claim, unsure, None);
+            self.release(claim, unsure, None);
             return self.reclaim(&key);
         }
         let id = claim.id.number;
-        let spell = spell.unwrap_or(Spell { turns: 0, since: now });
+        let streak = streak.unwrap_or(Streak { turns: 0, since: now });
         let held = Held {
             claim,
             terms,
@@ -110,14 +110,14 @@ impl Engine {
             renewal: if terms.watchdog { Next::At(asked_at + terms.ttl / 3) } else { Next::Never },
             graces: Vec::new(),
             timer: None,
-            spell,
+            streak,
             fresh: true,
             unsure,
             lost: false,
             turn_since: now,
             fence: None,
             caller: None,
-            cell: Arc::new(Cell::held_until(until)),
+            status: Arc::new(TurnStatus::held_until(until)),
         };
         self.holds.insert(id, held);
         self.arm(id, now);
@@ -142,7 +142,7 @@ impl Engine {
         let key = held.claim.key.clone();
         let Some((ticket, terms)) = self.next_waiter(&key) else { return self.give_back(id, report) };
         let Some(held) = self.holds.get_mut(&id) else { return };
-        if !held.fresh && held.spell.is_tired(now, self.trip) {
+        if !held.fresh && held.streak.is_tired(now, self.trip) {
             self.give_back(id, report);
             return self.rest(&key);
         }
@@ -177,24 +177,24 @@ impl Engine {
         let Some(held) = self.holds.get_mut(&id) else { return };
         held.ends = held.terms.max_hold.map(|longest| now + longest);
         if !held.fresh || held.ends.is_some() {
-            // Each turn has a cell of its own: what was promised to one must not be told to another.
-            held.cell = Arc::new(Cell::held_until(held.deadline()));
+            // Each turn has a status of its own: what was promised to one must not be told to another.
+            held.status = Arc::new(TurnStatus::held_until(held.deadline()));
             held.graces.clear();
         }
         self.passed_on |= !held.fresh;
         held.fresh = false;
         held.turn_since = now;
         (held.fence, held.caller) = (Some(fence), Some(caller));
-        held.spell.turns += 1;
+        held.streak.turns += 1;
         let waited = now.since(since);
-        self.meters.acquired(waited);
+        self.metrics.acquired(waited);
         tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
-        let cell = Arc::clone(&held.cell);
+        let status = Arc::clone(&held.status);
         if held.ends.is_some() {
             self.arm(id, now);
         }
         let others = owner.clone().map(|owner| (owner.has_other_calls(key), owner));
-        let turn = Arc::new(Turn { hold: id, key: key.clone(), fence, cell, owner, report: None, handle });
+        let turn = Arc::new(Turn { hold: id, key: key.clone(), fence, status, owner, report: None, handle });
         let known = Arc::downgrade(&turn);
         if reply.send(Ok(Some(Given::Turn(turn)))).is_err() {
             return; // The caller has gone. The turn has come back and was dropped, which frees the hold as any guard does.
@@ -224,10 +224,10 @@ impl Engine {
     fn pass(&mut self, id: HoldId, terms: Terms) {
         let Some(held) = self.take_hold(id) else { return };
         if held.unsure {
-            self.owe_later(held.claim.clone());
+            self.release_later(held.claim.clone());
         }
         let key = held.claim.key.clone();
-        let attempt = self.attempt(&key, terms, Some(held.claim), Some(held.spell));
+        let attempt = self.attempt(&key, terms, Some(held.claim), Some(held.streak));
         self.send(&key, attempt);
     }
 
@@ -235,14 +235,14 @@ impl Engine {
     pub(super) fn give_back(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
         let Some(held) = self.take_hold(id) else { return };
         let key = held.claim.key.clone();
-        let offers = held.spell.offers(self.now);
-        self.owe(Claim { offers, ..held.claim }, held.unsure, report);
+        let offers = held.streak.offers(self.now);
+        self.release(Claim { offers, ..held.claim }, held.unsure, report);
         if let Some(slot) = self.slots.get_mut(&key)
             && matches!(slot.stage, Stage::Held(present) if present == id)
         {
             slot.stage = Stage::Idle;
             if slot.queue.is_empty() && !held.lost && self.closing.is_none() {
-                self.leave(&key, held.spell);
+                self.leave(&key, held.streak);
             }
             self.drop_if_unwanted(&key);
         }
@@ -266,8 +266,8 @@ impl Engine {
             // The client was closed, and has given it back.
             return drop(report.map(|report| report.send(Err(Error::closed()))));
         };
-        self.meters.held(now.since(held.turn_since));
-        if held.cell.standing(now) == Standing::Lost {
+        self.metrics.held(now.since(held.turn_since));
+        if held.status.standing(now) == Standing::Lost {
             let key = held.claim.key.clone();
             let was_current = self.mark_lost(id);
             // Before the next in the queue claims, or our own hold would be in its way.
@@ -278,13 +278,13 @@ impl Engine {
             // The caller may have gone.
             return drop(report.map(|report| report.send(Err(Error::lost(&key)))));
         }
-        held.cell.release();
+        held.status.release();
         tracing::debug!(key = %held.claim.key, fence = held.fence.map(Fence::get), "a lock was given back");
         self.serve(id, report);
     }
 
     /// Somebody wants to be woken before the hold ends.
-    pub(super) fn heed(&mut self, id: HoldId, grace: Duration) {
+    pub(super) fn warn_before(&mut self, id: HoldId, grace: Duration) {
         let now = self.now;
         let Some(held) = self.holds.get_mut(&id) else { return };
         if held.lost || held.graces.contains(&grace) {
@@ -302,7 +302,7 @@ impl Engine {
             return self.lose(id);
         }
         if !held.graces.is_empty() {
-            held.cell.wake();
+            held.status.wake();
         }
         self.renew_if_due(id, now);
         self.arm(id, now);
@@ -330,10 +330,10 @@ impl Engine {
         if std::mem::replace(&mut held.lost, true) {
             return false;
         }
-        held.cell.lose();
+        held.status.lose();
         held.renewal = Next::Never;
         self.timers.set(Timer::Hold(id), &mut held.timer, None);
-        self.meters.lost();
+        self.metrics.lost();
         let key = &held.claim.key;
         let fence = held.fence.map(Fence::get);
         match held.ends {

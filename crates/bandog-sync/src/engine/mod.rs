@@ -1,38 +1,38 @@
-//! The engine: one actor per client, which owns every queue, hold, deadline and debt of it.
+//! The engine: one actor per client, which owns every queue, hold, deadline and pending of it.
 //!
 //! Users send it messages and await a oneshot; the backend's calls are futures that it polls itself. So all state is
 //! in one place, and a dropped future of a user is just one more message. What it shares with its users is small: each
-//! turn's [`crate::cell::Cell`], an [`crate::Owner`]'s table of turns, and the list of keys whose bell rang.
+//! turn's [`crate::turn_status::TurnStatus`], an [`crate::Owner`]'s table of turns, and the list of keys whose subscription rang.
 //!
 //! A round: sleep until there is something; take every answer, message, ring and timer that is ready, in this order;
 //! send what came of it. Answers come first, so that a message finds what the store has decided before it; timers last,
 //! so that nothing is given up whose answer is there.
 //! - `queue`: the local queues, and claims until the store grants them;
 //! - `hold`: what the store has granted: turns and deadlines; `renewals`: how it is kept;
-//! - `reap`: releases until the store has answered them;
+//! - `releases`: releases until the store has answered them;
 //! - `rest`, `polls`: how a busy client lets others go first, and how a waiter asks that nothing wakes;
-//! - `suspect`: calls that may wait for themselves;
-//! - `hear`: records that users hear;
-//! - `herald`: who this client is, for operators;
+//! - `self_deadlock`: calls that may wait for themselves;
+//! - `record_subscriptions`: records to which users subscribe;
+//! - `registration`: who this client is, for operators;
 //! - `health`: how the store answers, for readiness probes;
-//! - `calls`, `timers`, `rings`: what it waits for; `meters`: what it counts.
+//! - `calls`, `timers`, `rings`: what it waits for; `metrics`: what it counts.
 
 mod calls;
 mod health;
-mod hear;
-mod herald;
 mod hold;
-mod home;
-mod meters;
+mod metrics;
 mod msg;
+mod notifications;
 mod polls;
 mod queue;
-mod reap;
+mod record_subscriptions;
+mod registration;
+mod releases;
 mod renewals;
 mod rest;
-mod rings;
+mod runner;
+mod self_deadlock;
 mod slot;
-mod suspect;
 mod timers;
 
 use std::{
@@ -48,20 +48,20 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::{
     calls::{Calls, Done},
-    health::Vitals,
-    hear::Hearer,
-    herald::Herald,
+    health::StoreHealth,
     hold::Held,
-    meters::Meters,
-    reap::Debt,
-    rings::Rings,
+    metrics::Metrics,
+    notifications::Notifications,
+    record_subscriptions::RecordSubscriber,
+    registration::Registration,
+    releases::PendingRelease,
     slot::Slot,
     timers::{Timer, Timers},
 };
 use crate::client::Handle;
 
-pub(crate) use self::home::Home;
 pub(crate) use self::msg::{Given, HoldId, Msg, Patience, Terms, Ticket, Want};
+pub(crate) use self::runner::Runner;
 pub(crate) use self::slot::TURNS;
 
 /// Steps in one call: so that the wire carries the first while the second is packed.
@@ -97,7 +97,7 @@ pub(crate) struct Engine {
     timeout: Duration,
     mailbox: mpsc::UnboundedReceiver<Msg>,
     epoch: watch::Receiver<u64>,
-    rings: Rings,
+    notifications: Notifications,
     calls: Calls,
     timers: Timers,
 
@@ -108,8 +108,8 @@ pub(crate) struct Engine {
     max_waiting: usize,
     /// At most one of a key is not lost, and that one is its slot's. Lost ones stay until their guards have gone.
     holds: Map<HoldId, Held>,
-    debts: Map<HoldId, Debt>,
-    hearers: Map<Ticket, Hearer>,
+    releases: Map<HoldId, PendingRelease>,
+    record_subscribers: Map<Ticket, RecordSubscriber>,
 
     /// Steps to send.
     out: Vec<Step>,
@@ -122,11 +122,11 @@ pub(crate) struct Engine {
     /// Holds to renew.
     renewals: Vec<HoldId>,
     claims: u64,
-    herald: Herald,
-    meters: Meters,
+    registration: Registration,
+    metrics: Metrics,
     /// The names of which it was logged that a caller waits for itself, and when.
     suspects: Map<Key, Moment>,
-    vitals: Vitals,
+    store_health: StoreHealth,
     /// Whether the store has ever answered.
     answered: bool,
     /// Whether the store was silent the last time.
@@ -166,25 +166,25 @@ impl Engine {
             timeout: profile.timeout,
             mailbox,
             epoch: profile.epoch,
-            rings: Rings::default(),
+            notifications: Notifications::default(),
             timers: Timers::default(),
             handle: Weak::new(),
             slots: Map::default(),
             waiting: 0,
             max_waiting,
             holds: Map::default(),
-            debts: Map::default(),
-            hearers: Map::default(),
+            releases: Map::default(),
+            record_subscribers: Map::default(),
             out: Vec::new(),
             sent_at: clock.now(),
             lingers: false,
             passed_on: false,
             renewals: Vec::new(),
             claims: 0,
-            herald: Herald::new(member, terms.ttl),
-            meters: Meters::new(),
+            registration: Registration::new(member, terms.ttl),
+            metrics: Metrics::new(),
             suspects: Map::default(),
-            vitals: Vitals::default(),
+            store_health: StoreHealth::default(),
             answered: false,
             away: false,
             away_told: None,
@@ -238,7 +238,7 @@ impl Engine {
             () = self.calls.answered() => {}
             // The sender lives in handles, and the last of them says `Leave`; a mailbox without a sender is always ready.
             _ = self.mailbox.recv_many(mail, MAIL), if !self.alone => {}
-            () = self.rings.rung() => {}
+            () = self.notifications.rung() => {}
             // Looked at below; a backend that has ended tells of nothing any more.
             Ok(()) = self.epoch.changed() => self.epoch.mark_changed(),
             () = tokio::time::sleep(nap.unwrap_or_default()), if nap.is_some() => {}
@@ -261,21 +261,21 @@ impl Engine {
             mail.push(msg);
         }
         for msg in mail.drain(..) {
-            self.told(msg);
+            self.received(msg);
         }
-        for key in self.rings.take() {
-            self.rang(&key);
+        for key in self.notifications.take() {
+            self.notified(&key);
         }
         let now = self.now;
         while let Some(timer) = self.timers.due(now) {
             match timer {
                 Timer::Hold(id) => self.hold_is_due(id, now),
-                Timer::Debt(id) => self.debt_is_due(id),
+                Timer::PendingRelease(id) => self.release_is_due(id),
                 Timer::Slot(key) => self.slot_is_due(&key),
                 Timer::Suspect(key, ticket) => self.suspect_is_due(&key, ticket),
                 Timer::Ticket(key, ticket) => self.time_is_up(&key, ticket, now),
-                Timer::Hearer(id) => self.hearer_is_due(id),
-                Timer::Herald => self.herald_is_due(now),
+                Timer::RecordSubscriber(id) => self.record_subscriber_is_due(id),
+                Timer::Registration => self.registration_is_due(now),
                 Timer::Health => self.health_is_due(),
             }
         }
@@ -303,7 +303,7 @@ impl Engine {
         if !self.idlers.is_empty() && self.is_idle() {
             self.idlers.clear();
         }
-        self.meters.levels(self.holds.len(), self.waiting, self.debts.len());
+        self.metrics.levels(self.holds.len(), self.waiting, self.releases.len());
     }
 
     /// Whether what is to be sent waits for more.
@@ -312,16 +312,16 @@ impl Engine {
         few && self.trip < NEAR && self.now.since(self.sent_at) < NEAR
     }
 
-    fn told(&mut self, msg: Msg) {
+    fn received(&mut self, msg: Msg) {
         match msg {
             Msg::Begin(handle) => self.handle = handle,
             Msg::Want(want) => self.want(want),
             Msg::Quit { key, ticket } => self.quit(&key, ticket),
             Msg::Free { hold, report } => self.free(hold, report),
-            Msg::Heed { hold, grace } => self.heed(hold, grace),
-            Msg::Doubt(key) => self.doubt(&key),
-            Msg::Hear { id, key, ringer } => self.hear(id, key, ringer),
-            Msg::HearNoMore(id) => self.hear_no_more(id),
+            Msg::WarnBefore { hold, grace } => self.warn_before(hold, grace),
+            Msg::Recheck(key) => self.recheck(&key),
+            Msg::SubscribeRecord { id, key, notifier } => self.subscribe_record(id, key, notifier),
+            Msg::UnsubscribeRecord(id) => self.unsubscribe_record(id),
             Msg::Ping(reply) => self.calls.ping(reply),
             Msg::Health(caller) => self.health(caller),
             Msg::Look(look) => self.calls.look(look(Arc::clone(&self.backend))),
@@ -353,8 +353,8 @@ impl Engine {
                     self.renewed(asked_at, claim.id.number, answer);
                 }
             }
-            Done::Listening { key, bell } => self.armed(&key, bell),
-            Done::Hearing { id, bell } => self.heard(id, bell),
+            Done::Subscribed { key, subscription } => self.subscribed(&key, subscription),
+            Done::RecordSubscribed { id, subscription } => self.record_subscribed(id, subscription),
             Done::Announced(result) => self.announced(result),
             Done::Pinged { reply, result } => {
                 self.note_answer("ping", &result);
@@ -385,13 +385,13 @@ impl Engine {
     fn note_answer<T>(&mut self, verb: &'static str, answer: &Result<T>) {
         let fault = answer.as_ref().err();
         if fault.is_some() {
-            self.meters.error(verb);
+            self.metrics.error(verb);
         }
         let silent = fault.filter(|error| error.is_retryable());
         self.answered |= silent.is_none();
         match silent {
-            Some(error) => self.vitals.failed(self.now, error),
-            None => self.vitals.answered(self.now),
+            Some(error) => self.store_health.failed(self.now, error),
+            None => self.store_health.answered(self.now),
         }
         // One line for each change, none for each retry, and few for a store that cannot make up its mind.
         match silent {
@@ -428,9 +428,9 @@ impl Engine {
         }
         let keys: Vec<_> = self.slots.keys().cloned().collect();
         for key in keys {
-            self.rang(&key);
+            self.notified(&key);
         }
-        self.ring_hearers();
+        self.notify_record_subscribers();
         self.announce_again();
     }
 
@@ -446,7 +446,7 @@ impl Engine {
             return;
         }
         self.closing = Some(self.now + self.timeout * 2);
-        self.hearers.clear();
+        self.record_subscribers.clear();
         self.stop_probing();
         let keys: Vec<_> = self.slots.keys().cloned().collect();
         for key in keys {
@@ -455,7 +455,7 @@ impl Engine {
         let ids: Vec<_> = self.holds.keys().copied().collect();
         for id in ids {
             let held = &self.holds[&id];
-            self.meters.held(self.now.since(held.turn_since()));
+            self.metrics.held(self.now.since(held.turn_since()));
             held.close();
             self.give_back(id, None);
         }
@@ -464,7 +464,7 @@ impl Engine {
 
     fn is_idle(&self) -> bool {
         let asking = self.slots.values().any(|slot| matches!(slot.stage, slot::Stage::Claiming(_)));
-        self.debts.is_empty() && self.out.is_empty() && self.calls.is_empty() && !asking
+        self.releases.is_empty() && self.out.is_empty() && self.calls.is_empty() && !asking
     }
 
     fn is_over(&self) -> bool {

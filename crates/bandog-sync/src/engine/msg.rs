@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, Key, Result, Ringer};
+use bandog_core::{Backend, Key, Notifier, Result};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
@@ -43,20 +43,20 @@ pub(crate) enum Msg {
         report: Option<oneshot::Sender<Result<()>>>,
     },
     /// Somebody wants to be woken this long before the hold ends.
-    Heed {
+    WarnBefore {
         hold: HoldId,
         grace: Duration,
     },
     /// Somebody has meddled with the key: whoever holds it asks the store.
-    Doubt(Key),
+    Recheck(Key),
     /// Somebody wants to hear a record.
-    Hear {
+    SubscribeRecord {
         id: Ticket,
         key: Key,
-        ringer: Ringer,
+        notifier: Notifier,
     },
     /// And does so no more.
-    HearNoMore(Ticket),
+    UnsubscribeRecord(Ticket),
     Ping(oneshot::Sender<Result<()>>),
     Health(oneshot::Sender<Health>),
     Look(Looker),
@@ -119,10 +119,10 @@ impl fmt::Debug for Msg {
             Self::Want(_) => "Want",
             Self::Quit { .. } => "Quit",
             Self::Free { .. } => "Free",
-            Self::Heed { .. } => "Heed",
-            Self::Doubt(_) => "Doubt",
-            Self::Hear { .. } => "Hear",
-            Self::HearNoMore(_) => "HearNoMore",
+            Self::WarnBefore { .. } => "WarnBefore",
+            Self::Recheck(_) => "Recheck",
+            Self::SubscribeRecord { .. } => "SubscribeRecord",
+            Self::UnsubscribeRecord(_) => "UnsubscribeRecord",
             Self::Ping(_) => "Ping",
             Self::Health(_) => "Health",
             Self::Look(_) => "Look",

@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeMap, mem, time::Duration};
 
-use bandog_core::{Bell, Claim, Error, ErrorKind, Key, Moment, Result, Verdict};
+use bandog_core::{Claim, Error, ErrorKind, Key, Moment, Result, Subscription, Verdict};
 
 use super::{
     Engine,
     calls::FIRST_ANSWER,
     msg::{Given, Patience, Reply, Terms, Ticket, Want},
     polls::Polls,
-    slot::{Attempt, Ear, Slot, Spell, Stage, Waiter},
+    slot::{Attempt, Slot, Stage, Streak, Waiter, WakeUps},
     timers::Timer,
 };
 
-/// The head looks again after half of this to all of it, though no bell rang.
+/// The head looks again after half of this to all of it, though no subscription rang.
 pub(super) const RECHECK: Duration = Duration::from_secs(1);
 /// The longest pause after a request without an answer.
 const FAULT_PAUSE: Duration = Duration::from_millis(200);
@@ -58,10 +58,10 @@ impl Engine {
             Stage::Resting if once => self.refuse(want.reply),
             Stage::Claiming(_) | Stage::Resting => self.enqueue(want),
             Stage::Idle => self.enqueue_and_ask(want),
-            Stage::Leaving(spell) => {
+            Stage::Leaving(streak) => {
                 let (key, patience) = (want.key.clone(), want.patience);
                 self.enqueue(want);
-                self.come_again(&key, spell, patience);
+                self.come_again(&key, streak, patience);
             }
             // Its patience may be over before the next look, so it asks now.
             Stage::Waiting(_) if want.patience.ends_within(RECHECK * 2) => self.enqueue_and_ask(want),
@@ -71,7 +71,7 @@ impl Engine {
 
     /// Somebody else has the key.
     fn refuse(&self, reply: Reply) {
-        self.meters.refused();
+        self.metrics.refused();
         // The caller may have gone.
         let _ = reply.send(Ok(None));
     }
@@ -180,7 +180,7 @@ impl Engine {
     fn forget_if_over(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         if slot.queue.is_empty() {
-            slot.ear = Ear::Deaf;
+            slot.wake_ups = WakeUps::Off;
         }
         if slot.is_over() {
             self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
@@ -213,7 +213,7 @@ impl Engine {
                 self.abandon(*attempt);
                 Box::new(Attempt { since, ..*self.attempt(key, terms, None, None) })
             }
-            Stage::Leaving(spell) => self.attempt(key, terms, None, Some(spell)),
+            Stage::Leaving(streak) => self.attempt(key, terms, None, Some(streak)),
             Stage::Idle | Stage::Resting => self.attempt(key, terms, None, None),
             stage @ (Stage::Claiming(_) | Stage::Held(_)) => {
                 slot.stage = stage;
@@ -228,18 +228,18 @@ impl Engine {
         key: &Key,
         terms: Terms,
         from: Option<Claim>,
-        spell: Option<Spell>,
+        streak: Option<Streak>,
     ) -> Box<Attempt> {
         let (claim, since, polls) = (self.new_claim(key, terms), self.now, Polls::default());
-        Box::new(Attempt { claim, since, terms, from, spell, polls, unsure: false, faults: 0 })
+        Box::new(Attempt { claim, since, terms, from, streak, polls, unsure: false, faults: 0 })
     }
 
     pub(super) fn send(&mut self, key: &Key, mut attempt: Box<Attempt>) {
         let now = self.now;
         let Some(slot) = self.slots.get_mut(key) else { return };
-        attempt.claim.offers = attempt.starves(now, &slot.ear);
+        attempt.claim.offers = attempt.starves(now, &slot.wake_ups);
         self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
-        slot.rung = false;
+        slot.notified = false;
         slot.covered = slot.once.last().copied();
         self.out.push(attempt.step());
         slot.stage = Stage::Claiming(attempt);
@@ -250,14 +250,18 @@ impl Engine {
         if !attempt.unsure {
             // A pass that surely did not happen has left its hold where it was.
             if let Some(from) = attempt.from {
-                self.owe(from, false, None);
+                self.release(from, false, None);
+            }
+            // It does not want an offer any more, which would keep the key from others.
+            if attempt.claim.offers {
+                self.release(attempt.claim, false, None);
             }
             return;
         }
         if let Some(from) = attempt.from {
-            self.owe(from, true, None);
+            self.release(from, true, None);
         }
-        self.owe(attempt.claim, true, None);
+        self.release(attempt.claim, true, None);
     }
 
     /// The store has answered a claim.
@@ -285,13 +289,13 @@ impl Engine {
         let key = attempt.claim.key.clone();
         let now = self.now;
         attempt.from = None; // Whoever is told of another holder has lost the hold that it wanted to pass on.
-        attempt.spell = None;
+        attempt.streak = None;
         attempt.faults = 0;
         attempt.polls.refused(asked_at, now, retry_after);
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.refusals += 1;
         slot.fault = None;
-        let rung = mem::take(&mut slot.rung);
+        let notified = mem::take(&mut slot.notified);
         slot.stage = Stage::Waiting(attempt);
         let covered = slot.covered.take();
         self.refuse_once(&key, covered);
@@ -299,21 +303,21 @@ impl Engine {
         if slot.queue.is_empty() {
             return self.drop_if_unwanted(&key);
         }
-        // The answer may be older than the bell, and than those who came while the claim was on its way.
-        if rung || !slot.once.is_empty() {
+        // The answer may be older than the subscription, and than those who came while the claim was on its way.
+        if notified || !slot.once.is_empty() {
             return self.claim_next(&key);
         }
-        let listened = !matches!(slot.ear, Ear::Deaf);
-        if !listened {
-            slot.ear = Ear::Arming;
-            self.calls.listen(key.clone(), self.rings.ringer(&key));
+        let had_subscribed = !matches!(slot.wake_ups, WakeUps::Off);
+        if !had_subscribed {
+            slot.wake_ups = WakeUps::Subscribing;
+            self.calls.subscribe(key.clone(), self.notifications.notifier(&key));
         }
-        let subscribed = slot.ear.is_subscribed();
+        let subscribed = slot.wake_ups.is_subscribed();
         let poll =
             if let Stage::Waiting(attempt) = &slot.stage { attempt.polls.pause(now, subscribed) } else { RECHECK };
         let pause = (retry_after + Duration::from_millis(1)).min(poll);
         self.timers.set(Timer::Slot(key), &mut slot.timer, Some(now + pause));
-        if !listened {
+        if !had_subscribed {
             self.noticed_wait();
         }
     }
@@ -349,8 +353,8 @@ impl Engine {
         self.timers.set(Timer::Slot(key), &mut slot.timer, Some(again));
     }
 
-    /// The bell has rung: the key may be free.
-    pub(super) fn rang(&mut self, key: &Key) {
+    /// The subscription has rung: the key may be free.
+    pub(super) fn notified(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         match slot.stage {
             Stage::Waiting(ref mut attempt) => {
@@ -359,7 +363,7 @@ impl Engine {
             }
             Stage::Claiming(ref mut attempt) => {
                 attempt.polls.woken();
-                slot.rung = true;
+                slot.notified = true;
             }
             // A client that rests lets others go first; one that holds has published the release itself.
             Stage::Idle | Stage::Held(_) | Stage::Resting | Stage::Leaving(_) => {}
@@ -367,22 +371,22 @@ impl Engine {
     }
 
     /// The backend listens, or says why not.
-    pub(super) fn armed(&mut self, key: &Key, bell: Result<Bell>) {
+    pub(super) fn subscribed(&mut self, key: &Key, subscription: Result<Subscription>) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         if slot.queue.is_empty() {
-            slot.ear = Ear::Deaf;
+            slot.wake_ups = WakeUps::Off;
             return;
         }
-        match bell {
-            Ok(bell) => {
-                slot.ear = Ear::Armed(bell);
-                self.rang(key); // A release may have slipped in before the bell was armed.
+        match subscription {
+            Ok(subscription) => {
+                slot.wake_ups = WakeUps::On(subscription);
+                self.notified(key); // A release may have slipped in before the subscription was armed.
             }
             Err(error) => {
-                slot.ear = Ear::Deaf;
+                slot.wake_ups = WakeUps::Off;
                 if error.kind() == ErrorKind::Denied {
                     tracing::warn!(%key, %error, "cannot listen for releases; looking again every second");
-                    slot.ear = Ear::Armed(Bell::silent()); // It is not asked for again while somebody waits.
+                    slot.wake_ups = WakeUps::On(Subscription::silent()); // It is not asked for again while somebody waits.
                 }
             }
         }

@@ -62,7 +62,7 @@ impl Engine {
     }
 
     /// Asks the store about the hold of a key.
-    pub(super) fn doubt(&mut self, key: &Key) {
+    pub(super) fn recheck(&mut self, key: &Key) {
         if let Some(Stage::Held(id)) = self.slot(key).map(|slot| &slot.stage) {
             self.renew_now(*id);
         }
@@ -98,10 +98,10 @@ impl Engine {
         let next = match answer {
             Ok(Renewal::Extended { .. }) if !held.terms.watchdog => Next::Never,
             Ok(Renewal::Extended { valid_for }) => {
-                self.meters.renewed();
+                self.metrics.renewed();
                 let until = asked_at + valid_for - margin(held.terms.ttl);
                 held.until = held.until.max(until);
-                if !held.cell.extend(held.deadline()) {
+                if !held.status.extend(held.deadline()) {
                     return self.lose(id); // Somebody has read it as lost already, so lost it stays.
                 }
                 Next::At(asked_at + held.terms.ttl / 3)

@@ -1,8 +1,8 @@
 //! How a client that has had many turns at a key lets other clients go first.
 //!
-//! A client passes a hold on among its own calls for one spell ([`super::hold`]). Then it gives the hold back and
+//! A client passes a hold on among its own calls for one streak ([`super::hold`]). Then it gives the hold back and
 //! rests: for a few round trips, which are enough for a waiter that the release has woken, or not at all if the store
-//! says that the release has woken nobody. A call that comes while the release is on its way goes on with the spell,
+//! says that the release has woken nobody. A call that comes while the release is on its way goes on with the streak,
 //! so a single task that locks in a loop rests as well.
 //!
 //! That is fair most of the time, and promises nothing: beside several busy clients the key is free for about one round
@@ -18,7 +18,7 @@ use super::{
     Engine,
     msg::Patience,
     queue::RECHECK,
-    slot::{Attempt, Ear, Spell, Stage},
+    slot::{Attempt, Stage, Streak, WakeUps},
     timers::Timer,
 };
 
@@ -32,13 +32,13 @@ const OFFERS_ONCE_IN: u32 = 16;
 
 impl Attempt {
     /// Whether to ask for an offer: only a waiter that would notice it in time does.
-    pub(super) fn starves(&self, now: Moment, ear: &Ear) -> bool {
+    pub(super) fn starves(&self, now: Moment, wake_ups: &WakeUps) -> bool {
         let waited = self.from.is_none() && now.since(self.since) >= STARVING;
-        waited && (ear.is_subscribed() || self.polls.is_quick(now))
+        waited && (wake_ups.is_subscribed() || self.polls.is_quick(now))
     }
 }
 
-impl Spell {
+impl Streak {
     /// Whether the release at its end offers the key to waiters that starve.
     pub(super) fn offers(self, now: Moment) -> bool {
         now.since(self.since) >= OFFERS_AFTER || fastrand::u32(..OFFERS_ONCE_IN) == 0
@@ -55,9 +55,9 @@ impl Engine {
     }
 
     /// No call of this client waits for the key any more, whose hold is being given back.
-    pub(super) fn leave(&mut self, key: &Key, spell: Spell) {
+    pub(super) fn leave(&mut self, key: &Key, streak: Streak) {
         if let Some(slot) = self.slots.get_mut(key) {
-            slot.stage = Stage::Leaving(spell);
+            slot.stage = Stage::Leaving(streak);
         }
     }
 
@@ -72,9 +72,9 @@ impl Engine {
     }
 
     /// A call has come while the key's last hold is being given back.
-    pub(super) fn come_again(&mut self, key: &Key, spell: Spell, patience: Patience) {
+    pub(super) fn come_again(&mut self, key: &Key, streak: Streak, patience: Patience) {
         // A call that does not wait asks at once, as the promise of `try_lock` is.
-        if spell.is_tired(self.now, self.trip) && !patience.ends_within(RECHECK * 2) {
+        if streak.is_tired(self.now, self.trip) && !patience.ends_within(RECHECK * 2) {
             return self.rest(key);
         }
         self.claim_next(key);

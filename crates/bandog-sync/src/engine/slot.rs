@@ -4,12 +4,12 @@
 //!          want                    busy, or no answer
 //!   Idle ---------> Claiming ----------------------------> Waiting
 //!    ^                |  ^ ^                                 |
-//!    |        granted |  |  \------- bell, timer -----------/
+//!    |        granted |  |  \------- subscription, timer -----------/
 //!    |                v  | pass
 //!    +--- Leaving <-- Held ----- tired ---> Resting --- timer ---> Claiming
 //! ```
 //!
-//! `Leaving` is the time in which a release is on its way: a call that comes then goes on with the spell, in `Claiming`
+//! `Leaving` is the time in which a release is on its way: a call that comes then goes on with the streak, in `Claiming`
 //! or, if that is over, in `Resting`.
 //!
 //! A hold that is lost leaves `Held` at once, though its guards live on. `Waiting` ends in `Idle` when nobody waits
@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Bell, Claim, Error, MAX_BLOCK, Moment, Step};
+use bandog_core::{Claim, Error, MAX_BLOCK, Moment, Step, Subscription};
 
 use super::{
     msg::{HoldId, Reply, Terms, Ticket},
@@ -31,8 +31,8 @@ use crate::{Owner, caller::Caller};
 
 /// A client lets others go first after this number of turns at a key, or after the longer of these two times.
 pub(crate) const TURNS: NonZeroU32 = MAX_BLOCK;
-const SPELL: Duration = Duration::from_millis(20);
-const SPELL_TRIPS: u32 = 16;
+const STREAK: Duration = Duration::from_millis(20);
+const STREAK_TRIPS: u32 = 16;
 
 /// The local queue of a key, of which only the first claims, listens and looks again.
 #[derive(Default)]
@@ -44,9 +44,9 @@ pub(super) struct Slot {
     /// The last of them that came before the present claim was sent: an answer says nothing to those who came later.
     pub(super) covered: Option<Ticket>,
     pub(super) stage: Stage,
-    pub(super) ear: Ear,
-    /// The bell rang since the last claim was sent.
-    pub(super) rung: bool,
+    pub(super) wake_ups: WakeUps,
+    /// The subscription rang since the last claim was sent.
+    pub(super) notified: bool,
     /// How often whoever waited here was shown a holder: another client by the store, or one of our own.
     pub(super) refusals: u64,
     /// The last fault, until the store answers again.
@@ -62,15 +62,15 @@ pub(super) enum Stage {
     Idle,
     /// A step that claims is on its way.
     Claiming(Box<Attempt>),
-    /// Somebody else holds the key, or the store does not answer: the bell or the timer says when to ask again.
+    /// Somebody else holds the key, or the store does not answer: the subscription or the timer says when to ask again.
     Waiting(Box<Attempt>),
     /// This client holds it: that hold is in [`super::Engine::holds`] and not lost.
     Held(HoldId),
     /// This client has had many turns and lets others go first, until the timer.
     Resting,
     /// The hold is being given back, and no call of this client waits. A call that comes before the store has answered
-    /// goes on with the spell.
-    Leaving(Spell),
+    /// goes on with the streak.
+    Leaving(Streak),
 }
 
 /// A claim that has not been granted yet, on behalf of whoever is first when the answer comes.
@@ -81,8 +81,8 @@ pub(super) struct Attempt {
     pub(super) terms: Terms,
     /// The hold that it takes over, if that has not been refused yet.
     pub(super) from: Option<Claim>,
-    /// The spell that goes on, unless the store shows another holder.
-    pub(super) spell: Option<Spell>,
+    /// The streak that goes on, unless the store shows another holder.
+    pub(super) streak: Option<Streak>,
     pub(super) polls: Polls,
     /// A request of it may have been applied although its answer was lost.
     pub(super) unsure: bool,
@@ -101,35 +101,35 @@ impl Attempt {
 
 /// How long this client has had the key without letting others in.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spell {
+pub(super) struct Streak {
     pub(super) turns: u32,
     pub(super) since: Moment,
 }
 
-impl Spell {
+impl Streak {
     /// Whether it has lasted as long as it may.
     pub(super) fn is_tired(self, now: Moment, trip: Duration) -> bool {
-        self.turns >= TURNS.get() || now.since(self.since) >= SPELL.max(trip * SPELL_TRIPS)
+        self.turns >= TURNS.get() || now.since(self.since) >= STREAK.max(trip * STREAK_TRIPS)
     }
 }
 
-/// Whether this client hears the key's bell.
+/// Whether this client hears the key's subscription.
 #[derive(Default)]
-pub(super) enum Ear {
+pub(super) enum WakeUps {
     #[default]
-    Deaf,
+    Off,
     /// The backend is about to listen.
-    Arming,
-    Armed(Bell),
+    Subscribing,
+    On(Subscription),
 }
 
-impl Ear {
+impl WakeUps {
     /// Whether a release should wake this client. While the backend is still subscribing, it should.
     pub(super) fn is_subscribed(&self) -> bool {
         match self {
-            Self::Deaf => false,
-            Self::Arming => true,
-            Self::Armed(bell) => !bell.is_silent(),
+            Self::Off => false,
+            Self::Subscribing => true,
+            Self::On(subscription) => !subscription.is_silent(),
         }
     }
 }

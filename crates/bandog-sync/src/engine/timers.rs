@@ -12,7 +12,7 @@ pub(super) enum Timer {
     /// A hold to renew, to warn of, or to lose.
     Hold(HoldId),
     /// A release to send again.
-    Debt(HoldId),
+    PendingRelease(HoldId),
     /// A key to look at again.
     Slot(Key),
     /// A call that may wait for itself. It comes before the end of the call's patience.
@@ -20,9 +20,9 @@ pub(super) enum Timer {
     /// A call whose time is up.
     Ticket(Key, Ticket),
     /// A record to be heard, after a fault.
-    Hearer(Ticket),
+    RecordSubscriber(Ticket),
     /// The registry to tell of this client again.
-    Herald,
+    Registration,
     /// Callers that have waited long enough for a ping.
     Health,
 }

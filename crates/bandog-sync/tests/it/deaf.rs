@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use bandog_conformance::wrap::Counting;
 use bandog_core::{
-    Answer, Bell, Claim, Error, ErrorKind, Inspect, Key, Leases, Memory, Pattern, Profile, Renewal, Result, Ringer,
-    Row, Step,
+    Answer, Claim, Error, ErrorKind, Inspect, Key, Leases, Memory, Notifier, Pattern, Profile, Renewal, Result, Row,
+    Step, Subscription,
 };
 use tokio::time;
 
@@ -42,11 +42,11 @@ impl Leases for Deaf {
         self.store.renew(claims).await
     }
 
-    async fn listen(&self, key: &Key, _: Ringer) -> Result<Bell> {
+    async fn subscribe(&self, key: &Key, _: Notifier) -> Result<Subscription> {
         match self.why {
-            Why::Denied => Err(Error::new(ErrorKind::Denied, "nobody may listen").during("listen").at(key)),
-            Why::Silent => Ok(Bell::silent()),
-            Why::Unpublished => Ok(Bell::new(|| ())),
+            Why::Denied => Err(Error::new(ErrorKind::Denied, "nobody may listen").during("subscribe").at(key)),
+            Why::Silent => Ok(Subscription::silent()),
+            Why::Unpublished => Ok(Subscription::new(|| ())),
         }
     }
 

@@ -11,8 +11,8 @@ use std::{
 use async_trait::async_trait;
 use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy, Stopped, Which};
 use bandog_core::{
-    Answer, Bell, Claim, Clock, Error, ErrorKind, Inspect, Key, Leases, Memory, Pattern, Profile, Renewal, Result,
-    Ringer, Row, Step,
+    Answer, Claim, Clock, Error, ErrorKind, Inspect, Key, Leases, Memory, Notifier, Pattern, Profile, Renewal, Result,
+    Row, Step, Subscription,
 };
 use bandog_sync::Client;
 use tokio::time;
@@ -54,8 +54,8 @@ impl Leases for Odd {
         if self.short.load(SeqCst) { Vec::new() } else { self.store.renew(claims).await }
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.store.listen(key, ringer).await
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.store.subscribe(key, notifier).await
     }
 
     fn profile(&self) -> Profile {

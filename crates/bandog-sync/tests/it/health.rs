@@ -24,7 +24,7 @@ async fn a_store_that_answers_is_reachable() {
     let waiter = waiting(&client, "orders").await;
     let later = health(&client).await;
     assert_eq!((later.holds, later.waiting), (1, 1));
-    assert_eq!(later.to_string(), "the store answers (last answer 0ns ago); 1 locks held, 1 calls waiting");
+    assert_eq!(later.to_string(), "the store answers (last answer 0 ms ago); locks held: 1, calls waiting: 1");
     drop((guard, waiter));
 }
 
@@ -86,8 +86,8 @@ async fn an_outage_is_reported_with_its_length_and_error_and_ends_with_the_next_
     assert!(now.reachable && now.error.is_none() && now.away_for.is_none(), "{now:?}");
 }
 
-/// A store that takes everything and answers nothing: half a second, then the last verdict, and no more waiting behind
-/// the same ping.
+/// A store that takes everything and answers nothing is not reachable after half a second, until its next answer, and no
+/// other call waits for the same ping.
 #[tokio::test(start_paused = true)]
 async fn a_silent_store_keeps_no_probe_waiting() {
     let wire = Stopped::new(memory());
@@ -97,7 +97,9 @@ async fn a_silent_store_keeps_no_probe_waiting() {
     let never = health(&client).await;
     assert_eq!(start.elapsed(), ms(500));
     assert!(!never.reachable && never.last_answer.is_none(), "it has never answered: {never:?}");
-    assert_eq!(never.to_string(), "the store does not answer (no answer yet); 0 locks held, 0 calls waiting");
+    let said =
+        "the store does not answer (no answer yet); locks held: 0, calls waiting: 0; a ping has no answer for 500ms";
+    assert_eq!(never.to_string(), said);
     for _ in 0..10 {
         health(&client).await;
     }
@@ -111,9 +113,16 @@ async fn a_silent_store_keeps_no_probe_waiting() {
     time::sleep(ms(1_000)).await;
     let (start, crowd) = (time::Instant::now(), [health(&client), health(&client)]);
     for health in futures_util::future::join_all(crowd).await {
-        assert!(health.reachable, "the last verdict, until the request has failed: {health:?}");
+        assert!(!health.reachable && health.away_for == Some(ms(500)), "{health:?}");
+        assert!(health.error.as_ref().is_some_and(|error| error.contains("no answer")), "{health:?}");
     }
     assert_eq!(start.elapsed(), ms(500));
+    wire.go_on();
+    client.idle().await;
+    assert!(health(&client).await.reachable, "it has answered");
+    wire.stop(Which::Requests);
+    time::sleep(ms(1_000)).await;
+    assert!(!health(&client).await.reachable);
     let start = time::Instant::now();
     client.close().await.unwrap();
     assert!(start.elapsed() < ms(10), "the ping is not waited for: {:?}", start.elapsed());

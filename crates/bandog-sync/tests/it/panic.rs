@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Bell, Claim, Clock, ErrorKind, Inspect, Key, Leases, Memory, Pattern, Profile, Renewal, Result, Ringer,
-    Row, Step,
+    Answer, Claim, Clock, ErrorKind, Inspect, Key, Leases, Memory, Notifier, Pattern, Profile, Renewal, Result, Row,
+    Step, Subscription,
 };
 use bandog_sync::Client;
 use tokio::time;
@@ -52,8 +52,8 @@ impl Leases for Broken {
         self.store.renew(claims).await
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.store.listen(key, ringer).await
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.store.subscribe(key, notifier).await
     }
 
     fn profile(&self) -> Profile {

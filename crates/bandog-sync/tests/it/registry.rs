@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Bell, Claim, Error, ErrorKind, Inspect, Key, Leases, Level, Member, Memory, Pattern, Profile, Renewal,
-    Result, Ringer, Row, Step,
+    Answer, Claim, Error, ErrorKind, Inspect, Key, Leases, Level, Member, Memory, Notifier, Pattern, Profile, Renewal,
+    Result, Row, Step, Subscription,
 };
 use tokio::time;
 
@@ -80,8 +80,8 @@ impl Leases for Shut {
         self.0.renew(claims).await
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.0.listen(key, ringer).await
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.0.subscribe(key, notifier).await
     }
 
     async fn announce(&self, _: &Member, _: Duration) -> Result<()> {

@@ -1,8 +1,8 @@
-//! Rings of records: when they come, that none is lost, and how they end.
+//! Notifications of records: when they come, that none is lost, and how they end.
 
 use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy};
 use bandog_core::{ErrorKind, Memory, Records, Swap, Swapped, Version};
-use bandog_sync::{Client, Rings};
+use bandog_sync::{Client, Notifications};
 use futures_util::FutureExt;
 
 use crate::kit::{client, key, kind, memory, paused, soon};
@@ -45,7 +45,7 @@ async fn a_store_that_cannot_be_reached_is_asked_until_it_listens() {
     wire.always(Fate::Refused);
     let counts = Counting::new(wire.clone());
     let client = client(counts.clone());
-    let mut rings = client.rings(&key("news")).unwrap();
+    let mut rings = client.subscribe(&key("news")).unwrap();
     while counts.listens() < 10 {
         assert!(rings.next().now_or_never().is_none());
         tokio::time::sleep(crate::kit::ms(100)).await;
@@ -72,7 +72,7 @@ async fn they_end_with_the_client_and_do_not_keep_it() {
     let mut rings = hearing(&ours, "news").await;
     ours.close().await.unwrap();
     assert_eq!(kind(soon(rings.next()).await), Some(ErrorKind::Closed));
-    assert_eq!(kind(ours.rings(&key("news"))), Some(ErrorKind::Closed));
+    assert_eq!(kind(ours.subscribe(&key("news"))), Some(ErrorKind::Closed));
     let ours = client(counts.clone());
     let mut rings = hearing(&ours, "news").await;
     drop(ours);
@@ -87,14 +87,14 @@ async fn a_bell_that_is_dropped_while_the_store_is_asked_is_not_kept() {
     let counts = Counting::new(wire.clone());
     let client = client(counts.clone());
     for _ in 0..2 {
-        let rings = client.rings(&key("news")).unwrap();
+        let rings = client.subscribe(&key("news")).unwrap();
         client.idle().await;
         drop(rings);
         wire.heal();
         client.idle().await;
         assert_eq!(counts.bells(), 0);
     }
-    drop(client.rings(&key("news")).unwrap());
+    drop(client.subscribe(&key("news")).unwrap());
     client.idle().await;
     assert_eq!(counts.bells(), 0);
 }
@@ -109,14 +109,14 @@ async fn a_lock_and_a_record_of_one_name_have_bells_of_their_own() {
 }
 
 /// The rings of a record to which the store listens.
-async fn hearing(client: &Client, record: &str) -> Rings {
-    let mut rings = client.rings(&key(record)).unwrap();
+async fn hearing(client: &Client, record: &str) -> Notifications {
+    let mut rings = client.subscribe(&key(record)).unwrap();
     soon(rings.next()).await.unwrap();
     rings
 }
 
 async fn ring(client: &Client, record: &str, from: Option<Version>) -> Option<Version> {
-    let swap = Swap { rings: true, ..Swap::new(key(record), from, "news") };
+    let swap = Swap { notifies: true, ..Swap::new(key(record), from, "news") };
     match client.swap(&[swap]).await.unwrap().each.remove(0).unwrap() {
         Swapped::Done(version) => version,
         other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog::{
-    Key, Rings,
+    Key, Notifications,
     schedule::{Job, Jobs, OnCrash, Run, Running, Scheduler},
 };
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ async fn node(url: &str, name: &str) -> (bandog::Client, Running, mpsc::Unbounde
     (client, scheduler.start().await.unwrap(), begins)
 }
 
-async fn next(rings: &mut Rings) {
+async fn next(rings: &mut Notifications) {
     tokio::time::timeout(SOON, rings.next()).await.expect("a ring").unwrap();
 }
 
@@ -39,7 +39,7 @@ async fn a_stop_rings_when_all_of_it_can_be_seen(url: &str) {
     assert_eq!(begins(&mut one_begins).await, 1);
     let reader = bandog::connect(url).await.unwrap();
     let jobs = Jobs::over(&reader);
-    let mut rings = reader.rings(&Key::new("schedule/board").unwrap()).unwrap();
+    let mut rings = reader.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     next(&mut rings).await; // The store listens.
 
     one.stop().await.unwrap();

@@ -81,7 +81,7 @@ fn any_swap(random: &mut Rng, model: &Model, claim: &Claim, wall: SystemTime) ->
     let times = [wall - STEP, wall, wall + Duration::from_nanos(1), wall + STEP];
     let not_before = random.choice(times).filter(|_| random.bool());
     let held = random.bool().then(|| Holding { key: claim.key.clone(), id: claim.id });
-    Swap { key, from, to, lines, not_before, held, rings: false }
+    Swap { key, from, to, lines, not_before, held, notifies: false }
 }
 
 #[tokio::test(start_paused = true)]

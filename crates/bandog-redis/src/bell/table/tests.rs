@@ -2,21 +2,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-fn counter() -> (Ringer, impl Fn() -> usize) {
+fn counter() -> (Notifier, impl Fn() -> usize) {
     let count = Arc::new(AtomicUsize::new(0));
     let rung = count.clone();
-    (Ringer::new(move || _ = rung.fetch_add(1, Ordering::Relaxed)), move || count.load(Ordering::Relaxed))
+    (Notifier::new(move || _ = rung.fetch_add(1, Ordering::Relaxed)), move || count.load(Ordering::Relaxed))
 }
 
 #[test]
 fn many_listeners_share_one_subscription() {
     let mut table = Table::default();
-    let (ringer, rung) = counter();
-    let ids: Vec<u64> = (0..3).map(|_| table.join("c", ringer.clone()).id).collect();
+    let (notifier, rung) = counter();
+    let ids: Vec<u64> = (0..3).map(|_| table.join("c", notifier.clone()).id).collect();
     assert_eq!(table.next("c"), Some(Ask::Subscribe));
     assert_eq!(table.next("c"), None, "one request at a time");
     table.subscribed("c");
-    assert!(table.join("c", ringer).answer.is_none(), "it is on already");
+    assert!(table.join("c", notifier).answer.is_none(), "it is on already");
     table.ring("c");
     assert_eq!(rung(), 4);
     for id in ids {
@@ -32,18 +32,18 @@ fn many_listeners_share_one_subscription() {
 #[test]
 fn who_joins_while_it_is_left_is_subscribed_anew() {
     let mut table = Table::default();
-    let (ringer, _) = counter();
-    let id = table.join("c", ringer.clone()).id;
+    let (notifier, _) = counter();
+    let id = table.join("c", notifier.clone()).id;
     table.next("c");
     table.subscribed("c");
     table.leave("c", id);
     assert_eq!(table.next("c"), Some(Ask::Unsubscribe));
-    let mut joined = table.join("c", ringer);
+    let mut joined = table.join("c", notifier);
     assert_eq!(table.next("c"), None, "the end is still under way");
     table.unsubscribed("c");
     assert_eq!(table.next("c"), Some(Ask::Subscribe));
     table.subscribed("c");
-    assert_eq!(joined.answer.as_mut().unwrap().try_recv().unwrap().unwrap(), Armed::Rings);
+    assert_eq!(joined.answer.as_mut().unwrap().try_recv().unwrap().unwrap(), Armed::Notifications);
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn a_subscription_without_an_answer_is_ended_before_it_is_asked_for_again() {
 #[test]
 fn after_a_loss_everybody_is_rung_once_it_is_on_again() {
     let mut table = Table::default();
-    let (ringer, rung) = counter();
-    table.join("c", ringer);
+    let (notifier, rung) = counter();
+    table.join("c", notifier);
     let gone = table.join("gone", counter().0).id;
     for channel in ["c", "gone"] {
         table.next(channel);
@@ -94,8 +94,8 @@ fn after_a_loss_everybody_is_rung_once_it_is_on_again() {
 #[test]
 fn a_refusal_answers_the_waiting_and_rings_the_believers() {
     let mut table = Table::default();
-    let (ringer, rung) = counter();
-    table.join("c", ringer);
+    let (notifier, rung) = counter();
+    table.join("c", notifier);
     table.next("c");
     table.subscribed("c");
     table.lose();

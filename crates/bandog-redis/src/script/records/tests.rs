@@ -32,7 +32,7 @@ fn other_swaps_name_their_history_and_lines() {
 #[test]
 fn swaps_that_ring_name_their_channels_at_the_end() {
     let lines = vec![Line { slot: "1".into(), value: "text".into() }];
-    let swaps = [from("a"), Swap { rings: true, ..from("b") }, Swap { rings: true, lines, ..from("{c}") }];
+    let swaps = [from("a"), Swap { notifies: true, ..from("b") }, Swap { notifies: true, lines, ..from("{c}") }];
     let texts = texts(&swap(&swaps, By::Hash));
     let channels = ["redisson_lock__channel:{b}", "redisson_lock__channel:{c}"];
     assert_eq!(texts[texts.len() - 5..], ["text", "2", channels[0], "3", channels[1]]);

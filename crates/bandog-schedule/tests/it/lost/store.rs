@@ -7,8 +7,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Bell, Claim, ClientId, Clock, Holding, Inspect, Key, Leases, Line, Member, Memory, Pattern, Profile,
-    Reading, Records, Renewal, Result, Ringer, Row, Step, Swap, Swaps,
+    Answer, Claim, ClientId, Clock, Holding, Inspect, Key, Leases, Line, Member, Memory, Notifier, Pattern, Profile,
+    Reading, Records, Renewal, Result, Row, Step, Subscription, Swap, Swaps,
 };
 
 /// Clones are the same store.
@@ -77,8 +77,8 @@ impl Leases for Store {
         self.copies().master.renew(claims).await
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.copies().master.listen(key, ringer).await
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.copies().master.subscribe(key, notifier).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

@@ -8,7 +8,7 @@ use std::{
 use bandog_core::{Clock, Memory};
 use futures_util::future::join_all;
 
-use crate::{Client, cell::Standing};
+use crate::{Client, turn_status::Standing};
 
 /// Whoever asks meanwhile must not keep, not even for a moment, the turn of a thread that gives it back.
 #[test]
@@ -28,7 +28,7 @@ fn a_release_that_has_returned_is_one_though_others_ask() {
         let orders = client.mutex("orders");
         let turns = (0..2_000).map(|turn| {
             let guard = orders.lock().unwrap();
-            let (cell, clock) = guard.guard.watched();
+            let (status, clock) = guard.guard.watched();
             // It is given back while the engine is at the others' calls, sooner or later among them.
             let before = asked.load(Relaxed);
             while asked.load(Relaxed) == before {
@@ -36,7 +36,7 @@ fn a_release_that_has_returned_is_one_though_others_ask() {
             }
             (0..turn * 331 % 30_011).for_each(|_| hint::spin_loop());
             guard.release().unwrap();
-            cell.standing(clock.now())
+            status.standing(clock.now())
         });
         let went_on = turns.filter(|standing| *standing != Standing::Released).count();
         ended.store(true, Relaxed);
@@ -60,9 +60,9 @@ fn a_release_that_has_returned_is_one_though_the_owner_gave_up_another_call() {
         (0..round * 331 % 3_011).for_each(|_| hint::spin_loop());
         let guard = spun(orders.lock()).unwrap();
         drop(given_up);
-        let (cell, clock) = guard.watched();
+        let (status, clock) = guard.watched();
         spun(guard.release()).unwrap();
-        went_on += usize::from(cell.standing(clock.now()) != Standing::Released);
+        went_on += usize::from(status.standing(clock.now()) != Standing::Released);
     }
     assert_eq!(went_on, 0);
 }

@@ -9,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use bandog_conformance::wrap::{Stopped, Which};
 use bandog_core::{
-    Answer, Bell, Claim, ErrorKind, Inspect, Key, Leases, MAX_TTL, Memory, Pattern, Profile, Renewal, Result, Ringer,
-    Row, Step,
+    Answer, Claim, ErrorKind, Inspect, Key, Leases, MAX_TTL, Memory, Notifier, Pattern, Profile, Renewal, Result, Row,
+    Step, Subscription,
 };
 
 use super::{client, held, memory};
@@ -80,8 +80,8 @@ impl Leases for Clumsy {
         self.store.renew(claims).await
     }
 
-    async fn listen(&self, key: &Key, ringer: Ringer) -> Result<Bell> {
-        self.store.listen(key, ringer).await
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.store.subscribe(key, notifier).await
     }
 
     fn profile(&self) -> Profile {

@@ -5,24 +5,24 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::AcqRel},
 };
 
-use bandog_core::{Key, Ringer};
+use bandog_core::{Key, Notifier};
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
-pub(super) struct Rings(Arc<Shared>);
+pub(super) struct Notifications(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// No longer than there are ringers, since each is in it once at most.
+    /// No longer than there are notifiers, since each is in it once at most.
     rung: Mutex<Vec<(Key, Arc<AtomicBool>)>>,
     told: Notify,
 }
 
-impl Rings {
-    /// A ringer that puts this key into the mailbox.
-    pub(super) fn ringer(&self, key: &Key) -> Ringer {
+impl Notifications {
+    /// A notifier that puts this key into the mailbox.
+    pub(super) fn notifier(&self, key: &Key) -> Notifier {
         let (shared, key, stands) = (Arc::clone(&self.0), key.clone(), Arc::new(AtomicBool::new(false)));
-        Ringer::new(move || {
+        Notifier::new(move || {
             if !stands.swap(true, AcqRel) {
                 shared.rung.lock().unwrap_or_else(PoisonError::into_inner).push((key.clone(), Arc::clone(&stands)));
                 shared.told.notify_one();
@@ -30,7 +30,7 @@ impl Rings {
         })
     }
 
-    /// Returns when a bell has rung.
+    /// Returns when a subscription has rung.
     pub(super) async fn rung(&self) {
         self.0.told.notified().await;
     }

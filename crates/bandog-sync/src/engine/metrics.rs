@@ -5,7 +5,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 /// Handles of the recorder that was installed when the client was made.
-pub(super) struct Meters {
+pub(super) struct Metrics {
     acquired: Counter,
     refused: Counter,
     wait: Histogram,
@@ -20,7 +20,7 @@ pub(super) struct Meters {
     shown: [f64; 3],
 }
 
-impl Meters {
+impl Metrics {
     pub(super) fn new() -> Self {
         Self {
             acquired: counter!("bandog_acquired_total"),
@@ -81,7 +81,7 @@ impl Meters {
     }
 }
 
-impl Drop for Meters {
+impl Drop for Metrics {
     fn drop(&mut self) {
         self.levels(0, 0, 0);
     }

@@ -18,7 +18,7 @@ const RELEASED: u64 = u64::MAX - 1;
 /// One turn's state. It is read without asking the engine, and once it is lost it stays so. Moments of a clock are
 /// never zero and centuries below the largest number, so they never look like one of the three words above.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct TurnStatus {
     /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.
     state: AtomicU64,
     changed: Arc<Notify>,
@@ -36,7 +36,7 @@ pub(crate) enum Standing {
     Released,
 }
 
-impl Cell {
+impl TurnStatus {
     pub(crate) fn held_until(until: Moment) -> Self {
         Self { state: AtomicU64::new(until.as_nanos()), changed: Arc::default() }
     }

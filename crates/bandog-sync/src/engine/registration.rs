@@ -11,7 +11,7 @@ const FIRST: Duration = Duration::from_millis(100);
 /// What a client waits for is told anew after this time at the earliest.
 const AGAIN: Duration = Duration::from_secs(1);
 
-pub(super) struct Herald {
+pub(super) struct Registration {
     member: Member,
     /// For how long an announcement lasts; it is repeated after a third of that.
     ttl: Duration,
@@ -22,7 +22,7 @@ pub(super) struct Herald {
     refused: bool,
 }
 
-impl Herald {
+impl Registration {
     pub(super) fn new(member: Member, ttl: Duration) -> Self {
         Self { member, ttl, said: None, timer: None, refused: false }
     }
@@ -31,9 +31,9 @@ impl Herald {
 impl Engine {
     /// A hold has begun.
     pub(super) fn noticed_hold(&mut self, key: &Key) {
-        if self.herald.timer.is_none() {
+        if self.registration.timer.is_none() {
             self.announce_by(self.now + FIRST);
-        } else if self.herald.member.waits.contains(key) {
+        } else if self.registration.member.waits.contains(key) {
             self.announce_soon();
         }
     }
@@ -45,52 +45,52 @@ impl Engine {
 
     /// The registry may have been lost.
     pub(super) fn announce_again(&mut self) {
-        if self.herald.said.is_some() {
+        if self.registration.said.is_some() {
             self.announce_by(self.now);
         }
     }
 
     fn announce_soon(&mut self) {
         let first = self.now + FIRST;
-        self.announce_by(self.herald.said.map_or(first, |said| first.max(said + AGAIN)));
+        self.announce_by(self.registration.said.map_or(first, |said| first.max(said + AGAIN)));
     }
 
     fn announce_by(&mut self, moment: Moment) {
-        let Herald { timer, refused, .. } = &mut self.herald;
+        let Registration { timer, refused, .. } = &mut self.registration;
         if *refused || self.closing.is_some() {
             return;
         }
         let earlier = timer.map_or(moment, |set| set.min(moment));
-        self.timers.set(Timer::Herald, timer, Some(earlier));
+        self.timers.set(Timer::Registration, timer, Some(earlier));
     }
 
-    pub(super) fn herald_is_due(&mut self, now: Moment) {
-        self.herald.timer = None;
+    pub(super) fn registration_is_due(&mut self, now: Moment) {
+        self.registration.timer = None;
         let waits = self.slots.iter().filter(|(_, slot)| slot.waits()).map(|(key, _)| key.clone());
-        self.herald.member.waits = waits.take(MAX_WAITS).collect();
-        if self.holds.is_empty() && self.herald.member.waits.is_empty() {
+        self.registration.member.waits = waits.take(MAX_WAITS).collect();
+        if self.holds.is_empty() && self.registration.member.waits.is_empty() {
             return self.withdraw();
         }
-        self.herald.said = Some(now);
-        self.calls.announce(self.herald.member.clone(), self.herald.ttl);
-        self.announce_by(now + self.herald.ttl / 3);
+        self.registration.said = Some(now);
+        self.calls.announce(self.registration.member.clone(), self.registration.ttl);
+        self.announce_by(now + self.registration.ttl / 3);
     }
 
     /// The registry has answered.
     pub(super) fn announced(&mut self, answer: Result<()>) {
         let Err(error) = answer else { return };
-        if error.kind() == ErrorKind::Denied && !self.herald.refused {
+        if error.kind() == ErrorKind::Denied && !self.registration.refused {
             tracing::warn!(%error, "operators cannot see who holds this client's locks");
-            self.herald.refused = true;
-            self.timers.set(Timer::Herald, &mut self.herald.timer, None);
+            self.registration.refused = true;
+            self.timers.set(Timer::Registration, &mut self.registration.timer, None);
         }
     }
 
     /// Takes this client out of the registry, if it may be there.
     pub(super) fn withdraw(&mut self) {
-        self.timers.set(Timer::Herald, &mut self.herald.timer, None);
+        self.timers.set(Timer::Registration, &mut self.registration.timer, None);
         // A store that does not answer is not waited for: the row ends with its ttl.
-        if self.herald.said.take().is_some() && !self.away {
+        if self.registration.said.take().is_some() && !self.away {
             self.calls.withdraw(self.client);
         }
     }

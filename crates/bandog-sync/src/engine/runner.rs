@@ -12,12 +12,12 @@ use super::Engine;
 
 /// A running engine, as its last handle sees it.
 #[derive(Debug)]
-pub(crate) enum Home {
+pub(crate) enum Runner {
     OwnThread { thread: ThreadId, ended: Arc<Ended> },
     CurrentRuntime,
 }
 
-impl Home {
+impl Runner {
     /// Starts the engine on a thread of its own.
     pub(crate) fn on_own_thread(mut engine: Engine) -> Result<Self> {
         engine.lingers = true;
