@@ -13,6 +13,11 @@ pub(crate) fn run() -> Result<(), Fault> {
     // Only this workspace's browser test is no part of "all targets", since it needs a browser to run.
     let page = ["clippy", "--package", "bandog-cli", "--test", "page", "--locked", "--", "-D", "warnings"];
     step::run("clippy of the page's tests", &mut step::cargo(&page))?;
+    // A program that needs only locks leaves out the scheduler.
+    for features in ["", "redis"] {
+        let locks = ["clippy", "--package", "bandog", "--no-default-features", "--features", features, "--locked"];
+        step::run("clippy of locks alone", step::cargo(&locks).args(["--", "-D", "warnings"]))?;
+    }
     let docs = ["doc", "--workspace", "--no-deps", "--locked"];
     step::run("docs", step::cargo(&docs).env("RUSTDOCFLAGS", "-D warnings"))
 }

@@ -13,8 +13,17 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Without async, the same words stand in [`blocking`]. [`macro@locked`] puts a whole function under a lock; [`macro@scheduled`]
+//! [`blocking`] has the same calls without async. [`macro@locked`] runs a whole function under a lock; [`macro@scheduled`]
 //! and [`schedule`] run jobs once per tick in a whole cluster.
+//!
+//! # Features
+//!
+//! | feature | default | what |
+//! |---|---|---|
+//! | `redis` | yes | the backend for Redis |
+//! | `schedule` | yes | jobs and both attributes; without it cron, time zones and serde are not compiled |
+//! | `sqlite` | no | the backend for SQLite, which compiles a C library |
+//! | `test-util` | no | `Guard::lose`, which loses a lock in a test |
 //!
 //! # In your tests
 //!
@@ -40,6 +49,7 @@
 //!
 //! What a lock promises on each backend, and what it cannot promise, is in `docs/GUARANTEES.md`.
 
+#[cfg(feature = "schedule")]
 #[doc(hidden)]
 #[path = "locked.rs"]
 pub mod __locked;
@@ -55,6 +65,7 @@ pub use bandog_core::{
     Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Key, Level, MAX_KEY_LEN, MAX_TTL, MIN_TTL, Member,
     Pattern, Result, Row,
 };
+#[cfg(feature = "schedule")]
 #[doc(inline)]
 pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
@@ -63,6 +74,7 @@ pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Health, Lost, Mute
 pub use self::connect::{ConnectOptions, connect};
 pub use self::url::{redact, without_secrets};
 
+#[cfg(feature = "schedule")]
 #[doc(inline)]
 pub use bandog_schedule as schedule;
 

@@ -52,6 +52,7 @@
 use bandog_core::{Clock, Memory};
 use bandog_sync::{Client, ClientOptions};
 
+#[cfg(feature = "schedule")]
 #[doc(inline)]
 pub use bandog_schedule::{TestRun, TestScheduler, TestSetting};
 
