@@ -1,4 +1,4 @@
-//! What may be written on the command line.
+//! The command line: subcommands and common options.
 
 use std::{process, time::Duration};
 
@@ -9,20 +9,21 @@ use clap::{
 };
 
 use crate::{
-    completions, cron, demo, doctor, exec,
+    completions, console, cron, demo, doctor, exec,
     exit_code::ExitCode,
-    family::heir,
     fault::Fault,
-    jobs, lock, ls, man, page, release,
+    jobs, lock, ls, man, page,
+    process_tree::heir,
+    release,
     schedule::{self, keep},
-    show, voice,
+    show,
 };
 
-/// Runs programs under locks that hold across processes and machines.
+/// Runs programs under locks that are shared by processes and machines.
 ///
-/// The lock lives in the store that --url or BANDOG_URL names: a Redis that the team already runs
-/// (`redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket) or one SQLite file (`sqlite:PATH`). Without either it is a file in the user's
-/// state directory, which only the programs of this user on this machine share.
+/// The locks are in the store that --url or BANDOG_URL names: a Redis server (`redis://user:password@host:port/db`,
+/// `rediss://` over TLS, `redis+unix://` over a socket) or a SQLite file (`sqlite:PATH`). Without both it is a file in
+/// the user's state directory, which only the programs of this user on this machine share.
 #[derive(Debug, Parser)]
 #[command(name = "bandog", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -32,10 +33,11 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// Say more on standard error: -v what is waited for, -vv and -vvv what the library does.
+    /// Print more on standard error: -v adds the holder of the lock during a wait, and the fence; -vv and -vvv add the
+    /// log of the library.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
 }
@@ -43,14 +45,14 @@ struct Common {
 const EXAMPLES: &str = "\
 Examples:
   bandog lock deploy -- ./deploy.sh               one deployment at a time
-  bandog lock nightly --wait 0s -- ./report.sh    or not at all, if another does it
+  bandog lock nightly --wait 0s -- ./report.sh    skip it if another process holds the lock
   export BANDOG_URL=redis://cache.example         the same locks on every machine
-  bandog show deploy                              who holds it
-  bandog ls 'order-*'                             which locks are held
+  bandog show deploy                              its holder and its waiters
+  bandog ls 'order-*'                             the locks that are held
   bandog release deploy --force                   take it from a holder that hangs
-  bandog schedule jobs.toml --check               what a file of jobs says
+  bandog schedule jobs.toml --check               check a file of jobs
   bandog page                                     jobs and locks on a web page
-  bandog demo                                     what goes wrong without a lock";
+  bandog demo                                     the failure without a lock";
 
 /// One command and its arguments.
 #[derive(Debug, Subcommand)]
@@ -61,7 +63,7 @@ enum Command {
     Hidden(Hidden),
 }
 
-/// What people and scripts call.
+/// The commands for people and scripts.
 #[derive(Debug, Subcommand)]
 enum Visible {
     Lock(lock::Args),
@@ -78,7 +80,7 @@ enum Visible {
     Man(man::Args),
 }
 
-/// The command's own steps, which are processes of their own.
+/// The internal steps of the command. Each runs in its own process.
 #[derive(Debug, Subcommand)]
 enum Hidden {
     #[command(name = exec::NAME, hide = true)]
@@ -95,7 +97,7 @@ impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Fault> {
         match self.command {
             Command::Visible(visible) => {
-                voice::listen(self.common.verbose);
+                console::install_subscriber(self.common.verbose);
                 visible.run()
             }
             Command::Hidden(hidden) => hidden.run(),
@@ -151,7 +153,7 @@ pub(crate) fn read() -> Result<Cli, Fault> {
     };
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that has gone, as `head` does, has read enough.
+            // The reader may have closed the pipe, as `head` does.
             let _ = error.print();
             process::exit(0)
         }
@@ -163,17 +165,17 @@ pub(crate) fn read() -> Result<Cli, Fault> {
     }
 }
 
-/// Behind `lock --` comes a program, so clap's advice to write a name there is wrong.
+/// `lock --` is followed by a program, so clap's advice to write a name there is wrong.
 fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
     let is_lock = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("bandog lock"));
     if is_lock && error.get(ContextKind::Suggested).is_some() {
-        let tip = "the options of CMD go with it behind `--`; a lock's name cannot begin with `-` here";
+        let tip = "write the options of CMD after `--`; the name of a lock cannot begin with `-` here";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
 
-/// Of an option that stands before its subcommand clap says only that it exists; this says where it goes.
+/// For an option before its subcommand, clap reports only that the option exists. This adds where to write it.
 fn with_its_place(mut error: clap::Error) -> clap::Error {
     let text = |kind| match error.get(kind)? {
         ContextValue::StyledStr(text) => Some(text.to_string()),
@@ -185,7 +187,7 @@ fn with_its_place(mut error: clap::Error) -> clap::Error {
         let before = usage.strip_prefix("Usage: ")?.split(" [").next()?.to_owned();
         let example = tip.strip_prefix('\'')?.strip_suffix("' exists")?.to_owned();
         let option = example.split(' ').next_back()?;
-        Some(format!("{option} goes behind all words of a subcommand, as in `{before} {example}`"))
+        Some(format!("write {option} after all words of the subcommand, as in `{before} {example}`"))
     };
     if let Some(tip) = place() {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
@@ -193,19 +195,19 @@ fn with_its_place(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The error's words without colour, and without what a value could do to a terminal.
+/// The text of the error, without colour and without characters that control a terminal.
 fn plain(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-    voice::shown_lines(text)
+    console::escaped_lines(text)
 }
 
-/// Reads how long to wait: no time at all, or up to 365 days.
+/// Parses a wait: zero, or at most 365 days.
 pub(crate) fn wait(text: &str) -> Result<Duration, String> {
     duration(text, Duration::ZERO, "0s to 365d are allowed")
 }
 
-/// Reads a lease: what a ttl may be.
+/// Parses a lease, within the limits of a ttl.
 pub(crate) fn lease(text: &str) -> Result<Duration, String> {
     duration(text, MIN_TTL, "100ms to 365d are allowed")
 }

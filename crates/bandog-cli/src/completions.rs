@@ -1,10 +1,10 @@
-//! `bandog completions`: what a shell needs to complete the command line.
+//! `bandog completions`: scripts for shells.
 
 use clap_complete::{Shell, generate};
 
 use crate::{args, exit_code::ExitCode, fault::Fault, print};
 
-/// Prints a script with which a shell completes bandog's command line.
+/// Prints a script that completes bandog's command line in a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

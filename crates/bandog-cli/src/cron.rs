@@ -11,7 +11,7 @@ use clap::{Subcommand, ValueEnum};
 
 use crate::{exit_code::ExitCode, fault::Fault, print};
 
-/// Tells when a cron expression fires, and what it means.
+/// Shows when a cron expression fires, and what it means.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -32,21 +32,21 @@ Examples:
     Next {
         #[command(flatten)]
         expression: Expression,
-        /// The instant after which fires count, as RFC 3339. Without it: now.
+        /// The instant after which fires are printed, as RFC 3339. Without it: now.
         #[arg(long, value_name = "RFC3339")]
         from: Option<Time>,
-        /// How many fires are printed.
+        /// Number of fires to print.
         #[arg(long, default_value_t = 1, value_name = "N")]
         count: usize,
-        /// The zone whose clocks the expression follows, by its IANA name.
+        /// The time zone of the expression, an IANA name.
         #[arg(long, default_value = "UTC", value_name = "ZONE")]
         zone: String,
     },
-    /// Says in words what an expression means.
+    /// Describes an expression in words.
     #[command(after_help = "\
-Exit codes: 0 said; 64 a wrong expression.
+Exit codes: 0 printed; 64 a wrong expression.
 
-Environment: LC_ALL, LC_MESSAGES and LANG, the first of them that is set, say the language; one that begins with zh is Chinese.
+Environment: the first of LC_ALL, LC_MESSAGES and LANG that is set is the language; a value that begins with zh is Chinese.
 
 Examples:
   bandog cron explain '0 0 0 LW * ?'
@@ -54,7 +54,7 @@ Examples:
     Explain {
         #[command(flatten)]
         expression: Expression,
-        /// The language. Without it the environment's if that is Chinese, else English.
+        /// The language. Without it Chinese if the environment says so, else English.
         #[arg(long, value_enum, value_name = "LANG")]
         lang: Option<Lang>,
     },
@@ -65,10 +65,10 @@ struct Expression {
     /// The expression, as one argument.
     #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     text: String,
-    /// Whose rules it follows.
+    /// The dialect of the expression.
     #[arg(long, value_enum, default_value_t = Rules::Quartz)]
     dialect: Rules,
-    /// Which day is meant if both day fields are restricted. Without it Quartz refuses that; Spring takes `and`, Unix `or`.
+    /// What two restricted day fields mean. Without it Quartz refuses them; Spring takes `and`, Unix `or`.
     #[arg(long, value_enum, value_name = "WHICH")]
     days: Option<Days>,
 }
@@ -93,13 +93,13 @@ enum Lang {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Days {
-    /// A day that both fields name.
+    /// A day that matches both fields.
     And,
-    /// A day that one of them names.
+    /// A day that matches one of the fields.
     Or,
 }
 
-/// Reads no store and no clock but the machine's.
+/// Uses no store.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     match &args.verb {
         Verb::Next { expression, from, count, zone } => {
@@ -133,7 +133,7 @@ impl Expression {
             Some(Days::Or) => dialect.days(DayMatch::Or),
         };
         Cron::parse_with(&self.text, rules)
-            .map_err(|error| below("this is no cron expression", &error.phrased(Phrasing::Options).picture()))
+            .map_err(|error| below("this is not a cron expression", &error.phrased(Phrasing::Options).picture()))
     }
 }
 
@@ -166,7 +166,7 @@ fn explain(cron: &Cron, lang: Lang) -> Result<ExitCode, Fault> {
     print::bytes(text.as_bytes())
 }
 
-/// The expression and the caret stand in the same column.
+/// Indents the expression and the caret line alike, so that the caret stays under its column.
 fn below(what: &str, picture: &str) -> Fault {
     let indented: Vec<_> = picture.lines().map(|line| format!("\n  {line}")).collect();
     Fault::usage(format!("{what}{}", indented.concat()))

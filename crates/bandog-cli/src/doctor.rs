@@ -1,4 +1,4 @@
-//! `bandog doctor`: what may endanger locks.
+//! `bandog doctor`: conditions that endanger locks.
 
 mod checks;
 
@@ -8,30 +8,31 @@ use bandog::{Finding, Level};
 use serde::Serialize;
 
 use crate::{
+    console::escaped,
     exit_code::ExitCode,
     fault::Fault,
     print::{self, Format},
     runtime,
     store::{self, Store},
-    voice::shown,
 };
 
-/// Looks for what may endanger locks: in the store, around it, and in how it is named.
+/// Checks for conditions that endanger locks: in the store, in its environment, and in its URL.
 ///
-/// Nothing is changed. What could be better is advice; a danger is what may lose locks or keep them from their users.
+/// It changes nothing. An advice is a possible improvement; a danger may lose locks, or prevent clients from taking
+/// them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json:
   level     fine, advice or danger
-  subject   what was looked at, in a word or two
-  says      what was found
-  cure      what to do about it; null when all is well
+  subject   what was checked, in one or two words
+  says      the finding
+  cure      what to do about it; null if there is no problem
 
 Exit codes:
-    0  all is well, or there is only advice
-    1  something endangers locks
+    0  no finding, or advice only
+    1  a danger for locks was found
    64  the URL is wrong
-   69  the store does not answer, or is not there
+   69  the store does not answer, or does not exist
    77  the store refuses
 
 Examples:
@@ -44,13 +45,13 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Prints what is found. What bandog finds by itself is printed even if the store does not answer.
+/// Prints the findings. Findings of bandog itself are printed even if the store does not answer.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     store.options()?;
     let mut findings = checks::all(&store);
     let asked = runtime::block_on(async {
-        let Some(client) = store.look().await? else { return Ok(None) };
+        let Some(client) = store.connect_existing().await? else { return Ok(None) };
         client.check().await.map(Some).map_err(|error| store.fault(&error))
     });
     let fault = match asked {
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             None
         }
         Ok(None) => {
-            findings.push(Finding::fine("database", "it is not there yet: the first `bandog lock` makes it"));
+            findings.push(Finding::fine("database", "it does not exist yet: the first `bandog lock` creates it"));
             None
         }
         Err(fault) => Some(fault),
@@ -87,16 +88,16 @@ fn json(findings: &[Finding]) -> io::Result<()> {
     })
 }
 
-/// Prints the worst last, where the eye is.
+/// Prints the worst finding last.
 fn table(findings: &[Finding]) -> io::Result<()> {
     let mut sorted: Vec<_> = findings.iter().collect();
     sorted.sort_by_key(|finding| finding.level);
     let subjects = sorted.iter().map(|finding| finding.subject.chars().count()).max().unwrap_or(0);
     let mut out = io::stdout().lock();
     for Finding { level, subject, says, cure } in sorted {
-        writeln!(out, "{:6}  {:subjects$}  {}", word(*level), shown(subject), shown(says))?;
+        writeln!(out, "{:6}  {:subjects$}  {}", word(*level), escaped(subject), escaped(says))?;
         if let Some(cure) = cure {
-            writeln!(out, "{:6}  {:subjects$}  cure: {}", "", "", shown(cure))?;
+            writeln!(out, "{:6}  {:subjects$}  cure: {}", "", "", escaped(cure))?;
         }
     }
     out.flush()

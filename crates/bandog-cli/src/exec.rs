@@ -1,4 +1,4 @@
-//! The hidden step between `bandog lock` and its child: ask to die with the parent, then become the child.
+//! The hidden step between `bandog lock` and its child: requests the parent-death signal, then becomes the child.
 
 use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
 
@@ -9,7 +9,7 @@ use crate::{exit_code::ExitCode, fault::Fault, lock::held};
 /// The hidden subcommand's name.
 pub(crate) const NAME: &str = "__exec";
 
-/// Who the parent should be, and what to become.
+/// The expected parent, and the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     parent: i32,
@@ -17,15 +17,15 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The command line that ends as `command`, for a child of this process.
+/// The command line that becomes `command`, for a child of this process.
 pub(crate) fn step(command: &[OsString]) -> Command {
-    // The link stays good when the program's file is replaced while it waits for its lock.
+    // The link stays valid if the program file is replaced while bandog waits for its lock.
     let mut step = Command::new("/proc/self/exe");
     step.arg0("bandog").arg(NAME).arg(std::process::id().to_string()).arg("--").args(command);
     step
 }
 
-/// Becomes the command. It returns only if that failed.
+/// Becomes the command. Returns only on failure.
 pub(crate) fn run(args: &Args) -> Fault {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return Fault::system("cannot tie the command's life to bandog's", error);

@@ -1,4 +1,4 @@
-//! How the command ends: the child's own code, or one of sysexits.h that scripts can rely on.
+//! Exit codes: the child's own code, or one of sysexits.h for scripts.
 
 use std::process;
 
@@ -7,13 +7,13 @@ use bandog::ErrorKind;
 /// The command's exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitCode {
-    /// 0: what was asked for was done.
+    /// 0: success.
     Done,
-    /// 1: `doctor` found what endangers locks.
+    /// 1: `doctor` found a danger for locks.
     Endangered,
-    /// 1: a run that was waited for did not end well.
+    /// 1: the run of `run --wait` did not end well.
     Failed,
-    /// The child's own code, or 126 and 127 where it could not be started.
+    /// The child's own code, or 126 and 127 if it could not be started.
     Child(u8),
     /// 128 + N: signal N ended the child, or bandog while it waited.
     Signal(i32),
@@ -25,16 +25,17 @@ pub(crate) enum ExitCode {
     Internal,
     /// 71 (`EX_OSERR`): the machine refused a process or a signal handler.
     System,
-    /// 75 (`EX_TEMPFAIL`): somebody else holds the lock; of `release`, nobody does.
+    /// 75 (`EX_TEMPFAIL`): another client holds the lock; for `release`, no client holds it.
     Busy,
-    /// 76 (`EX_PROTOCOL`): the lock was lost while the child ran, or the child was ended because it was about to be.
+    /// 76 (`EX_PROTOCOL`): the lock was lost while the child ran, or the child was terminated because it was about to
+    /// be.
     Lost,
     /// 77 (`EX_NOPERM`): the store refuses a password, a right or the key.
     Denied,
 }
 
 impl ExitCode {
-    /// The number that the shell sees.
+    /// The exit code as a number.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -58,9 +59,9 @@ impl From<ErrorKind> for ExitCode {
             ErrorKind::Misused | ErrorKind::Unsupported => Self::Usage,
             ErrorKind::Unavailable | ErrorKind::NotReplicated => Self::Unavailable,
             ErrorKind::Lost => Self::Lost,
-            // Something else lies where the lock should be; to try again does not help.
+            // The key holds other data, so a retry does not help.
             ErrorKind::Denied | ErrorKind::Corrupt => Self::Denied,
-            // `ErrorKind` may grow; what the command does not know yet is its own fault.
+            // `ErrorKind` may get new kinds, which the command does not know.
             ErrorKind::Closed | _ => Self::Internal,
         }
     }

@@ -1,12 +1,12 @@
-//! Why the command could not do what it was asked to.
+//! Errors of the command.
 
 use std::fmt;
 
 use bandog::{Error, ErrorKind};
 
-use crate::{exit_code::ExitCode, voice::say};
+use crate::{console::report, exit_code::ExitCode};
 
-/// A message for people and a code for scripts.
+/// A message and an exit code.
 #[derive(Debug)]
 pub(crate) struct Fault {
     code: ExitCode,
@@ -28,9 +28,9 @@ impl Fault {
         Self::new(ExitCode::System, format!("{what}: {cause}"))
     }
 
-    /// What this store, or the library before it asked the store, says.
+    /// An error of the store, or of the library before a request.
     pub(crate) fn of(error: &Error, store: &str) -> Self {
-        // Files and certificates have messages that say what to do.
+        // Errors of files and certificates contain their own advice.
         let says_enough = store.starts_with("sqlite:") || error.to_string().contains("certificate");
         let advice = if says_enough { "" } else { advice(error.kind()) };
         Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))
@@ -41,9 +41,9 @@ impl Fault {
         self.message.lines().next().unwrap_or_default().to_owned()
     }
 
-    /// Prints the message and gives the code.
-    pub(crate) fn tell(self) -> ExitCode {
-        say(&self.message);
+    /// Prints the message and returns the code.
+    pub(crate) fn report(self) -> ExitCode {
+        report(&self.message);
         self.code
     }
 }
@@ -57,12 +57,12 @@ impl fmt::Display for Fault {
 fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Unavailable => {
-            "\n  check that it runs and can be reached from here, and the address in --url or BANDOG_URL"
+            "\n  check that the store runs and can be reached from here, and check the address in --url or BANDOG_URL"
         }
         ErrorKind::Denied => {
-            "\n  check the user, the password and the rights in the store, and that the key is not another program's"
+            "\n  check the user, the password and the rights in the store, and whether the key belongs to another program"
         }
-        ErrorKind::Corrupt => "\n  name another place in --url or BANDOG_URL, or move away what lies there",
+        ErrorKind::Corrupt => "\n  use another place in --url or BANDOG_URL, or move the present data away",
         _ => "",
     }
 }

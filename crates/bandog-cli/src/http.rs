@@ -1,4 +1,4 @@
-//! The page of `bandog schedule --http` and `bandog page`: its options, and where its token comes from.
+//! The page of `bandog schedule --http` and `bandog page`: options, token and metrics.
 
 mod figures;
 mod token;
@@ -14,30 +14,30 @@ use bandog_page::{HostName, Page, Token};
 use tokio::time::interval;
 
 use self::figures::Figures;
-use crate::{fault::Fault, store::Store, voice::say};
+use crate::{console::report, fault::Fault, store::Store};
 
 pub(crate) use self::token::VARIABLE as TOKEN_VARIABLE;
 pub(crate) use bandog_page::Serving;
 
-/// The options of a page beside its address.
+/// The options of a page, except its address.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Options {
-    /// A file with the token that the page asks for before it runs, pauses, resumes or cancels a job.
+    /// A file with the token that the page requires to run, pause, resume or cancel a job.
     ///
-    /// Without it the variable BANDOG_HTTP_TOKEN is the token, and without both the page is read-only. It has 16 to 256
-    /// visible ASCII characters.
+    /// Without it the token is in the variable BANDOG_HTTP_TOKEN, and without both the page is read-only. A token has
+    /// 16 to 256 visible ASCII characters.
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token_file: Option<PathBuf>,
-    /// A host name that the page answers to, such as jobs.example. May be given several times.
+    /// A host name that the page answers to, such as jobs.example. May be repeated.
     ///
-    /// Requests to other names get 421, so that a web page whose name resolves to this machine cannot read this one. IP
-    /// addresses and localhost are always allowed; on a loopback address, of all IP addresses only loopback ones.
+    /// Requests to other names get 421, so that a web page whose name resolves to this machine cannot read this page.
+    /// IP addresses and localhost are always allowed; on a loopback address, of the IP addresses only loopback ones.
     #[arg(long, value_name = "NAME", requires = "http")]
     http_host: Vec<HostName>,
 }
 
-/// An address that is listened on; no request is answered yet.
+/// A bound address. No request is answered yet.
 #[derive(Debug)]
 pub(crate) struct Listening {
     listener: TcpListener,
@@ -46,12 +46,12 @@ pub(crate) struct Listening {
     figures: Figures,
 }
 
-/// Interval at which what was counted is sorted in; without it what nobody reads would pile up.
-const TIDY: Duration = Duration::from_secs(5);
+/// Interval of the upkeep of metrics. Without upkeep, samples accumulate if no client reads them.
+const UPKEEP: Duration = Duration::from_secs(5);
 
 impl Listening {
-    /// Listens on the address. Call it before the first client is made: counters that exist by then are not in
-    /// `/metrics`.
+    /// Binds the address. Call it before the first client is created: metrics that are registered earlier are missing
+    /// in `/metrics`.
     pub(crate) fn open(wanted: SocketAddr, options: &Options) -> Result<Self, Fault> {
         let token = token::read(options.http_token_file.as_deref())?;
         let cannot = |error| Fault::system(&format!("cannot listen on {wanted}"), error);
@@ -61,11 +61,11 @@ impl Listening {
         Ok(Self { listener, token, hosts: options.http_host.clone(), figures: Figures::install()? })
     }
 
-    /// Answers from now on, and says where.
+    /// Starts to answer requests, and reports the address.
     pub(crate) fn serve(self, client: &Client, store: &Store) -> Result<Serving, Fault> {
         let Self { listener, token, hosts, figures } = self;
-        let (text, tidied) = (figures.clone(), figures);
-        let mut page = Page::over(client).named(store.shown()).metrics(move || text.text());
+        let (text, kept) = (figures.clone(), figures);
+        let mut page = Page::over(client).named(store.redacted()).metrics(move || text.text());
         page = hosts.into_iter().fold(page, Page::host);
         let acts = token.is_some();
         if let Some(token) = token {
@@ -73,14 +73,14 @@ impl Listening {
         }
         let serving = page.serve(listener).map_err(|error| Fault::system("cannot serve the page", error))?;
         tokio::spawn(async move {
-            let mut turns = interval(TIDY);
+            let mut upkeep = interval(UPKEEP);
             loop {
-                turns.tick().await;
-                tidied.tidy();
+                upkeep.tick().await;
+                kept.run_upkeep();
             }
         });
         let does = if acts { "" } else { ", read-only" };
-        say(&format!("the page is at http://{}/{does}", serving.address()));
+        report(&format!("the page is at http://{}/{does}", serving.address()));
         Ok(serving)
     }
 }
@@ -92,11 +92,11 @@ fn warn(address: SocketAddr, acts: bool) {
     }
     if acts {
         tracing::warn!(
-            "everybody who can reach {address} may see jobs, runs and locks on the page, and its token crosses the \
-             network unencrypted: put a proxy with TLS before it"
+            "every client that can reach {address} can read jobs, runs and locks on the page, and its token is sent over the \
+             network unencrypted: use a proxy with TLS"
         );
     } else {
-        tracing::warn!("everybody who can reach {address} may see jobs, runs and locks on the page");
+        tracing::warn!("every client that can reach {address} can read jobs, runs and locks on the page");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `bandog jobs`: what the jobs of a store are and do, and words to them.
+//! `bandog jobs`: shows and controls the jobs of a store.
 
 mod backfill;
 mod cancel;
@@ -35,20 +35,20 @@ use crate::{
     store::{self, Store},
 };
 
-/// Looks at the jobs of a store, runs, pauses and cancels them.
+/// Shows the jobs of a store, and runs, pauses and cancels them.
 ///
-/// Jobs come into a store by the schedulers that run over it: `bandog schedule FILE`, or programs with the library.
-/// What is said here is kept in the store, and they notice it within a second.
+/// The jobs of a store are those of all schedulers that ever ran over it: `bandog schedule FILE`, and programs with the
+/// library. A change is kept in the store, and schedulers apply it within a second.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  bandog jobs ls                                  what there is, and what it does now
+  bandog jobs ls                                  all jobs and their state
   bandog jobs show report                         one job, its runs and its next fires
-  bandog jobs run report --wait                   now, beside its ticks
+  bandog jobs run report --wait                   run it now, in addition to its ticks
   bandog jobs pause report --reason 'migration'   and later: bandog jobs resume report
-  bandog jobs nodes                               who runs them, and who is paused
-  bandog jobs next                                what fires next, of all
-  bandog jobs history report --state failed       what went wrong")]
+  bandog jobs nodes                               the schedulers, and the pauses
+  bandog jobs next                                the next ticks of all jobs
+  bandog jobs history report --state failed       failed runs")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -70,7 +70,7 @@ enum Verb {
     Forget(forget::Args),
 }
 
-/// What every verb takes.
+/// The options of each verb.
 #[derive(Debug, clap::Args)]
 struct Common {
     #[command(flatten)]
@@ -98,59 +98,65 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
 }
 
 /// The jobs of a store that has answered.
-struct Desk<'a> {
+struct JobsClient<'a> {
     store: &'a Store,
     jobs: Jobs,
 }
 
-impl<'a> Desk<'a> {
-    /// None if it is the default store and nobody has used it yet.
+impl<'a> JobsClient<'a> {
+    /// None if it is the default store and does not exist yet.
     async fn open(store: &'a Store) -> Result<Option<Self>, Fault> {
-        let Some(client) = store.look().await? else { return Ok(None) };
-        let jobs = Jobs::over(&client).by(who());
+        let Some(client) = store.connect_existing().await? else { return Ok(None) };
+        let jobs = Jobs::over(&client).by(operator());
         Ok(Some(Self { store, jobs }))
     }
 
-    /// What somebody sees who looks at the store; none if it is the default store and nobody has used it yet.
-    fn seen<T>(store: &'a Store, looking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>) -> Result<Option<T>, Fault> {
+    /// Runs a query. None if it is the default store and does not exist yet.
+    fn query<T>(
+        store: &'a Store,
+        request: impl AsyncFnOnce(&JobsClient<'_>) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
         runtime::block_on(async {
-            match Desk::open(store).await? {
-                Some(desk) => looking(&desk).await.map(Some),
+            match JobsClient::open(store).await? {
+                Some(client) => request(&client).await.map(Some),
                 None => Ok(None),
             }
         })
     }
 
-    /// Prints what there is to see in a store that nobody has used yet.
+    /// Prints the empty result of a store that does not exist yet.
     fn unused(store: &Store, common: &Common, none: &impl Serialize) -> Result<ExitCode, Fault> {
         print::done(match common.json {
             true => print::json(none),
-            false => writeln!(io::stdout(), "in {}\nno job was ever registered here", store.shown()),
+            false => writeln!(io::stdout(), "in {}\nno job was ever registered here", store.redacted()),
         })
     }
 
-    /// Asks the store about one job.
-    fn ask<T>(
+    /// Runs a request for one job.
+    fn with_job<T>(
         common: &Common,
         name: &str,
-        asking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>,
+        request: impl AsyncFnOnce(&JobsClient<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        Self::reached(common, &format!("there is no job {name:?}: "), asking)
+        Self::with_client(common, &format!("there is no job {name:?}: "), request)
     }
 
-    /// Asks the store about all of its jobs.
-    fn reach<T>(common: &Common, asking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
-        Self::reached(common, "", asking)
+    /// Runs a request for all jobs.
+    fn with_store<T>(
+        common: &Common,
+        request: impl AsyncFnOnce(&JobsClient<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        Self::with_client(common, "", request)
     }
 
-    fn reached<T>(
+    fn with_client<T>(
         common: &Common,
         consequence: &str,
-        asking: impl AsyncFnOnce(&Desk<'_>) -> Result<T, Fault>,
+        request: impl AsyncFnOnce(&JobsClient<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let store = Store::of(&common.store)?;
-        Desk::seen(&store, asking)?.ok_or_else(|| {
-            let (shown, origin) = (store.shown(), store.origin());
+        JobsClient::query(&store, request)?.ok_or_else(|| {
+            let (shown, origin) = (store.redacted(), store.origin());
             Fault::usage(format!("{consequence}no job was ever registered in {shown} ({origin})"))
         })
     }
@@ -159,18 +165,18 @@ impl<'a> Desk<'a> {
         self.store.fault(error)
     }
 
-    /// What went wrong with a word to a job.
-    fn unsaid_of(&self, error: &Error, name: &str) -> Fault {
-        self.unsaid(error, &format!("bandog jobs show {name}"))
+    /// The error of a request for one job.
+    fn request_fault_for(&self, error: &Error, name: &str) -> Fault {
+        self.request_fault(error, &format!("bandog jobs show {name}"))
     }
 
-    /// What went wrong with a word, and what shows whether it was done.
-    fn unsaid(&self, error: &Error, look: &str) -> Fault {
+    /// The error of a request. `look` is the command that shows whether the request was applied.
+    fn request_fault(&self, error: &Error, look: &str) -> Fault {
         let fault = self.store.fault(error);
         if !error.maybe_applied() {
             return fault;
         }
-        let look = format!("it may have been done all the same: look with `{look}` before you say it again");
+        let look = format!("it may have been applied: check with `{look}` before a retry");
         Fault::new(error.kind().into(), format!("{fault}\n  {look}"))
     }
 
@@ -192,14 +198,14 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// Who speaks, as the records of pauses tell it: `user@host`.
-fn who() -> String {
+/// The operator, as stored in records of pauses: `user@host`.
+fn operator() -> String {
     let named = ["USER", "LOGNAME"].iter().find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()));
     let user = named.or_else(listed).unwrap_or_else(|| format!("uid {}", getuid().as_raw()));
     format!("{user}@{}", Member::here(ClientId::random()).host)
 }
 
-/// The user's name in the list of this machine's users: services and containers often set no variable.
+/// The user's name in `/etc/passwd`: services and containers often set no variable.
 fn listed() -> Option<String> {
     let id = getuid().as_raw().to_string();
     let users = fs::read_to_string("/etc/passwd").ok()?;

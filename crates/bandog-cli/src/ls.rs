@@ -1,4 +1,4 @@
-//! `bandog ls`: which locks are held.
+//! `bandog ls`: the locks that are held.
 
 use bandog::Pattern;
 
@@ -15,17 +15,17 @@ use crate::{
 #[command(after_help = "\
 Fields of --json, one object a line: name, held, owner, fence (the first one of the present \
 grant: the holder's own, unless its program passed the lock on within itself), fence_to (the last one that the holder \
-may have; both null when the lock is free or the holder is no bandog client), ttl_ms (null when the lock never ends by itself), holder (null when it is no client that the store knows of; else host, \
-pid, program, and since when it runs), waiters (the clients that are known to wait, like holder), store.
+may have; both null when the lock is free or the holder is no bandog client), ttl_ms (null when the lock never expires), holder (null if it is not registered in the store; else host, \
+pid, program, and since: the start of the client), waiters (the clients that are known to wait, like holder), store.
 
-Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or is not there; 77 it refuses, \
+Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, \
 or the file is damaged.
 
 Examples:
   bandog ls
   bandog ls 'order-*' --json | jq -r .name")]
 pub(crate) struct Args {
-    /// Which names: * stands for any text, ? for one character, and \ takes away the meaning of the next one.
+    /// Which names: * matches any text, ? one character, and \ escapes the next one.
     #[arg(default_value = "*", hide_default_value = true)]
     pattern: String,
     #[command(flatten)]
@@ -34,16 +34,16 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Looks, and changes nothing.
+/// Reads only.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     let rows = runtime::block_on(async {
-        let Some(client) = store.look().await? else { return Ok(None) };
+        let Some(client) = store.connect_existing().await? else { return Ok(None) };
         let rows = client.list(Pattern::new(&args.pattern)).await.map_err(|error| store.fault(&error))?;
         Ok(Some(rows))
     })?;
     match rows {
-        Some(rows) => row::print(&rows, args.format, &store.shown()),
-        None => row::print_unused(&[], args.format, &store.shown()),
+        Some(rows) => row::print(&rows, args.format, &store.redacted()),
+        None => row::print_unused(&[], args.format, &store.redacted()),
     }
 }

@@ -1,28 +1,29 @@
-//! The `bandog` command: run a program under a distributed lock, and look at who holds what.
+//! The `bandog` command: runs a program under a distributed lock, runs jobs, and shows locks and jobs.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
-    "the bandog command is for Linux: it ends a child by its parent-death signal, by pidfds and by /proc; \
-     the library crate `bandog` is not bound to it"
+    "the bandog command is for Linux: it terminates a child with the parent-death signal, pidfds and /proc; \
+     the library crate `bandog` runs elsewhere too"
 );
 
 mod args;
 mod completions;
+mod console;
 mod cron;
 mod demo;
 mod doctor;
 mod exec;
 mod exit_code;
-mod family;
 mod fault;
+mod holder_text;
 mod http;
 mod jobs;
 mod lock;
 mod ls;
 mod man;
 mod page;
-mod person;
 mod print;
+mod process_tree;
 mod release;
 mod row;
 mod runtime;
@@ -30,10 +31,9 @@ mod schedule;
 mod show;
 mod signals;
 mod store;
-mod voice;
 
 fn main() -> std::process::ExitCode {
-    let code = args::read().and_then(args::Cli::run).unwrap_or_else(fault::Fault::tell);
-    voice::flush();
+    let code = args::read().and_then(args::Cli::run).unwrap_or_else(fault::Fault::report);
+    console::flush();
     code.into()
 }

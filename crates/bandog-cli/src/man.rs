@@ -1,4 +1,4 @@
-//! `bandog man`: the manual, as roff.
+//! `bandog man`: the manual pages, as roff.
 
 use std::{
     fs, io,
@@ -13,17 +13,17 @@ use clap_mangen::{
 
 use crate::{args, exit_code::ExitCode, fault::Fault, print};
 
-/// Prints the manual: a page for bandog and one for each subcommand, and for each of theirs.
+/// Prints the manual: a page for bandog, one for each subcommand, and one for each of their subcommands.
 ///
-/// Without --dir all pages are one stream, which `man -l -` shows one after the other. With --dir each is a file of
-/// its own with the usual name, as packages install them: bandog.1, bandog-lock.1 and so on.
+/// Without --dir all pages are printed one after the other, for `man -l -`. With --dir each page is a file with the
+/// usual name: bandog.1, bandog-lock.1 and so on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   bandog man | man -l -
   bandog man --dir /usr/share/man/man1")]
 pub(crate) struct Args {
-    /// The directory to write a file for each page into; it must be there.
+    /// The directory for the files; it must exist.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -40,13 +40,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     }
 }
 
-/// A command and all that stands below it.
+/// A command and all its visible subcommands.
 fn visible(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().filter(|command| !command.is_hide_set()).flat_map(visible);
     [command].into_iter().chain(below).collect()
 }
 
-/// A page and the file that it goes into.
+/// A page and its file name.
 struct Page {
     file: String,
     text: Vec<u8>,
@@ -77,7 +77,7 @@ fn page(command: &Command) -> io::Result<Page> {
     Ok(Page { file: man.get_filename(), text })
 }
 
-/// The usage as the help has it, which knows where the `--` goes.
+/// The usage line of the help, which has the `--` in the right place.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
@@ -86,15 +86,15 @@ fn synopsis(command: &Command) -> Roff {
     roff
 }
 
-/// What comes after the options: each line that ends in a colon begins a section, and what is indented stays as it is.
+/// The text after the options: a line that ends in a colon begins a section, and indented lines are printed unchanged.
 fn sections(text: &str) -> Roff {
     let mut roff = Roff::new();
-    let mut as_it_is = false;
+    let mut verbatim = false;
     for line in text.lines() {
         let indented = line.starts_with(' ');
-        if indented != as_it_is && !line.is_empty() {
+        if indented != verbatim && !line.is_empty() {
             roff.control(if indented { "nf" } else { "fi" }, []);
-            as_it_is = indented;
+            verbatim = indented;
         }
         match line.strip_suffix(':').filter(|_| !indented) {
             Some(head) => roff.control("SH", [head.to_uppercase().as_str()]),
@@ -102,7 +102,7 @@ fn sections(text: &str) -> Roff {
             None => roff.text([roman(line)]),
         };
     }
-    if as_it_is {
+    if verbatim {
         roff.control("fi", []);
     }
     roff

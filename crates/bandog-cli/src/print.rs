@@ -1,4 +1,4 @@
-//! What goes to standard output: only what was asked for.
+//! Standard output: the result only.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{exit_code::ExitCode, fault::Fault};
 
-/// How the commands that tell something print it.
+/// The output format of queries.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Format {
     /// Print one JSON object a line, for programs.
@@ -14,23 +14,23 @@ pub(crate) struct Format {
     pub(crate) json: bool,
 }
 
-/// Prints a text made before.
+/// Prints a text.
 pub(crate) fn bytes(text: &[u8]) -> Result<ExitCode, Fault> {
     let mut out = io::stdout().lock();
     done(out.write_all(text).and_then(|()| out.flush()))
 }
 
-/// Prints one object and ends its line.
+/// Prints one object as a line.
 pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, object)?;
     writeln!(out)
 }
 
-/// What follows from how the printing went.
+/// The exit code, from the result of printing.
 pub(crate) fn done(result: io::Result<()>) -> Result<ExitCode, Fault> {
     match result {
-        // A reader that has gone, as `head` does, has read enough.
+        // The reader may have closed the pipe, as `head` does.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Fault::system("cannot print", error)),
         Ok(()) | Err(_) => Ok(ExitCode::Done),
     }

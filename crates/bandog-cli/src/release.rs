@@ -1,4 +1,4 @@
-//! `bandog release`: take a lock from its holder.
+//! `bandog release`: takes a lock from its holder.
 
 use bandog::{Key, Row};
 
@@ -10,26 +10,26 @@ use crate::{
     store::{self, Store},
 };
 
-/// Takes a lock from whoever holds it.
+/// Takes a lock from its holder.
 ///
-/// A lock ends with its holder, and nobody else can release it: this takes it away by force, for a holder that hangs
-/// or that no longer exists. Whoever waits for the lock gets it at once. The holder learns of it at its next renewal,
-/// after a third of its ttl; until then both believe to hold the lock, and only the fence tells them apart, which is
-/// greater for every later holder. A running `bandog lock` then ends its command with 76.
+/// Only its holder can release a lock; this takes it away by force, from a holder that hangs or that no longer exists.
+/// A waiter gets the lock at once. The holder learns of it at its next renewal, after a third of its ttl. Until then
+/// both clients believe that they hold the lock, and only the fence, which is greater for each later holder,
+/// distinguishes them. A running `bandog lock` then terminates its command and exits with 76.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: freed, and those of `bandog show --json`, as they were before.
 
-Exit codes: 0 it was taken from its holder; 75 nobody held it; 64 wrong name or URL, or no --force; 69 the store does
-not answer or is not there; 77 it refuses, or the name is no lock.
+Exit codes: 0 it was taken from its holder; 75 it was free; 64 wrong name or URL, or no --force; 69 the store does
+not answer or does not exist; 77 it refuses, or the name is no lock.
 
 Examples:
   bandog show deploy && bandog release deploy --force
   bandog release deploy --force --json | jq .holder")]
 pub(crate) struct Args {
-    /// The lock's name; one that begins with `-` goes behind `--`.
+    /// The lock's name; write a name that begins with `-` after `--`.
     name: String,
-    /// Take it although its holder has not given it back.
+    /// Take the lock although its holder has not released it.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Frees the lock, and tells who held it.
+/// Frees the lock, and prints its holder.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, force, store, format } = args;
     let store = Store::of(store)?;
@@ -47,22 +47,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         return Err(needs_force(name));
     }
     let taken = runtime::block_on(async {
-        let Some(client) = store.look().await? else { return Ok(None) };
+        let Some(client) = store.connect_existing().await? else { return Ok(None) };
         client.evict(key.as_str()).await.map_err(|error| store.fault(&error))
     })?;
     if let Some(row) = taken {
-        return row::print_taken(&row, *format, &store.shown());
+        return row::print_taken(&row, *format, &store.redacted());
     }
     if format.json {
-        row::print_not_taken(&Row::free(&key), &store.shown())?;
+        row::print_not_taken(&Row::free(&key), &store.redacted())?;
     }
-    Err(Fault::new(ExitCode::Busy, format!("nobody held {name:?} in {}", store.shown())))
+    Err(Fault::new(ExitCode::Busy, format!("{name:?} in {} is free", store.redacted())))
 }
 
 fn needs_force(name: &str) -> Fault {
     Fault::usage(format!(
-        "only its holder can release {name:?}, and does when its work ends\n  --force takes the lock away: the holder \
-         learns of it at its next renewal, after a third of its ttl; until then both it and the next one believe to hold \
-         the lock, and only the fence tells them apart"
+        "only its holder can release {name:?}\n  --force takes the lock away: the holder \
+         learns of it at its next renewal, after a third of its ttl; until then it and the next holder both believe \
+         that they hold the lock, and only the fence distinguishes them"
     ))
 }

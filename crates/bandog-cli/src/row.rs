@@ -1,4 +1,4 @@
-//! Locks as the store sees them, for programs and for people.
+//! Prints locks, for programs and for people.
 
 use std::{
     io::{self, Write},
@@ -11,14 +11,14 @@ use bandog_page::LockJson;
 use serde::Serialize;
 
 use crate::{
+    console::escaped,
     exit_code::ExitCode,
     fault::Fault,
-    person,
+    holder_text,
     print::{self, Format},
-    voice::shown,
 };
 
-/// A lock that was, or was not, taken from its holder.
+/// The result of `release`.
 #[derive(Debug, Serialize)]
 struct Taken<'a> {
     freed: bool,
@@ -31,39 +31,39 @@ pub(crate) fn print(rows: &[Row], format: Format, store: &str) -> Result<ExitCod
     print::done(if format.json { json(rows, store) } else { table(rows, store) })
 }
 
-/// Prints one lock, and who waits for it.
+/// Prints one lock and its waiters.
 pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
     let rows = slice::from_ref(row);
     print::done(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| waiters(row)) })
 }
 
-/// Prints who held a lock that was taken away.
+/// Prints the holder of a lock that was taken away.
 pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
     let say = || {
-        let holder = person::holder(row).unwrap_or_else(|| "somebody".into());
+        let holder = holder_text::holder(row).unwrap_or_else(|| "an unknown holder".into());
         writeln!(io::stdout().lock(), "took {:?} in {store} from {holder}", row.name)
     };
     let object = || print::json(&Taken { freed: true, before: LockJson::new(row, store) });
     print::done(if format.json { object() } else { say() })
 }
 
-/// Prints, for scripts, that nobody held a lock that was to be taken away.
+/// Prints, for scripts, that the lock was free.
 pub(crate) fn print_not_taken(row: &Row, store: &str) -> Result<ExitCode, Fault> {
     print::done(print::json(&Taken { freed: false, before: LockJson::new(row, store) }))
 }
 
-/// Prints what there is to say of a store that nobody has used yet: of these locks, that they are free.
+/// Prints the result for a store that does not exist yet: these locks are free.
 pub(crate) fn print_unused(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
     let say = || writeln!(io::stdout().lock(), "in {store}\nno lock was ever taken here");
     print::done(if format.json { json(rows, store) } else { say() })
 }
 
-/// Prints one object a line.
+/// Prints one object per line.
 fn json(rows: &[Row], store: &str) -> io::Result<()> {
     rows.iter().try_for_each(|row| print::json(&LockJson::new(row, store)))
 }
 
-/// Prints which store it is and a table.
+/// Prints the store and a table.
 fn table(rows: &[Row], store: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "in {store}")?;
@@ -84,17 +84,17 @@ fn table(rows: &[Row], store: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints who waits, if anybody is known to.
+/// Prints the known waiters.
 fn waiters(row: &Row) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for (at, waiter) in row.waiters.iter().enumerate() {
         let head = if at == 0 { "waiting:\n" } else { "" };
-        writeln!(out, "{head}  {}", person::member(waiter))?;
+        writeln!(out, "{head}  {}", holder_text::member(waiter))?;
     }
     out.flush()
 }
 
-/// A rest of time as people read it: `250ms`, `12.3s`, `2h 3m`.
+/// A remaining time, such as `250ms`, `12.3s`, `2h 3m`.
 fn rest(ttl: Duration) -> String {
     match ttl.as_secs() {
         0 => format!("{}ms", ttl.as_millis()),
@@ -103,7 +103,8 @@ fn rest(ttl: Duration) -> String {
     }
 }
 
-/// The fences of the present grant: `1790000000162392+63` says that the holder has this one or one of the 63 after it.
+/// The fences of the present grant: `1790000000162392+63` means that the holder has this fence or one of the 63 after
+/// it.
 fn fences(row: &Row) -> Option<String> {
     let first = row.fence?.get();
     Some(match row.last_fence.map_or(0, |last| last.get().saturating_sub(first)) {
@@ -114,7 +115,7 @@ fn fences(row: &Row) -> Option<String> {
 
 fn cells(row: &Row) -> [String; 5] {
     let dash = || "-".to_owned();
-    let holder = person::holder(row).unwrap_or_else(|| if row.held { dash() } else { "free".into() });
+    let holder = holder_text::holder(row).unwrap_or_else(|| if row.held { dash() } else { "free".into() });
     let fence = fences(row).unwrap_or_else(dash);
     let ttl = match row.ttl {
         Some(ttl) => rest(ttl),
@@ -122,5 +123,5 @@ fn cells(row: &Row) -> [String; 5] {
         None => dash(),
     };
     let waiting = if row.waiters.is_empty() { dash() } else { row.waiters.len().to_string() };
-    [shown(&row.name), fence, ttl, waiting, holder]
+    [escaped(&row.name), fence, ttl, waiting, holder]
 }

@@ -4,19 +4,19 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{exit_code::ExitCode, fault::Fault};
 
-/// Files that a client and its child's start need open at the same time, and some more that were inherited.
+/// Number of files that a client and the start of its child need open at the same time, with some inherited ones.
 const FILES: u64 = 24;
 
-/// Runs a future on the main thread: `bandog lock` starts its child there, whose life is tied to the thread that
-/// starts it, and the main thread lives as long as the process.
+/// Runs a future on the main thread. `bandog lock` starts its child there: the child dies with the thread that starts
+/// it, and the main thread lives as long as the process.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     check_files()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.map_err(|error| Fault::system("cannot start a runtime", error))?.block_on(future)
 }
 
-/// Runs a future on the main thread beside sockets, pipes and processes. What hangs in a print to a terminal that
-/// stands still is left behind at the end.
+/// Runs a future on the main thread, with sockets, pipes and processes. A print to a blocked terminal is abandoned at
+/// the end.
 pub(crate) fn block_on_with_io<T>(future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     check_files()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -26,11 +26,11 @@ pub(crate) fn block_on_with_io<T>(future: impl Future<Output = Result<T, Fault>>
     result
 }
 
-/// Told at the start, because libraries tell it late, in other words, or by a panic.
+/// Checked at the start, because libraries report it late, in other words, or with a panic.
 fn check_files() -> Result<(), Fault> {
     match getrlimit(Resource::Nofile).current {
         Some(limit) if limit < FILES => {
-            let message = format!("this process may have {limit} files open and bandog needs {FILES}: see `ulimit -n`");
+            let message = format!("the limit of open files is {limit}, and bandog needs {FILES}: see `ulimit -n`");
             Err(Fault::new(ExitCode::System, message))
         }
         Some(_) | None => Ok(()),

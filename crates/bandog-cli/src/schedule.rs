@@ -1,4 +1,4 @@
-//! `bandog schedule`: run the jobs of a file, each tick once in the whole cluster.
+//! `bandog schedule`: runs the jobs of a file, each tick once in the whole cluster.
 
 mod check;
 mod child;
@@ -26,31 +26,31 @@ use crate::{
 
 /// Runs the jobs of a file, each tick once in the whole cluster.
 ///
-/// Start the same command with the same file on many machines over one store. Each job is a command that runs when a
-/// cron expression, a period or an instant says so, on one of them. It finds BANDOG_JOB, BANDOG_TICK (RFC 3339, UTC),
-/// BANDOG_FENCE and BANDOG_ATTEMPT in its environment; what it prints is handed on line by line.
+/// Start the same command with the same file on many machines over one store. Each job is a command with a cron
+/// expression, a period or an instant, and runs on one of the machines. It gets BANDOG_JOB, BANDOG_TICK (RFC 3339,
+/// UTC), BANDOG_FENCE and BANDOG_ATTEMPT in its environment; its output is forwarded line by line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The file of jobs, in TOML.
     file: PathBuf,
-    /// Only check the file, and print each job with its next fires. No store is asked.
+    /// Only check the file, and print each job with its next fires. The store is not used.
     #[arg(long)]
     check: bool,
-    /// With --check: print one JSON object a line, for programs.
+    /// With --check: print one JSON object per line, for programs.
     #[arg(long, requires = "check")]
     json: bool,
     #[command(flatten)]
     store: store::Args,
-    /// How long running commands may go on when bandog is told to stop, before they are ended.
+    /// How long running commands may continue after a stop signal, before they are terminated.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true, default_value = "30s")]
     drain: Duration,
     #[command(flatten)]
     page: http::Options,
     /// Serve a page with jobs, runs and locks, the same as JSON, and /metrics on this address, such as 127.0.0.1:8080.
     ///
-    /// It is read-only, unless a token is given. It is not encrypted, and everybody who reaches the address may look.
-    /// `bandog page` serves the same page without running jobs.
+    /// It is read-only, unless a token is given. It is not encrypted, and every client that reaches the address can
+    /// read it. `bandog page` serves the same page without running jobs.
     #[arg(long, value_name = "ADDRESS", value_parser = http::address, conflicts_with = "check")]
     http: Option<SocketAddr>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Args {
 const HELP: &str = "\
 The file:
   [pool]
-  size = 4                        # so many runs at a time; 1 without it
+  size = 4                        # maximum of simultaneous runs; default 1
 
   [[job]]
   name = \"report\"
@@ -72,13 +72,13 @@ The file:
   enabled and env.
 
 Signals:
-  TERM, INT, HUP and QUIT stop it in order: nothing new is claimed, what runs may go on for
-  --drain, and is then ended (TERM, KILL after 4 s) and handed over. A second one kills at once.
+  TERM, INT, HUP and QUIT stop it: it claims no further tick, lets present runs continue for
+  --drain, then terminates them (TERM, KILL after 4 s) and hands them over. A second one kills at once.
 
 Exit codes:
-    0  stopped in order; with --check: the file is good
-  128 + N  ended at once by signal N
-   64  the command line, the URL or the file is wrong: all its mistakes are told
+    0  stopped by one signal; with --check: the file is correct
+  128 + N  stopped at once by a second signal N
+   64  the command line, the URL or the file is wrong: all mistakes are reported
    69  the store does not answer at the start
    70, 71, 77  as with `bandog lock`
 
@@ -87,13 +87,13 @@ Examples:
   BANDOG_URL=redis://app:secret@cache.example bandog schedule /etc/shop/jobs.toml";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
-    // The whole is checked before anything is asked of a store.
+    // The whole file is checked before the store is used.
     let file = JobFile::read(&args.file)?;
     if args.check {
         return check::print(&file, print::Format { json: args.json });
     }
     let store = Store::of(&args.store)?;
-    // Before the first client: what it counts is in the page's figures.
+    // Before the first client, so that its metrics are recorded.
     let page = args.http.map(|address| Listening::open(address, &args.page)).transpose()?;
     runtime::block_on_with_io(serve::serve(&file, &args.file.display().to_string(), &store, args.drain, page))
 }

@@ -1,4 +1,4 @@
-//! `bandog show`: who holds one lock.
+//! `bandog show`: the holder of one lock.
 
 use bandog::{Key, Row};
 
@@ -10,16 +10,16 @@ use crate::{
     store::{self, Store},
 };
 
-/// Shows who holds a lock, if anybody does.
+/// Shows the holder of a lock, and the clients that wait for it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: name, held, owner, fence (the first one of the present \
 grant: the holder's own, unless its program passed the lock on within itself), fence_to (the last one that the holder \
-may have; both null when the lock is free or the holder is no bandog client), ttl_ms (null when the lock is free or never ends by itself), holder (null when it is no client that the store \
-knows of; else host, pid, program, and since when it runs), waiters (the clients that are known to wait, like holder), \
+may have; both null when the lock is free or the holder is no bandog client), ttl_ms (null when the lock is free or never expires), holder (null if it is not registered in the store; \
+else host, pid, program, and since: the start of the client), waiters (the clients that are known to wait, like holder), \
 store.
 
-Exit codes: 0 held or not; 64 wrong name or URL; 69 the store does not answer or is not there; 77 it refuses, or the \
+Exit codes: 0 held or not; 64 wrong name or URL; 69 the store does not answer or does not exist; 77 it refuses, or the \
 file is damaged.
 
 Examples:
@@ -27,7 +27,7 @@ Examples:
   bandog show deploy --json | jq -e .held
   bandog show -- -odd")]
 pub(crate) struct Args {
-    /// The lock's name; one that begins with `-` goes behind `--`.
+    /// The lock's name; write a name that begins with `-` after `--`.
     name: String,
     #[command(flatten)]
     store: store::Args,
@@ -35,17 +35,17 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Looks, and changes nothing.
+/// Reads only.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     let key = Key::new(&args.name).map_err(|error| store.fault(&error))?;
     let row = runtime::block_on(async {
-        let Some(client) = store.look().await? else { return Ok(None) };
+        let Some(client) = store.connect_existing().await? else { return Ok(None) };
         let row = client.show(&args.name).await.map_err(|error| store.fault(&error))?;
         Ok(Some(row))
     })?;
     match row {
-        Some(row) => row::print_one(&row, args.format, &store.shown()),
-        None => row::print_unused(&[Row::free(&key)], args.format, &store.shown()),
+        Some(row) => row::print_one(&row, args.format, &store.redacted()),
+        None => row::print_unused(&[Row::free(&key)], args.format, &store.redacted()),
     }
 }

@@ -1,4 +1,4 @@
-//! The signals that the command receives, one after the other, and who sent them.
+//! The signals that the command receives, in order, with their origin.
 
 use std::{fs, io, thread};
 
@@ -9,16 +9,16 @@ use signal_hook::{
 };
 use tokio::sync::mpsc;
 
-/// Those that end `bandog lock` while it waits.
+/// Signals that end a waiting `bandog lock`.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-/// Those that a running child gets besides.
+/// Further signals that are forwarded to a running child.
 const OTHERS: [Signal; 4] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT];
-/// On a terminal their default is right: bandog stops with the whole foreground group, and so does its child.
+/// Signals that keep their default on a terminal: bandog stops with the whole foreground group, and so does its child.
 const STOPPING: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
-/// Signals that wait to be looked at; the kernel merges what comes faster.
+/// Maximum number of queued signals; the kernel merges faster ones.
 const WAITING: usize = 64;
 
-/// A signal and whether the kernel itself sent it, as it does for a key on the terminal.
+/// A signal, and whether the kernel sent it, as for a key on the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caught {
     pub(crate) signal: Signal,
@@ -32,15 +32,14 @@ impl Caught {
     }
 }
 
-/// Signals that are no longer deadly, but messages.
+/// The caught signals.
 #[derive(Debug)]
 pub(crate) struct Signals {
     inbox: mpsc::Receiver<Caught>,
 }
 
 impl Signals {
-    /// Catches every signal that matters from now on; what was ignored when the command started, as `nohup` does,
-    /// stays so.
+    /// Catches all signals above from now on. A signal that was ignored at the start, as with `nohup`, stays ignored.
     pub(crate) fn catch(on_terminal: bool) -> io::Result<Self> {
         let ignored = ignored();
         let stopping: &[Signal] = if on_terminal { &[] } else { &STOPPING };
@@ -67,12 +66,12 @@ impl Signals {
     pub(crate) async fn next(&mut self) -> Caught {
         match self.inbox.recv().await {
             Some(caught) => caught,
-            // The thread has ended, which it does not; there is nothing left to hear.
+            // The thread never ends; without it no signal can come.
             None => std::future::pending().await,
         }
     }
 
-    /// The next signal that asks bandog to end; others mean nothing as long as there is no child.
+    /// The next signal that asks bandog to exit. Others are dropped, because there is no child.
     pub(crate) async fn ending(&mut self) -> Signal {
         loop {
             let caught = self.next().await;
@@ -82,7 +81,7 @@ impl Signals {
         }
     }
 
-    /// A signal to end that has come already.
+    /// A signal to exit that has already come.
     pub(crate) fn has_ended(&mut self) -> Option<Signal> {
         while let Ok(caught) = self.inbox.try_recv() {
             if ENDING.contains(&caught.signal) {

@@ -1,4 +1,4 @@
-//! An outside counter of those who believe that they hold a lock.
+//! Checks mutual exclusion from outside of the clients.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,22 +9,22 @@ use bandog_core::{Fence, Key};
 use bandog_sync::{Guard, Lost};
 use futures_util::FutureExt;
 
-/// Asserts that no two believe at the same time that they hold the same key, and that fences rise.
+/// Asserts that at most one task at a time believes that it holds a key, and that fences rise.
 ///
-/// It knows nothing of any client's state: everyone who has a guard enters, and leaves before giving it back. Whoever
-/// has been told of a loss does not believe any more.
+/// It does not use the state of a client: each task with a guard enters, and leaves before it releases the guard. A
+/// task whose guard has reported a loss no longer believes that it holds the key.
 #[derive(Debug, Clone, Default)]
-pub struct Census(Arc<Mutex<State>>);
+pub struct Census(Arc<Mutex<CensusState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct CensusState {
     number: u64,
     entered: u64,
     present: HashMap<Key, BTreeMap<u64, (Fence, Lost)>>,
     last: HashMap<Key, Fence>,
 }
 
-/// A believer's stay, until it is dropped.
+/// The time in which a task believes that it holds a key. It ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "a stay ends when it is dropped"]
 pub struct Stay {
@@ -34,10 +34,10 @@ pub struct Stay {
 }
 
 impl Census {
-    /// Notes who holds this guard.
+    /// Enters with this guard.
     ///
     /// # Panics
-    /// When somebody else believes that they hold the key, or held it with a greater fence.
+    /// If another task believes that it holds the key, or held it with a greater fence.
     pub fn enter(&self, guard: &Guard) -> Stay {
         let key = guard.key().clone();
         let mut state = self.state();
@@ -49,17 +49,17 @@ impl Census {
         Stay { census: self.clone(), key, number }
     }
 
-    /// How many have entered believing.
+    /// The number of entries with a guard that was not lost.
     pub fn entered(&self) -> u64 {
         self.state().entered
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CensusState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl CensusState {
     fn enter(&mut self, number: u64, guard: &Guard) {
         let (key, fence) = (guard.key(), guard.fence());
         let present = self.present.entry(key.clone()).or_default();

@@ -1,4 +1,4 @@
-//! A holder in a process of its own: the test binary, started again.
+//! A holder in a child process, which is the test binary, started again.
 
 use std::{env, fs, io::BufRead, path::PathBuf, process::Command, time::Duration};
 
@@ -8,22 +8,22 @@ use bandog_testkit::Process;
 
 use crate::{
     Can, Unkept, World,
-    kit::{NAME, PATIENCE},
+    kit::{MAX_WAIT, NAME},
     record_kit,
     run::CHILD,
 };
 
-/// Where the store is; set in children only.
+/// The address of the store. It is set in child processes only.
 const ADDRESS: &str = "BANDOG_LAWS_ADDRESS";
 /// The child's ttl in milliseconds.
 const TTL: &str = "BANDOG_LAWS_TTL_MS";
-/// What the child says begins with this, since the test harness prints to the same stream.
+/// The prefix of the child's messages, because the test harness prints to the same stream.
 const SAYS: &str = "child says: ";
 
-/// A child that does as it is told.
+/// A child process that runs commands.
 pub(crate) struct Child {
     process: Process,
-    /// A file that children may count in.
+    /// A file with a counter for children.
     counter: PathBuf,
 }
 
@@ -38,19 +38,19 @@ impl Child {
         Ok(Self { process, counter })
     }
 
-    pub(crate) fn tell(&mut self, order: &str) {
-        self.process.write_line(order);
+    pub(crate) fn tell(&mut self, command: &str) {
+        self.process.write_line(command);
     }
 
-    /// Waits until it says this, and gives what follows.
+    /// Waits for a message that begins with this text, and returns the rest.
     pub(crate) fn says(&self, what: &str) -> String {
         let head = format!("{SAYS}{what}");
-        let line = self.process.stdout_line(&head, PATIENCE);
+        let line = self.process.stdout_line(&head, MAX_WAIT);
         line.split_once(&head).map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
     }
 
-    /// Whether it has said this.
-    pub(crate) fn heard(&self, what: &str) -> bool {
+    /// Whether the child has sent this message.
+    pub(crate) fn has_said(&self, what: &str) -> bool {
         self.process.stdout().iter().any(|line| line.contains(&format!("{SAYS}{what}")))
     }
 
@@ -66,21 +66,21 @@ impl Child {
         self.process.cont();
     }
 
-    /// The file that children may count in, at zero.
+    /// The file with the counter, set to zero.
     pub(crate) fn counter(&self) -> PathBuf {
-        fs::write(&self.counter, "0").expect("a file to count in");
+        fs::write(&self.counter, "0").expect("a file for the counter");
         self.counter.clone()
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Most children never count.
+        // Most children have no counter.
         let _ = fs::remove_file(&self.counter);
     }
 }
 
-/// Plays a child process, if this is one; the test that [`crate::conformance`] makes for it calls this.
+/// Runs as a child process, if this process is one. The test that [`crate::conformance`] makes for it calls this.
 pub fn serve<W: World>() {
     let (Ok(address), Ok(ttl)) = (env::var(ADDRESS), env::var(TTL)) else {
         println!("this is not a child process");
@@ -89,35 +89,35 @@ pub fn serve<W: World>() {
     let ttl = Duration::from_millis(ttl.parse().expect("milliseconds"));
     let backend = match W::backend_at(&address) {
         Ok(backend) => backend,
-        Err(Unkept::Cannot(why)) => panic!("no children here: {why}"),
+        Err(Unkept::Cannot(why)) => panic!("child processes are not supported: {why}"),
         Err(Unkept::Failed(error)) => panic!("{error}"),
     };
     let client = Client::options().watchdog(ttl).over(backend).expect("a client");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(obey(&client));
+    runtime.block_on(run_commands(&client));
 }
 
-async fn obey(client: &Client) {
+async fn run_commands(client: &Client) {
     let mut held = None;
-    for order in std::io::stdin().lock().lines() {
-        let order = order.expect("an order");
-        let words: Vec<_> = order.split(' ').collect();
+    for command in std::io::stdin().lock().lines() {
+        let command = command.expect("a command");
+        let words: Vec<_> = command.split(' ').collect();
         match words[..] {
             ["lock"] => held = Some(lock(client).await),
-            ["look"] => println!("{SAYS}looked {}", standing(held.as_ref())),
-            ["release"] => match give_back(held.take()).await {
+            ["check"] => println!("{SAYS}checked {}", state_of(held.as_ref())),
+            ["release"] => match release_held(held.take()).await {
                 Ok(()) => println!("{SAYS}released"),
                 Err(error) => println!("{SAYS}not released {:?}", error.kind()),
             },
             ["add", times, file] => {
                 for _ in 0..times.parse().expect("a number") {
-                    add_one(client, file).await.expect("the lock can be had");
+                    add_one(client, file).await.expect("the lock can be taken");
                 }
                 println!("{SAYS}added");
             }
-            ["ring"] => {
-                record_kit::ring(client).await.expect("the record can be swapped");
-                println!("{SAYS}rung");
+            ["notify"] => {
+                record_kit::add_one_notifying(client).await.expect("the record can be swapped");
+                println!("{SAYS}notified");
             }
             ["swap", times, ref slot @ ..] => {
                 for done in 0..times.parse().expect("a number") {
@@ -126,25 +126,25 @@ async fn obey(client: &Client) {
                 println!("{SAYS}swapped");
             }
             ["exit"] => std::process::exit(0),
-            _ => panic!("what is {order:?}?"),
+            _ => panic!("unknown command {command:?}"),
         }
     }
 }
 
 async fn lock(client: &Client) -> Guard {
-    let guard = client.mutex(NAME).lock().await.expect("the lock can be had");
+    let guard = client.mutex(NAME).lock().await.expect("the lock can be taken");
     let lost = guard.lost();
-    // Orders are read by blocking the runtime, so whoever waits for the loss is on another.
+    // Reading commands blocks the runtime, so a thread with its own runtime waits for the loss.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(lost);
-        println!("{SAYS}told");
+        println!("{SAYS}loss");
     });
     println!("{SAYS}locked {}", guard.fence());
     guard
 }
 
-fn standing(guard: Option<&Guard>) -> &'static str {
+fn state_of(guard: Option<&Guard>) -> &'static str {
     match guard {
         Some(guard) if guard.is_lost() => "lost",
         Some(_) => "held",
@@ -152,11 +152,11 @@ fn standing(guard: Option<&Guard>) -> &'static str {
     }
 }
 
-async fn give_back(guard: Option<Guard>) -> Result<(), Error> {
-    guard.expect("a guard to give back").release().await
+async fn release_held(guard: Option<Guard>) -> Result<(), Error> {
+    guard.expect("a guard to release").release().await
 }
 
-/// Reads, waits a little and writes: what two do at once loses an addition.
+/// Reads, waits a little and writes, so that two concurrent calls would lose an addition.
 async fn add_one(client: &Client, file: &str) -> Result<(), Error> {
     let guard = client.mutex(NAME).lock().await?;
     let read: u32 = fs::read_to_string(file).expect("the counter").parse().expect("a number");

@@ -1,4 +1,4 @@
-//! Small words that the laws are written in.
+//! Helper functions of the laws.
 
 use std::{
     num::NonZeroU32,
@@ -21,12 +21,12 @@ use crate::World;
 /// The name that most laws lock.
 pub(crate) const NAME: &str = "law";
 
-/// Longer than any fact takes that comes at all.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of any wait for an expected event.
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// Waits for a fact.
 pub(crate) async fn until(fact: impl Fn() -> bool) {
-    eventually_async(PATIENCE, async || fact()).await;
+    eventually_async(MAX_WAIT, async || fact()).await;
 }
 
 /// The value of a future that must not take longer than this.
@@ -37,9 +37,9 @@ pub(crate) async fn within<T>(limit: Duration, what: &str, future: impl Future<O
 /// Asserts that nothing is in the store once these clients are idle.
 pub(crate) async fn nothing_left<W: World>(world: &W, clients: &[&Client]) {
     for client in clients {
-        within(PATIENCE, "idling", client.idle()).await;
+        within(MAX_WAIT, "idling", client.idle()).await;
     }
-    // Who stops listening tells nobody when it is done.
+    // A dropped subscription does not report when it has ended.
     let empty = async || match world.left().await {
         left if left.is_empty() => Ok(()),
         left => Err(left),
@@ -47,12 +47,12 @@ pub(crate) async fn nothing_left<W: World>(world: &W, clients: &[&Client]) {
     eventually_async(world.slack(), empty).await;
 }
 
-/// The guard of a lock that must be free.
+/// Takes a lock that must be free.
 pub(crate) async fn take(client: &Client, name: &str) -> Result<Guard, Error> {
     Ok(client.mutex(name).try_lock().await?.expect("the lock is free"))
 }
 
-/// Whether a client finds the lock free; if so it is released again.
+/// Whether the lock is free for this client. If it is, the client takes and releases it.
 pub(crate) async fn is_free(client: &Client, name: &str) -> Result<bool, Error> {
     match client.mutex(name).try_lock().await? {
         Some(guard) => guard.release().await.map(|()| true),
@@ -64,7 +64,7 @@ pub(crate) fn kind<T>(result: Result<T, Error>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// Names that differ only a little, that a store might take for something else, or that are as long as can be.
+/// Names that differ little, that have a special meaning in some store, or that have the maximum length.
 pub(crate) fn odd_names() -> Vec<String> {
     let odd = [
         "a", "b", " a", "a ", "a  b", "a b", "/", "//", "/a", "a/", "a/b", ".", "..", "a.b", "\\", "a\\", "\\a", "{}",
@@ -76,7 +76,7 @@ pub(crate) fn odd_names() -> Vec<String> {
     odd.into_iter().map(String::from).chain(long).collect()
 }
 
-/// A claim of a client that has no engine.
+/// A claim for a direct call of a backend.
 pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
@@ -84,7 +84,7 @@ pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, offers: false }
 }
 
-/// One claim, without an engine.
+/// Claims directly at the backend. None: busy.
 pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Option<Fences>, Error> {
     match one(backend.apply(&[Step::Claim(claim.clone())]).await)? {
         Answer::Claimed(Verdict::Granted { fences, .. }) => Ok(Some(fences)),
@@ -93,7 +93,7 @@ pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Optio
     }
 }
 
-/// One release, without an engine. False: it was not held.
+/// Releases directly at the backend. False: not held.
 pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match one(backend.apply(&[Step::Release(claim.clone())]).await)? {
         Answer::Released(Released::Freed { .. }) => Ok(true),
@@ -102,7 +102,7 @@ pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<boo
     }
 }
 
-/// One renewal, without an engine. False: it was not held.
+/// Renews directly at the backend. False: not held.
 pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match one(backend.renew(std::slice::from_ref(claim)).await)? {
         Renewal::Extended { .. } => Ok(true),
@@ -110,13 +110,13 @@ pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool,
     }
 }
 
-/// The answer to one question.
+/// The answer of a call with one element.
 pub(crate) fn one<T>(answers: Vec<T>) -> T {
-    let [answer] = <[T; 1]>::try_from(answers).unwrap_or_else(|all| panic!("{} answers to one question", all.len()));
+    let [answer] = <[T; 1]>::try_from(answers).unwrap_or_else(|all| panic!("{} answers to one request", all.len()));
     answer
 }
 
-/// Polls a future so many times, then drops it: `None` if it had not ended by then.
+/// Polls a future at most `times` times, then drops it. `None` if it has not completed by then.
 pub(crate) async fn polled_at_most<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
     struct Limited<F> {
         future: Pin<Box<F>>,
@@ -140,18 +140,19 @@ pub(crate) async fn polled_at_most<T>(times: usize, future: impl Future<Output =
     Limited { future: Box::pin(future), left: times }.await
 }
 
-/// A call of this client that waits for [`NAME`], which somebody else holds. It has been told so, and it listens.
+/// A call of this client that waits for [`NAME`], which another client holds. Its first claim was refused, and it has
+/// subscribed.
 pub(crate) async fn waiter(client: &Client) -> JoinHandle<Result<Guard, Error>> {
     let mutex = client.mutex(NAME);
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    // Tests have a runtime of one thread, so the task has sent its message when it is our turn again; whatever the
-    // engine makes of it is in flight until the waiter hears its bell.
+    // Tests have a runtime with one thread, so the task has sent its message when this task runs again. The engine is
+    // not idle until the waiter has subscribed.
     tokio::task::yield_now().await;
-    within(PATIENCE, "a waiter's first claim", client.idle()).await;
+    within(MAX_WAIT, "a waiter's first claim", client.idle()).await;
     waiting
 }
 
-/// The guard that a waiter has got by now, or soon.
+/// The guard of a waiter that gets the lock within this limit.
 pub(crate) async fn served(waiter: JoinHandle<Result<Guard, Error>>, limit: Duration) -> Result<Guard, Error> {
-    within(limit, "the waiter", waiter).await.expect("the waiter's task goes on")
+    within(limit, "the waiter", waiter).await.expect("the waiter's task does not panic")
 }

@@ -1,25 +1,26 @@
-//! The laws that every bandog backend must keep: one law, one public function, one named test.
+//! The conformance suite: the laws that every bandog backend must keep. Each law is one public function and one named
+//! test.
 //!
-//! A backend's tests implement [`World`] (a store, ways to it, and the harm that can be done to it) and write
-//! `bandog_conformance::conformance!(MyWorld)`: that becomes one test for each law. A law that a store cannot have is
-//! printed with the reason, never skipped in silence. The numbers up to 99 are those of the project's list of laws for
-//! locks; from 101 on they are about records ([`bandog_core::Records`]), which a backend may leave out.
+//! The tests of a backend implement [`World`] (a store, backends for it, and faults that can be injected) and call
+//! `bandog_conformance::conformance!(MyWorld)`, which makes one test for each law. If a law does not apply to a store,
+//! its test prints the reason and passes. The laws up to 100 are about locks. From 101 on they are about records
+//! ([`bandog_core::Records`]), which are optional for a backend.
 //!
-//! The laws speak through the engine of `bandog-sync`, as users do, and sometimes to the backend itself. Worlds of
-//! paused time write `conformance!(paused MyWorld)`.
+//! Most laws use the engine of `bandog-sync`, as users do; some call the backend directly. A world with a paused clock
+//! uses `conformance!(paused MyWorld)`.
 //!
 //! # A backend of your own
 //!
-//! This is a whole one: a text file that the processes of a machine share. It tries, renews and frees, by the rules
-//! of [`bandog_core::LockState`], and never waits, renews on its own or counts: the engine does. It has no bell, so its
-//! waiters look again within a second. It keeps no records, which the empty `impl Records` at its end says: every
-//! question about them is `Unsupported`, so locks work over it and schedules do not. Its tests are a [`World`] of some
-//! thirty lines, `tests/seventh/main.rs`; there [`World::records`] tells the laws why they have nothing to try.
+//! This is a complete backend: a text file that the processes of a machine share. It claims, renews and releases by the
+//! rules of [`bandog_core::LockState`]. The engine does everything else. The backend has no notifications, so its
+//! waiters poll within a second. It has no records: the `impl Records` at the end is empty, so every call for records
+//! returns `Unsupported`. Locks work with it, and schedules do not. Its tests are a [`World`] of about thirty lines,
+//! `tests/seventh/main.rs`, in which [`World::records`] returns the reason why it has no records.
 //!
 #![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]
 //!
-//! [`wrap`] has backends that count, delay, lose and hold calls, those about records too, and [`Census`] counts from
-//! outside who believes to hold a lock; other tests may use both.
+//! [`wrap`] has backends that count, delay, lose and hold the calls for locks and records. [`Census`] checks from
+//! outside that at most one client believes that it holds a lock. Other tests may use both.
 
 #![expect(clippy::future_not_send, reason = "a law stays on the thread of its test")]
 

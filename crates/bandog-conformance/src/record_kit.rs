@@ -1,36 +1,36 @@
-//! Small words that the laws of records are written in.
+//! Helper functions of the laws about records.
 
 use std::time::Duration;
 
 use bandog_core::{Error, Holding, Key, Line, Record, Records, Swap, Swapped, Version};
 use tokio::time;
 
-use crate::kit::{PATIENCE, one, within};
+use crate::kit::{MAX_WAIT, one, within};
 
 /// The record that most laws swap.
 pub(crate) const RECORD: &str = "record";
 
-/// More than any crowd of ours makes one of them try.
-pub(crate) const TRIES: usize = 10_000;
-/// Before a call that had no answer is repeated.
-const PAUSE: Duration = Duration::from_millis(5);
+/// Maximum number of attempts of a swap in a law with concurrent writers.
+pub(crate) const MAX_ATTEMPTS: usize = 10_000;
+/// Interval before a call without an answer is repeated.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(crate) fn key(name: &str) -> Key {
     Key::new(name).expect("a good name")
 }
 
-/// A swap that writes this, without conditions beside the version.
+/// A swap that writes this value. Its only condition is the version.
 pub(crate) fn write(name: &str, from: Option<Version>, value: &str) -> Swap {
     Swap::new(key(name), from, value)
 }
 
-/// A swap that deletes, without conditions beside the version.
+/// A swap that deletes the record. Its only condition is the version.
 pub(crate) fn delete(name: &str, from: Option<Version>) -> Swap {
     Swap { to: None, ..write(name, from, "") }
 }
 
-/// The same, and those who hear its record are rung.
-pub(crate) fn rung(swap: Swap) -> Swap {
+/// The same swap, which also notifies the subscribers of its record.
+pub(crate) fn notifying(swap: Swap) -> Swap {
     Swap { notifies: true, ..swap }
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn swap(records: &impl Records, swap: Swap) -> Result<Swapped, 
     one(records.swap(&[swap]).await?.each)
 }
 
-/// The version that a swap makes that must be done.
+/// The new version of a swap that must succeed.
 pub(crate) async fn done(records: &impl Records, swap: Swap) -> Result<Version, Error> {
     match self::swap(records, swap).await? {
         Swapped::Done(Some(version)) => Ok(version),
@@ -66,42 +66,42 @@ pub(crate) async fn stands(records: &impl Records, holding: &Holding) -> Result<
     one(records.read(&[], std::slice::from_ref(holding)).await?.held)
 }
 
-/// The answer to a swap that is repeated until it has one.
-pub(crate) async fn insist(records: &impl Records, repeated: &Swap) -> Swapped {
+/// Repeats a swap until it has an answer.
+pub(crate) async fn swap_until_answered(records: &impl Records, repeated: &Swap) -> Swapped {
     let asking = async {
         loop {
             match swap(records, repeated.clone()).await {
                 Ok(answer) => return answer,
-                Err(error) if error.is_retryable() => time::sleep(PAUSE).await,
+                Err(error) if error.is_retryable() => time::sleep(RETRY_INTERVAL).await,
                 Err(error) => panic!("{error}"),
             }
         }
     };
-    within(PATIENCE, "an answer", asking).await
+    within(MAX_WAIT, "an answer", asking).await
 }
 
-/// Adds one to the number in the record, and writes beside it how often this slot did so: once more than `before`.
+/// Adds one to the number in the record, and writes `before + 1`, the number of additions of this slot, to a line.
 pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> Result<(), Error> {
     let mut present = get(records, RECORD).await?;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let from = present.as_ref().map(|record| record.version);
         let number: u64 = present.map_or(0, |record| record.value.parse().expect("a number"));
         let lines = vec![line(slot, &(before + 1).to_string())];
         match swap(records, Swap { lines, ..write(RECORD, from, &(number + 1).to_string()) }).await? {
             Swapped::Done(_) => return Ok(()),
             Swapped::Differs(record) => present = record,
-            refused @ (Swapped::Early(_) | Swapped::NotHeld) => panic!("nothing was asked for: {refused:?}"),
+            refused @ (Swapped::Early(_) | Swapped::NotHeld) => panic!("the swap has no condition: {refused:?}"),
         }
     }
-    panic!("{TRIES} swaps, each from the record that the last one was told of, were all in vain")
+    panic!("all {MAX_ATTEMPTS} swaps failed, each from the record that the previous answer had")
 }
 
-/// Adds one to the number in the record, and rings.
-pub(crate) async fn ring(records: &impl Records) -> Result<(), Error> {
+/// Adds one to the number in the record, and notifies its subscribers.
+pub(crate) async fn add_one_notifying(records: &impl Records) -> Result<(), Error> {
     let present = get(records, RECORD).await?;
     let from = present.as_ref().map(|record| record.version);
     let number: u64 = present.map_or(0, |record| record.value.parse().expect("a number"));
-    done(records, rung(write(RECORD, from, &(number + 1).to_string()))).await.map(drop)
+    done(records, notifying(write(RECORD, from, &(number + 1).to_string()))).await.map(drop)
 }
 
 /// The number in the record.

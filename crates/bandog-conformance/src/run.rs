@@ -1,4 +1,4 @@
-//! How a law is tried, and the macro that makes a test of each.
+//! Runs a law, and the macro that makes a test of each law.
 
 use std::{
     io::{self, Write},
@@ -9,27 +9,27 @@ use tokio::time;
 
 use crate::{Law, Unkept, World};
 
-/// The name of the test that plays a child process.
+/// The name of the test that runs as a child process.
 pub const CHILD: &str = "child_of_the_laws";
 
-/// Longer than any law takes.
-const LIMIT: Duration = Duration::from_secs(600);
+/// Timeout of a law.
+const LAW_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Tries one law on a fresh world. A law that this world cannot have is printed.
+/// Runs one law on a new world. If the law does not apply to this world, the reason is printed.
 ///
 /// # Panics
 /// When the law is broken.
 pub async fn keep<W: World>(number: u32, name: &str, law: impl AsyncFnOnce(&W) -> Law) {
     let world = W::start().await;
-    let tried = time::timeout(LIMIT, law(&world)).await;
-    match tried.unwrap_or_else(|_| panic!("law {number} ({name}) has no end on {}", W::NAME)) {
+    let tried = time::timeout(LAW_TIMEOUT, law(&world)).await;
+    match tried.unwrap_or_else(|_| panic!("law {number} ({name}) does not end on {}", W::NAME)) {
         Ok(()) => {}
-        Err(Unkept::Cannot(why)) => say(&format!("law {number} ({name}) is not had by {}: {why}\n", W::NAME)),
+        Err(Unkept::Cannot(why)) => say(&format!("law {number} ({name}) does not apply to {}: {why}\n", W::NAME)),
         Err(Unkept::Failed(error)) => panic!("law {number} ({name}) is broken by {}: {error}", W::NAME),
     }
 }
 
-/// Past the test harness, which hides what a test prints that passes.
+/// Prints a line that the test harness does not hide: it captures the output of `println!` in a test that passes.
 fn say(line: &str) {
     // A closed stream is no reason to fail.
     let _ = io::stdout().lock().write_all(line.as_bytes());
@@ -44,7 +44,7 @@ macro_rules! conformance {
     ($world:ty) => {
         $crate::each_law! { (#[tokio::test]) $world }
 
-        /// Not a test by itself: the laws about processes start this binary again with its name and an address.
+        /// Not a test by itself: the laws about processes start this binary again, with this test and an address.
         #[test]
         fn child_of_the_laws() {
             $crate::serve_as_child::<$world>();
@@ -123,7 +123,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 86, faults, no_connection_leak }
         $crate::one_law! { $test $world, 92, crowd, fuzz_lost_update }
         $crate::one_law! { $test $world, 93, crowd, parallel_100 }
-        $crate::one_law! { $test $world, 100, crowd, deaf_waiter_is_served }
+        $crate::one_law! { $test $world, 100, crowd, waiter_without_subscription_is_served }
         $crate::one_law! { $test $world, 100, crowd, all_clients_are_served }
         $crate::one_law! { $test $world, 100, crowd, offer }
         $crate::one_law! { $test $world, 95, admin, inspect }
@@ -131,7 +131,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 95, admin, inspect_who }
         $crate::one_law! { $test $world, 96, loss, force_unlock }
         $crate::one_law! { $test $world, 96, admin, evict }
-        $crate::one_law! { $test $world, 96, admin, evict_rings }
+        $crate::one_law! { $test $world, 96, admin, evict_notifies }
         $crate::one_law! { $test $world, 96, admin, evict_spares_others }
         $crate::one_law! { $test $world, 99, admin, golden_layout }
         $crate::one_law! { $test $world, 101, records, record_support }
@@ -172,13 +172,13 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 156, record_faults, record_restart_empty }
         $crate::one_law! { $test $world, 157, record_faults, record_existing }
         $crate::one_law! { $test $world, 158, record_faults, record_dropped }
-        $crate::one_law! { $test $world, 161, record_bells, record_rings }
-        $crate::one_law! { $test $world, 162, record_bells, record_rings_only_if_asked }
-        $crate::one_law! { $test $world, 163, record_bells, record_rings_are_kept }
-        $crate::one_law! { $test $world, 164, record_bells, record_rings_when_it_listens }
-        $crate::one_law! { $test $world, 165, record_bells, record_rings_after_a_cut }
-        $crate::one_law! { $test $world, 166, record_bells, record_rings_after_a_restart }
-        $crate::one_law! { $test $world, 167, record_bells, record_rings_end }
-        $crate::one_law! { $test $world, 168, record_bells, record_rings_of_processes }
+        $crate::one_law! { $test $world, 161, record_notifications, record_notified }
+        $crate::one_law! { $test $world, 162, record_notifications, record_notified_only_if_asked }
+        $crate::one_law! { $test $world, 163, record_notifications, record_notifications_are_kept }
+        $crate::one_law! { $test $world, 164, record_notifications, record_notified_when_it_subscribes }
+        $crate::one_law! { $test $world, 165, record_notifications, record_notified_after_a_cut }
+        $crate::one_law! { $test $world, 166, record_notifications, record_notified_after_a_restart }
+        $crate::one_law! { $test $world, 167, record_notifications, record_notifications_end }
+        $crate::one_law! { $test $world, 168, record_notifications, record_notified_by_processes }
     };
 }

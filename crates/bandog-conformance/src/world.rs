@@ -1,4 +1,4 @@
-//! What a backend's tests lend to the laws: a store, ways to it, and the harm that can be done to it.
+//! The trait that a backend's tests implement for the laws: a store, backends for it, and faults that can be injected.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use bandog_core::{Backend, Clock, Error, Inspect, Pattern};
 use bandog_sync::{Client, ClientOptions};
 
-/// Why a law was not kept.
+/// The reason why a law was not kept.
 #[derive(Debug)]
 pub enum Unkept {
-    /// It cannot be tried here, for this reason.
+    /// The law does not apply to this world, for this reason.
     Cannot(&'static str),
-    /// A call failed that should have gone well.
+    /// A call failed that should have succeeded.
     Failed(Error),
 }
 
@@ -21,19 +21,19 @@ impl From<Error> for Unkept {
     }
 }
 
-/// How the trial of a law ends. A law that is broken panics or fails.
+/// The result of a law. A broken law panics or returns [`Unkept::Failed`].
 pub type Law = Result<(), Unkept>;
 
-/// What a world can do, or why it cannot.
+/// The result of an optional operation of a world, or the reason why the world does not support it.
 pub type Can<T = ()> = Result<T, Unkept>;
 
-/// Why a law is not tried that needs a power which nobody has written.
+/// The reason of an optional operation that a world does not implement.
 const NOT_WRITTEN: Unkept = Unkept::Cannot("its tests do not say how");
 
-/// A store of one backend, made for one test.
+/// A store of one backend, created for one test.
 ///
-/// The first three are all that it takes. The powers at the end are those that not every store has. A law that needs
-/// one that is missing is printed with the reason that the power gives.
+/// Only the items without a default are required. The methods that return [`Can`] are optional. If a law needs one that
+/// the world does not support, the law does not apply, and its test prints the reason.
 #[async_trait]
 pub trait World: Send + Sync + Sized + 'static {
     /// The backend's name.
@@ -44,82 +44,83 @@ pub trait World: Send + Sync + Sized + 'static {
     /// Starts an empty store.
     async fn start() -> Self;
 
-    /// A new backend on this store, as another process would make one.
+    /// A new backend for this store, independent of earlier ones, like one in another process.
     fn backend(&self) -> Self::Backend;
 
-    /// How clients run over it: which clock, and where the engine runs.
+    /// The options of clients: their clock, and where their engine runs.
     fn options(&self) -> ClientOptions {
         Client::options()
     }
 
-    /// The clock that clients read.
+    /// The clock of the clients.
     fn clock(&self) -> Clock {
         Clock::system()
     }
 
-    /// A ttl that is short enough to wait for, and long enough for a loaded machine to renew in time.
+    /// A ttl that is short enough to wait for, and long enough for renewals on a loaded machine.
     fn ttl(&self) -> Duration {
         Duration::from_millis(500)
     }
 
-    /// How late anything may come on a loaded machine.
+    /// Maximum delay of any event on a loaded machine.
     fn slack(&self) -> Duration {
         Duration::from_secs(3)
     }
 
-    /// How soon a waiter usually has the lock that another client released. Shorter than half a second, after which
-    /// waiters look again without a bell; for a backend that cannot ring, a second and a little.
+    /// Maximum of the median time from a release until a waiter of another client has the lock. With notifications it
+    /// is less than half a second, after which a waiter without notifications may poll. Without them it is a little
+    /// more than a second.
     fn prompt(&self) -> Duration {
         Duration::from_millis(250)
     }
 
-    /// What is in the store: holds, and whatever waiters leave; not the tokens that stay for good. A raw look finds
-    /// more than the backend's own list, which it is by default.
+    /// The data in the store: holds and data of waiters, without the fencing tokens, which stay. By default it is the
+    /// backend's list of locks; reading the raw store finds more.
     async fn left(&self) -> Vec<String> {
-        let rows = self.backend().list(&Pattern::all()).await.expect("a look at the store");
+        let rows = self.backend().list(&Pattern::all()).await.expect("the list of locks");
         rows.into_iter().map(|row| row.name).collect()
     }
 
-    /// How many names are locked where a law speaks of many.
+    /// The number of names in the laws about many names.
     fn many(&self) -> usize {
         1_000
     }
 
-    /// Whether the backend keeps a registry of clients.
+    /// Whether the backend has a registry of clients.
     fn registry(&self) -> Can {
         Ok(())
     }
 
-    /// Whether the backend keeps records.
+    /// Whether the backend has records.
     fn records(&self) -> Can {
         Ok(())
     }
 
-    /// Takes a hold out of the store behind everybody's back. Waiters need not hear of it.
+    /// Removes a hold from the store, past all backends. Waiters need not be notified.
     async fn forget(&self, key: &str) -> Can {
         let _ = key;
         Err(NOT_WRITTEN)
     }
 
-    /// Puts records under some names that are not of this backend's making, and returns these names. Each is either
-    /// somebody's hold or no lock at all, and nobody may change it.
+    /// Writes foreign data under some names of locks, and returns these names. Each is either a hold of another library
+    /// or not a lock. The backend must not change the data.
     async fn plant(&self) -> Can<Vec<String>> {
         Err(NOT_WRITTEN)
     }
 
-    /// The raw record under a name, as text that differs when the record does.
+    /// The raw data of a lock's name, as a text that differs if the data differ.
     async fn raw(&self, key: &str) -> Can<String> {
         let _ = key;
         Err(NOT_WRITTEN)
     }
 
-    /// Puts what is not of this backend's making where it keeps records, and returns the names of these records.
-    /// Nobody can read them, and nobody may change them.
+    /// Writes foreign data under some names of records, and returns these names. The backend cannot read the data and
+    /// must not change them.
     async fn plant_records(&self) -> Can<Vec<String>> {
         Err(NOT_WRITTEN)
     }
 
-    /// Ends the store in order, with all that it keeps, and starts it again.
+    /// Shuts the store down, so that it keeps its data, and starts it again.
     async fn restart(&self) -> Can {
         Err(NOT_WRITTEN)
     }
@@ -129,24 +130,24 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// Breaks every connection; new ones are welcome.
+    /// Breaks every connection. New connections are accepted.
     async fn cut(&self) -> Can {
         Err(NOT_WRITTEN)
     }
 
-    /// While on, the store does what it is asked and its answers are lost.
+    /// While on, the store applies requests, and its answers are lost.
     async fn lose_answers(&self, on: bool) -> Can {
         let _ = on;
         Err(NOT_WRITTEN)
     }
 
-    /// While on, the store stands still: it answers nothing, and does all that it was asked when it goes on.
+    /// While on, the store is stopped: it answers nothing. When it continues, it applies all requests that were sent.
     async fn stand_still(&self, on: bool) -> Can {
         let _ = on;
         Err(NOT_WRITTEN)
     }
 
-    /// How many connections (or files) the backends of this process have open to the store.
+    /// The number of connections (or files) that the backends of this process have open.
     async fn connections(&self) -> Can<usize> {
         Err(NOT_WRITTEN)
     }
@@ -156,40 +157,40 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// Where the store is, for a child process.
+    /// The address of the store, for a child process.
     fn address(&self) -> Can<String> {
         Err(NOT_WRITTEN)
     }
 
-    /// In a child process: a backend on the store at this address.
+    /// In a child process: a backend for the store at this address.
     fn backend_at(address: &str) -> Can<Self::Backend> {
         let _ = address;
         Err(NOT_WRITTEN)
     }
 
-    /// Asserts that a hold with this owner and this last fence lies in the store exactly as documented, `ttl` at most
-    /// from its end.
+    /// Asserts that the store has a hold with this owner and this last fence exactly in the documented layout, and that
+    /// it expires within `ttl`.
     async fn layout(&self, key: &str, owner: &str, fence: u64, ttl: Duration) -> Can {
         let _ = (key, owner, fence, ttl);
         Err(NOT_WRITTEN)
     }
 
-    /// A client over this backend, with a ttl that no test lives to see.
+    /// A client over this backend, with a ttl longer than any test.
     fn over(&self, backend: impl Backend) -> Client {
         self.options().over(backend).expect("a client can be made")
     }
 
-    /// A client whose holds end after `ttl` if they are not renewed.
+    /// A client over this backend, whose holds expire after `ttl` if they are not renewed.
     fn brisk_over(&self, ttl: Duration, backend: impl Backend) -> Client {
         self.options().watchdog(ttl).over(backend).expect("a client can be made")
     }
 
-    /// A client of its own on the store, with a ttl that no test lives to see.
+    /// A client with its own backend, with a ttl longer than any test.
     fn client(&self) -> Client {
         self.over(self.backend())
     }
 
-    /// A client of its own on the store, whose holds end after a short ttl if they are not renewed.
+    /// A client with its own backend, whose holds expire after [`World::ttl`] if they are not renewed.
     fn brisk(&self) -> Client {
         self.brisk_over(self.ttl(), self.backend())
     }

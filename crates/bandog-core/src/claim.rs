@@ -1,4 +1,4 @@
-//! Who asks for what.
+//! Claims and their ids.
 
 use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
@@ -6,18 +6,18 @@ use uuid::Uuid;
 
 use crate::{Error, Key, Result};
 
-/// The shortest ttl of a lease.
+/// Minimum ttl of a lease.
 pub const MIN_TTL: Duration = Duration::from_millis(100);
-/// The longest ttl of a lease: 365 days.
+/// Maximum ttl of a lease: 365 days.
 pub const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// How long a released key is kept for clients that starve for it, if none of them takes it.
+/// Maximum time for which a released key is reserved for starving clients. See [`Claim::offers`].
 pub const OFFER: Duration = Duration::from_millis(250);
 
 /// Checks that a ttl is between [`MIN_TTL`] and [`MAX_TTL`]; `what` names the value in the error.
 ///
 /// # Errors
-/// `Misused` with the value and what is allowed.
+/// `Misused` for any other ttl. The message names the value and the allowed range.
 pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
     if (MIN_TTL..=MAX_TTL).contains(&ttl) {
         return Ok(ttl);
@@ -25,7 +25,7 @@ pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
     Err(Error::misused(format!("{what} is {ttl:?}; it takes 100 ms to 365 days")))
 }
 
-/// One client: a UUID of version 8, so that tools can tell it from Redisson's, which are of version 4.
+/// The id of a client: a UUID of version 8. Redisson's ids are of version 4, so tools can distinguish them.
 ///
 /// ```
 /// use bandog::ClientId;
@@ -38,12 +38,12 @@ pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
 pub struct ClientId(Uuid);
 
 impl ClientId {
-    /// A new client's id, from the operating system's randomness.
+    /// A new random id, from the operating system's random numbers.
     pub fn random() -> Self {
         Self(Uuid::new_v8(*Uuid::new_v4().as_bytes()))
     }
 
-    /// Whether the text of an owner (`uuid:number`) was made by a bandog client.
+    /// Whether an owner's text (`uuid:number`) is one of a bandog client.
     pub fn made(owner: &str) -> bool {
         let Some((uuid, number)) = owner.split_once(':') else {
             return false;
@@ -52,7 +52,7 @@ impl ClientId {
     }
 }
 
-/// Reads what `Display` writes. `Misused` for anything else.
+/// Parses the format of `Display`. `Misused` for any other text.
 impl FromStr for ClientId {
     type Err = Error;
 
@@ -76,24 +76,25 @@ impl fmt::Debug for ClientId {
     }
 }
 
-/// One claim of one client, printed `uuid:number`: Redisson's owner field.
+/// The id of one claim of one client. Its text is `uuid:number`, the format of Redisson's owner field.
 ///
-/// No two claims ever share an id. It is what makes every retry, lost reply and dropped future harmless.
+/// No two claims have the same id. So a repeated request, a lost reply and a dropped future do no harm: the store
+/// recognizes the claim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimId {
     /// The client that claims.
     pub client: ClientId,
-    /// Grows with every claim of that client.
+    /// The number of the claim. It rises with every claim of the client.
     pub number: u64,
 }
 
 impl ClaimId {
-    /// Holds a lock that is offered to clients that starve for it, for [`OFFER`]. No client has this id.
+    /// The holder of a lock that is reserved for starving clients, for at most [`OFFER`]. No client has this id.
     pub const OFFERED: Self =
         Self { client: ClientId(Uuid::from_u128(0x0000_0000_0000_8000_8000_0000_0000_0000)), number: 0 };
 }
 
-/// Reads what `Display` writes. `Misused` for anything else.
+/// Parses the format of `Display`. `Misused` for any other text.
 impl FromStr for ClaimId {
     type Err = Error;
 
@@ -102,7 +103,7 @@ impl FromStr for ClaimId {
             let (client, number) = text.split_once(':')?;
             Some(Self { client: client.parse().ok()?, number: number.parse().ok()? })
         };
-        // A number has several spellings, such as `+7`, and only one of them is written.
+        // A number has several spellings, such as `+7`; only the one of `Display` is accepted.
         read().filter(|id| id.to_string() == text).ok_or_else(|| {
             Error::misused(format!("{text:?} is no claim; it takes a client's id, a colon and a number"))
         })
@@ -121,31 +122,35 @@ impl fmt::Debug for ClaimId {
     }
 }
 
-/// What kind of lock is claimed.
+/// The kind of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// One holder at a time, in no promised order between clients.
+    /// One holder at a time. The order in which clients get the lock is not promised.
     Mutex,
 }
 
-/// A wish to hold a key for a while.
+/// A client's request to hold a key for a limited time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// What is claimed.
+    /// The name of the lock.
     pub key: Key,
-    /// Who claims.
+    /// The id of this claim.
     pub id: ClaimId,
-    /// As what.
+    /// The kind of the lock.
     pub kind: Kind,
-    /// For how long, if nobody renews it.
+    /// The duration of the hold if it is not renewed.
     pub ttl: Duration,
-    /// How many fences a grant reserves, one for each turn that the client may give within itself.
+    /// The number of fences that a grant reserves. The client uses one for each local waiter that it lets in during
+    /// this hold.
     pub fences: NonZeroU32,
-    /// Whether offers matter to this step.
+    /// Whether this step takes part in offers, which keep waiters from starving.
     ///
-    /// A claim: the client has waited so long that it goes before others. If it is refused, the store notes that a
-    /// client starves for the key. A release: if such a note is there, the key is offered to such claims alone, for
-    /// [`OFFER`] at most; the release of a claim that does not hold the key removes the note, and other clients that
-    /// starve leave it again. A store that would look for the note without a cost may do so at every release.
+    /// In a claim, it means that the client has waited for long and is served before others. If the store refuses the
+    /// claim, it notes that a client starves for the key.
+    ///
+    /// In a release, it means that the store checks for this note. If the note exists, the store removes it and offers
+    /// the key: for at most [`OFFER`], only claims with `offers` are granted. A release by a claim that does not hold
+    /// the key removes the note, too; other starving clients write it again with their next claims. A store that can
+    /// check for the note without extra cost may do so at every release.
     pub offers: bool,
 }

@@ -1,4 +1,4 @@
-//! Time is handed in: a clock that counts the machine's sleep, or tokio's, which tests can pause.
+//! The clocks: the machine's, which also counts the time while the machine sleeps, and tokio's, which tests can pause.
 
 use std::{
     ops::{Add, Sub},
@@ -9,12 +9,12 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// An instant of a [`Clock`]: nanoseconds since an origin that means nothing. Never zero.
+/// An instant of a [`Clock`], in nanoseconds since an arbitrary origin. Never zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// The instant that this many nanoseconds after the clock's origin is; at least 1.
+    /// The instant this many nanoseconds after the clock's origin. Zero becomes 1.
     pub fn from_nanos(nanos: u64) -> Self {
         Self(nanos.max(1))
     }
@@ -24,7 +24,7 @@ impl Moment {
         self.0
     }
 
-    /// How much later than `earlier` this is; zero if it is not.
+    /// The time from `earlier` until this instant. Zero if this instant is not later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -46,18 +46,18 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// Where time comes from. What [`Clock::now`] tells only ever goes forward, and no wall clock can move it.
+/// A source of time. [`Clock::now`] never goes back, and changes of the wall clock do not affect it.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    source: Source,
-    /// How much later than the machine's the wall clock is, in nanoseconds.
+    source: ClockSource,
+    /// The difference between this wall clock and the machine's, in nanoseconds. Positive if this one is ahead.
     ahead: i64,
-    /// And by how much more it is so now.
+    /// An additional difference in nanoseconds, which may change at any time.
     jumps: Option<&'static AtomicI64>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum ClockSource {
     System,
     SystemAnd(&'static AtomicU64),
     Tokio,
@@ -66,50 +66,50 @@ enum Source {
 impl Clock {
     /// The machine's clock, which counts the time that the machine slept: `CLOCK_BOOTTIME` on Linux and
     /// `CLOCK_MONOTONIC` on Apple's systems, where two processes of one boot read the same value, unless they live in
-    /// different time namespaces. Elsewhere it is that of [`std::time::Instant`], counted from the first look.
+    /// different time namespaces. Elsewhere it is that of [`std::time::Instant`], counted from the first read.
     pub const fn system() -> Self {
-        Self::of(Source::System)
+        Self::of(ClockSource::System)
     }
 
     /// Tokio's clock, which `tokio::time::pause` stops: for tests.
     pub const fn tokio() -> Self {
-        Self::of(Source::Tokio)
+        Self::of(ClockSource::Tokio)
     }
 
-    /// The machine's clock and so many nanoseconds more, for tests: to add to them is what the clock shows of a machine
-    /// that was suspended, whose timers stood still meanwhile.
+    /// The machine's clock plus this number of nanoseconds, for tests. A test adds to the number to simulate a machine
+    /// that was suspended, whose timers stood still in the meantime.
     pub const fn system_and(slept: &'static AtomicU64) -> Self {
-        Self::of(Source::SystemAnd(slept))
+        Self::of(ClockSource::SystemAnd(slept))
     }
 
-    const fn of(source: Source) -> Self {
+    const fn of(source: ClockSource) -> Self {
         Self { source, ahead: 0, jumps: None }
     }
 
-    /// The same clock with a wall clock that is set ahead by so much, for tests of clocks that differ.
+    /// The same clock with a wall clock that is set ahead by this duration, for tests of clocks that differ.
     #[must_use]
     pub fn set_ahead(mut self, by: Duration) -> Self {
         self.ahead = self.ahead.saturating_add_unsigned(nanos(by));
         self
     }
 
-    /// The same clock with a wall clock that is set back by so much.
+    /// The same clock with a wall clock that is set back by this duration.
     #[must_use]
     pub fn set_back(mut self, by: Duration) -> Self {
         self.ahead = self.ahead.saturating_sub_unsigned(nanos(by));
         self
     }
 
-    /// The same clock with a wall clock that is so many nanoseconds ahead, which may change while it is read: for tests of
-    /// wall clocks that jump.
+    /// The same clock with a wall clock that is ahead by this number of nanoseconds, which may change at any time: for
+    /// tests of wall clocks that jump.
     #[must_use]
     pub const fn jumping_by(mut self, jumps: &'static AtomicI64) -> Self {
         self.jumps = Some(jumps);
         self
     }
 
-    /// The same clock with a wall clock that is set to this time now. [`Clock::tokio`]'s goes on from there as tokio's
-    /// clock does, so a test that pauses it pauses both.
+    /// The same clock with a wall clock that is set to this time now. The wall clock of [`Clock::tokio`] continues from
+    /// there together with tokio's clock, so a test that pauses tokio's clock pauses both.
     #[must_use]
     pub fn set_to(self, wall: SystemTime) -> Self {
         let shown = self.wall();
@@ -119,9 +119,9 @@ impl Clock {
         }
     }
 
-    /// Whether a test may pause it, so that it does not sleep with the machine.
+    /// Whether this is tokio's clock, which a test may pause and which does not count the machine's sleep.
     pub fn is_virtual(&self) -> bool {
-        matches!(self.source, Source::Tokio)
+        matches!(self.source, ClockSource::Tokio)
     }
 
     /// Whether tokio's clock is paused in the runtime of the caller, as `#[tokio::test(start_paused = true)]` and
@@ -130,20 +130,20 @@ impl Clock {
         if tokio::runtime::Handle::try_current().is_err() {
             return false;
         }
-        // A clock of tokio's that runs is the one of `std`, which is read in between: it moves as soon as that one does.
+        // A running tokio clock equals the clock of `std`, which is read in between: it moves as soon as that one does.
         let before = tokio::time::Instant::now();
         let start = Instant::now();
-        let has_moved = (0..READS).any(|_| Instant::now() > start);
+        let has_moved = (0..MAX_READS).any(|_| Instant::now() > start);
         has_moved && tokio::time::Instant::now() == before
     }
 
-    /// What the wall clock shows. It may be wrong, and jump: leases never ask it. The store's clock decides where
-    /// several machines must agree.
+    /// The time of the wall clock. It may be wrong and may jump, so leases never use it. Where several machines must
+    /// agree, the store's clock decides.
     pub fn wall(&self) -> SystemTime {
         let shown = match self.source {
-            Source::System => SystemTime::now(),
-            Source::SystemAnd(slept) => SystemTime::now() + Duration::from_nanos(slept.load(Relaxed)),
-            Source::Tokio => tokio_wall(),
+            ClockSource::System => SystemTime::now(),
+            ClockSource::SystemAnd(slept) => SystemTime::now() + Duration::from_nanos(slept.load(Relaxed)),
+            ClockSource::Tokio => tokio_wall(),
         };
         let ahead = self.ahead.saturating_add(self.jumps.map_or(0, |jumps| jumps.load(Relaxed)));
         let by = Duration::from_nanos(ahead.unsigned_abs());
@@ -154,15 +154,15 @@ impl Clock {
     /// The present instant.
     pub fn now(&self) -> Moment {
         match self.source {
-            Source::System => system_now(),
-            Source::SystemAnd(slept) => system_now() + Duration::from_nanos(slept.load(Relaxed)),
-            Source::Tokio => tokio_now(),
+            ClockSource::System => system_now(),
+            ClockSource::SystemAnd(slept) => system_now() + Duration::from_nanos(slept.load(Relaxed)),
+            ClockSource::Tokio => tokio_now(),
         }
     }
 }
 
-/// Maximum number of reads until the machine's clock moves: the coarsest one moves after some hundred nanoseconds.
-const READS: u32 = 10_000;
+/// Maximum number of reads until the machine's clock moves. The coarsest clock moves after some hundred nanoseconds.
+const MAX_READS: u32 = 10_000;
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn system_now() -> Moment {
@@ -181,25 +181,26 @@ fn system_now() -> Moment {
     Moment::from_nanos(nanos(ORIGIN.elapsed()))
 }
 
-/// The first look at tokio's clock is this much after its origin, since a paused clock may stand a little before it.
+/// Time between the origin of tokio's clock and its first read. A paused clock may show a time a little before that
+/// read.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-static FIRST_LOOK: LazyLock<(Instant, SystemTime)> = LazyLock::new(|| (Instant::now(), SystemTime::now()));
+static FIRST_READ: LazyLock<(Instant, SystemTime)> = LazyLock::new(|| (Instant::now(), SystemTime::now()));
 
 fn tokio_now() -> Moment {
-    let (first_look, _) = *FIRST_LOOK;
+    let (first_read, _) = *FIRST_READ;
     let now = tokio::time::Instant::now().into_std();
-    let ahead = now.saturating_duration_since(first_look);
-    let behind = first_look.saturating_duration_since(now);
+    let ahead = now.saturating_duration_since(first_read);
+    let behind = first_read.saturating_duration_since(now);
     Moment::from_nanos(nanos((DAY + ahead).saturating_sub(behind)))
 }
 
 fn tokio_wall() -> SystemTime {
-    let (_, wall) = *FIRST_LOOK;
+    let (_, wall) = *FIRST_READ;
     wall + Duration::from_nanos(tokio_now().as_nanos()) - DAY
 }
 
-/// A duration in nanoseconds; those of more than 584 years become 584 years.
+/// A duration in nanoseconds, limited to 584 years.
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

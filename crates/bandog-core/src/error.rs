@@ -1,19 +1,19 @@
-//! One opaque error: what failed, at which key, why, and whether it may have happened all the same.
+//! The error type: the verb, the key, the cause, and whether the request may have been applied.
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
 use crate::Key;
 
-/// The result of this family of crates.
+/// The result type of all bandog crates.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-type Source = Arc<dyn StdError + Send + Sync + 'static>;
+type Cause = Arc<dyn StdError + Send + Sync + 'static>;
 
-/// What went wrong, in the words of [`ErrorKind`], with the verb, the key and the cause.
+/// An error with its kind, the verb that failed, the key and the cause.
 ///
-/// Busy and timed out are no errors: the calls that try give `None`. Cloning is cheap.
+/// A busy lock and an elapsed wait limit are not errors: the `try_` methods return `None`. Cloning is cheap.
 ///
-/// Its text ends with the kind in brackets, unless it is `Misused`, whose text says what to do by itself.
+/// The text ends with the kind in parentheses, except for `Misused`, where the message names the allowed values.
 ///
 /// ```
 /// use bandog::Error;
@@ -23,95 +23,95 @@ type Source = Arc<dyn StdError + Send + Sync + 'static>;
 /// assert_eq!(Error::unavailable("no answer").to_string(), "no answer (Unavailable)");
 /// ```
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorParts>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorParts {
     kind: ErrorKind,
     verb: Option<&'static str>,
     key: Option<Key>,
     message: String,
-    source: Option<Source>,
+    source: Option<Cause>,
     maybe_applied: bool,
 }
 
-/// What kind of thing went wrong.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The store did not answer, or cannot serve now. Trying again may help.
+    /// The store did not answer, or cannot serve now. A retry may succeed.
     Unavailable,
-    /// The store refuses: a password, a missing right, a key of another type. Trying again does not help.
+    /// The store refuses the request: a wrong password, a missing right, a key of another type. A retry does not help.
     Denied,
-    /// A value or a call that can never work, told before any I/O.
+    /// A value or a call that can never work. It is reported before any I/O.
     Misused,
-    /// This backend cannot do that.
+    /// This backend does not support the operation.
     Unsupported,
-    /// The lock was lost: somebody else may hold it.
+    /// The lock was lost: another client may hold it.
     Lost,
-    /// The client was closed or its engine has ended.
+    /// The client was closed, or its engine has ended.
     Closed,
     /// Too few replicas confirmed the grant.
     NotReplicated,
-    /// The store holds something that cannot be read as ours.
+    /// The store has data that bandog did not write or that is damaged.
     Corrupt,
-    /// So much is asked of this client already that it takes no more. Trying again later may help.
+    /// The client has too many pending calls and accepts no more. A later retry may succeed.
     Overloaded,
 }
 
 impl Error {
-    /// An error of this kind that says this. Nothing was applied, unless [`Error::ambiguous`] says otherwise.
+    /// An error of this kind with this message. The request was not applied, unless [`Error::ambiguous`] is called.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self(Arc::new(Inner { kind, verb: None, key: None, message, source: None, maybe_applied: false }))
+        Self(Arc::new(ErrorParts { kind, verb: None, key: None, message, source: None, maybe_applied: false }))
     }
 
-    /// A wrong value or call.
+    /// A `Misused` error: a wrong value or call.
     pub fn misused(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Misused, message)
     }
 
-    /// The store does not answer.
+    /// An `Unavailable` error: the store does not answer.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, message)
     }
 
-    /// The lock was lost.
+    /// A `Lost` error: the lock was lost.
     pub fn lost(key: &Key) -> Self {
-        Self::new(ErrorKind::Lost, "the lock was lost: somebody else may hold it now").at(key)
+        Self::new(ErrorKind::Lost, "the lock was lost: another client may hold it now").at(key)
     }
 
-    /// The client has ended.
+    /// A `Closed` error: the client has ended.
     pub fn closed() -> Self {
         Self::new(ErrorKind::Closed, "the client is closed")
     }
 
-    /// Names our verb: `lock`, `claim`, `pass`, `renew`, `release`, `listen`, `hear`, `announce`,
-    /// `withdraw`, `show`, `list`, `members`, `evict`, `check`, `connect`.
+    /// Adds the verb that failed: `lock`, `claim`, `pass`, `renew`, `release`, `subscribe`, `announce`, `withdraw`,
+    /// `show`, `list`, `members`, `evict`, `check`, `connect`, `swap`, `read`, `names`, `history`.
     #[must_use]
     pub fn during(self, verb: &'static str) -> Self {
-        self.with(|inner| inner.verb = Some(verb))
+        self.with(|parts| parts.verb = Some(verb))
     }
 
-    /// Names the key.
+    /// Adds the key.
     #[must_use]
     pub fn at(self, key: &Key) -> Self {
-        self.with(|inner| inner.key = Some(key.clone()))
+        self.with(|parts| parts.key = Some(key.clone()))
     }
 
-    /// Keeps the cause.
+    /// Adds the cause.
     #[must_use]
     pub fn caused_by(self, source: impl StdError + Send + Sync + 'static) -> Self {
-        self.with(|inner| inner.source = Some(Arc::new(source)))
+        self.with(|parts| parts.source = Some(Arc::new(source)))
     }
 
-    /// Says that the store may have done what was asked, although no answer came.
+    /// Marks the error as ambiguous: the store may have applied the request, although no answer came.
     #[must_use]
     pub fn ambiguous(self) -> Self {
-        self.with(|inner| inner.maybe_applied = true)
+        self.with(|parts| parts.maybe_applied = true)
     }
 
-    /// What kind of error it is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -129,31 +129,32 @@ impl Error {
         }
     }
 
-    /// Whether the store may have applied the request: its answer was lost. A refused dial surely did nothing.
+    /// Whether the store may have applied the request, because its answer was lost. False if the connection could not
+    /// be made.
     pub fn maybe_applied(&self) -> bool {
         self.0.maybe_applied
     }
 
-    /// Our verb that failed, if it is known.
+    /// The verb that failed, if it is known.
     pub fn verb(&self) -> Option<&'static str> {
         self.0.verb
     }
 
-    /// The key at which it failed, if there is one.
+    /// The key, if the error has one.
     pub fn key(&self) -> Option<&Key> {
         self.0.key.as_ref()
     }
 
-    fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
-        let mut inner = Arc::unwrap_or_clone(self.0);
-        change(&mut inner);
-        Self(Arc::new(inner))
+    fn with(self, change: impl FnOnce(&mut ErrorParts)) -> Self {
+        let mut parts = Arc::unwrap_or_clone(self.0);
+        change(&mut parts);
+        Self(Arc::new(parts))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, verb, key, message, source, .. } = &*self.0;
+        let ErrorParts { kind, verb, key, message, source, .. } = &*self.0;
         match (verb, key) {
             (Some(verb), Some(key)) => write!(f, "{verb} {key:?}: ")?,
             (Some(verb), None) => write!(f, "{verb}: ")?,
@@ -162,7 +163,7 @@ impl fmt::Display for Error {
         }
         f.write_str(message)?;
         if *kind != ErrorKind::Misused {
-            // What was misused says so itself; of the others the kind tells what to do.
+            // A `Misused` message names the allowed values. For the others, the kind tells the user what to do.
             write!(f, " ({kind:?})")?;
         }
         match source {

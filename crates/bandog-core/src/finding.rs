@@ -1,41 +1,41 @@
-//! What a look at a store's health finds.
+//! The results of a health check of a store.
 
-/// One thing that [`crate::Inspect::check`] looked at.
+/// One result of [`crate::Inspect::check`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// What was looked at, in a word or two that scripts may rely on, such as `maxmemory-policy`.
+    /// The checked property, in one or two words that scripts may rely on, such as `maxmemory-policy`.
     pub subject: String,
-    /// What was found, in a sentence.
+    /// The result of the check, in one sentence.
     pub says: String,
-    /// What to do about it; none when all is well.
+    /// The remedy. None when no problem was found.
     pub cure: Option<String>,
 }
 
-/// How bad a [`Finding`] is.
+/// The severity of a [`Finding`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// All is well.
+    /// No problem was found.
     Fine,
-    /// It could be better, or could not be looked at; locks hold.
+    /// The setting could be better, or could not be checked. Locks are safe.
     Advice,
-    /// Locks may be lost or kept from their users.
+    /// Locks may be lost, or clients may be unable to take them.
     Danger,
 }
 
 impl Finding {
-    /// All is well.
+    /// A finding without a problem.
     pub fn fine(subject: impl Into<String>, says: impl Into<String>) -> Self {
         Self { level: Level::Fine, subject: subject.into(), says: says.into(), cure: None }
     }
 
-    /// It could be better.
+    /// A finding about a setting that could be better.
     pub fn advice(subject: impl Into<String>, says: impl Into<String>, cure: impl Into<String>) -> Self {
         Self { level: Level::Advice, subject: subject.into(), says: says.into(), cure: Some(cure.into()) }
     }
 
-    /// Locks are in danger.
+    /// A finding about a danger for locks.
     pub fn danger(subject: impl Into<String>, says: impl Into<String>, cure: impl Into<String>) -> Self {
         Self { level: Level::Danger, subject: subject.into(), says: says.into(), cure: Some(cure.into()) }
     }

@@ -1,4 +1,4 @@
-//! Random inputs for what this crate reads.
+//! Fuzz tests of the parsers of this crate.
 
 use std::{num::NonZeroU32, time::Duration};
 

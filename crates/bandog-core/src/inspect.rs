@@ -1,4 +1,4 @@
-//! A look at who holds what.
+//! The trait for operators: locks, holders, waiters and the store's health.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,60 +6,61 @@ use async_trait::async_trait;
 
 use crate::{ClientId, Error, ErrorKind, Fence, Fences, Finding, Key, MAX_BLOCK, Member, Result};
 
-/// One lock as its store sees it.
+/// One lock as the store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// The lock's name.
     pub name: String,
-    /// Whether somebody holds it.
+    /// Whether the lock is held.
     pub held: bool,
-    /// Who holds it, as the store has it: text, because owners need not be ours.
+    /// The owner as the store has it. It is a text, because the owner may be a client of another library.
     pub owner: Option<String>,
-    /// The first fence of the holder's grant; none when the holder is not a bandog client.
+    /// The first fence of the holder's grant. None when the holder is not a bandog client.
     ///
-    /// It is the holder's own fence ([`crate::Fence`]) unless its client passed the hold on to a later call: the
-    /// holder's fence is between this and [`Row::last_fence`]. The store keeps only the last one, and this is
-    /// [`MAX_BLOCK`] − 1 below it; a client with fewer local turns has fences from the end of that range.
-    /// A resource that has seen this fence refuses no write of the holder.
+    /// It is the holder's own fence ([`crate::Fence`]), unless the client passed the hold on to a later call of its
+    /// own: then the holder's fence is between this one and [`Row::last_fence`]. The store keeps only the last fence,
+    /// so this one is computed: [`MAX_BLOCK`] − 1 below the last. A client that reserves fewer fences has fences from
+    /// the end of that range. A resource that has seen this fence refuses no write of the holder.
     pub fence: Option<Fence>,
-    /// The last fence that the holder reserved, as the store keeps it. Do not write with it: it is greater than the
-    /// holder's own fence, so the resource would refuse the holder.
+    /// The last fence that the holder reserved, as the store keeps it. Do not write to a resource with it: it is
+    /// greater than the holder's own fence, so the resource would then refuse the holder.
     pub last_fence: Option<Fence>,
-    /// How long the hold lasts if nobody renews it; none for a hold without an end.
+    /// The time until the hold expires if it is not renewed. None for a hold that never expires.
     pub ttl: Option<Duration>,
-    /// Who the owner is, if its client is registered. Filled in by [`Row::tell`], not by backends.
+    /// The client that holds the lock, if it is registered. Filled in by [`Row::tell`], not by backends.
     pub holder: Option<Member>,
-    /// The registered clients that wait for it. Filled in by [`Row::tell`], not by backends.
+    /// The registered clients that wait for the lock. Filled in by [`Row::tell`], not by backends.
     pub waiters: Vec<Member>,
 }
 
 impl Row {
-    /// The row of a lock that nobody holds.
+    /// The row of a free lock.
     pub fn free(key: &Key) -> Self {
         let (holder, waiters) = (None, Vec::new());
         let (fence, last_fence) = (None, None);
         Self { name: key.to_string(), held: false, owner: None, fence, last_fence, ttl: None, holder, waiters }
     }
 
-    /// The row of a lock that somebody holds.
+    /// The row of a lock that is held by this owner.
     pub fn held(key: &Key, owner: impl Into<String>) -> Self {
         Self { held: true, owner: Some(owner.into()), ..Self::free(key) }
     }
 
-    /// The same row of a holder that is a bandog client, whose grant reserved fences up to this one.
+    /// The same row with the fences of a bandog client, whose grant reserved fences up to `last`.
     #[must_use]
     pub fn fenced(self, last: Fence) -> Self {
         let first = Fences::ending(last, MAX_BLOCK).first();
         Self { fence: Some(first), last_fence: Some(last), ..self }
     }
 
-    /// Since when it is held, by the clock of the store: a fence is the time of its grant in microseconds. None when
-    /// nobody holds it, or when the fence is a mere number, as those of other clients and of memory are.
+    /// The time of the grant, by the store's clock: on Redis and SQLite, a fence is the time of its grant in
+    /// microseconds. None for a free lock, and when the fence is only a counter, as in the memory backend, or is
+    /// unknown.
     ///
     /// ```
     /// use bandog::{Fence, Key, Row};
     /// let key = Key::new("orders")?;
-    /// let row = Row { fence: Some(Fence::new(1_790_000_000_000_000)), ..Row::held(&key, "somebody") };
+    /// let row = Row { fence: Some(Fence::new(1_790_000_000_000_000)), ..Row::held(&key, "another library") };
     /// assert!(row.held_since().is_some());
     /// assert_eq!(Row { fence: Some(Fence::new(17)), ..row }.held_since(), None);
     /// # Ok::<(), bandog::Error>(())
@@ -70,32 +71,31 @@ impl Row {
         if granted < YEAR_2020 { None } else { SystemTime::UNIX_EPOCH.checked_add(granted) }
     }
 
-    /// The client that holds it: the first half of the owner, if a client of ours made it.
+    /// The client that holds the lock, from the text of the owner. None if the owner is not a bandog client.
     ///
     /// ```
     /// use bandog::{ClientId, Key, Row};
     /// let (key, client) = (Key::new("orders")?, ClientId::random());
     /// assert_eq!(Row::held(&key, format!("{client}:7")).client(), Some(client));
-    /// assert_eq!(Row::held(&key, "somebody").client(), None);
+    /// assert_eq!(Row::held(&key, "another library").client(), None);
     /// # Ok::<(), bandog::Error>(())
     /// ```
     pub fn client(&self) -> Option<ClientId> {
         self.owner.as_deref()?.split_once(':')?.0.parse().ok()
     }
 
-    /// Fills in who holds it and who waits, from the store's registry.
+    /// Fills in the holder and the waiters from the store's registry.
     pub fn tell(&mut self, members: &[Member]) {
         let client = self.client();
         let is_owner = |member: &&Member| client == Some(member.id);
         self.holder = members.iter().find(is_owner).cloned();
-        // Whoever has just been granted the lock may still be told of as waiting.
+        // The registry may still list a client as waiting that has just been granted the lock.
         let waits = |member: &&Member| !is_owner(member) && member.waits.iter().any(|key| key.as_str() == self.name);
         self.waiters = members.iter().filter(waits).cloned().collect();
     }
 }
 
-/// Which names to list: a glob in which `*` stands for any text, `?` for one character and `\` takes away the meaning
-/// of the next character.
+/// A glob for names: `*` matches any text, `?` matches one character, and `\` makes the next character literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(String);
 
@@ -110,7 +110,7 @@ impl Pattern {
         Self::new("*")
     }
 
-    /// The pattern of the names that begin with this text and go on as this pattern says.
+    /// The pattern of the names that begin with this prefix and whose rest matches this pattern.
     #[must_use]
     pub fn after(&self, prefix: &str) -> Self {
         let mut glob = String::with_capacity(prefix.len() + self.0.len());
@@ -137,7 +137,7 @@ impl Pattern {
         Self(escaped.collect())
     }
 
-    /// The text.
+    /// The text of the pattern.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -153,7 +153,7 @@ impl Pattern {
         let glob: Vec<char> = self.0.chars().collect();
         let name: Vec<char> = name.chars().collect();
         let (mut g, mut n) = (0, 0);
-        let mut star = None; // Where the last `*` stood and what it has swallowed up to.
+        let mut star = None; // The position after the last `*`, and the end of the text that it has matched.
         while n < name.len() {
             let (token, width) = token(&glob, g);
             match token {
@@ -172,11 +172,11 @@ impl Pattern {
                 }
                 Some(Token::This(_)) | None => {}
             }
-            let Some((after, swallowed)) = star else {
+            let Some((after, matched)) = star else {
                 return false;
             };
-            star = Some((after, swallowed + 1));
-            (g, n) = (after, swallowed + 1);
+            star = Some((after, matched + 1));
+            (g, n) = (after, matched + 1);
         }
         while let (Some(Token::Any), width) = token(&glob, g) {
             g += width;
@@ -201,28 +201,28 @@ fn token(glob: &[char], at: usize) -> (Option<Token>, usize) {
     }
 }
 
-/// For operators: what a store knows of its locks, and how it is. Reading never changes anything.
+/// Operations for operators: the locks of a store, its clients, and its health. Only [`Inspect::evict`] changes data.
 #[async_trait]
 pub trait Inspect: Send + Sync + 'static {
-    /// The locks that are held now and whose names match, sorted by name.
+    /// The locks that are held and whose names match the pattern, sorted by name.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>>;
 
-    /// One lock, held or not. By default it is looked for in the list.
+    /// One lock, held or free. By default it is searched for in the list.
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`]; `Denied` when the key is something else than a lock.
+    /// As [`crate::Leases::ping`]; `Denied` when the store has something else than a lock under this key.
     async fn show(&self, key: &Key) -> Result<Row> {
         let rows = self.list(&Pattern::exactly(key)).await?;
         Ok(rows.into_iter().next().unwrap_or_else(|| Row::free(key)))
     }
 
-    /// Several locks, held or not, each in its place. By default each of them is shown by itself.
+    /// Several locks, held or free, in the order of the keys. By default it calls [`Inspect::show`] for each of them.
     ///
     /// # Errors
-    /// As [`Inspect::show`]: the first error ends it.
+    /// As [`Inspect::show`]. The first error is returned, without the rows.
     async fn show_all(&self, keys: &[Key]) -> Result<Vec<Row>> {
         let mut rows = Vec::with_capacity(keys.len());
         for key in keys {
@@ -231,7 +231,7 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(rows)
     }
 
-    /// The clients that the store knows of, in no order. A backend without a registry knows of none.
+    /// All registered clients, in no particular order. A backend without a registry returns none.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -239,7 +239,8 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Those of these clients that the store knows of, in no order. By default they are looked for among all members.
+    /// The registered clients among these, in no particular order. By default they are searched for in
+    /// [`Inspect::members`].
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -249,29 +250,30 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(members)
     }
 
-    /// Frees a lock, wakes its waiters, and returns the row that the lock had, if it was held.
+    /// Frees a lock, notifies its subscribers, and returns the row that the lock had. None if the lock was free.
     ///
-    /// The store reads and frees in one step, so the returned row is the evicted one. The fences go on rising. The
+    /// The store reads and frees in one step, so the returned row is the evicted one. The fences continue to rise. The
     /// holder notices the eviction at its next renewal.
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`]; `Denied` when the key is something else than a lock, and is left alone;
-    /// `Unsupported` by default.
+    /// As [`crate::Leases::ping`]; `Denied` when the store has something else than a lock under this key, which stays
+    /// unchanged; `Unsupported` by default.
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         let message = "this backend cannot take a lock from its holder";
         Err(Error::new(ErrorKind::Unsupported, message).during("evict").at(key))
     }
 
-    /// What may endanger locks in this store or its surroundings, and what is well. Nothing by default.
+    /// Checks the store and its environment for dangers to locks, and reports each check. By default there are no
+    /// checks.
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`]; what cannot be looked at is a finding, and no error.
+    /// As [`crate::Leases::ping`]. A check that cannot be made is a finding, not an error.
     async fn check(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
 
-    /// As [`Inspect::check`], for a client whose names all begin with this prefix: what it may do with others does not
-    /// matter. By default it is no different.
+    /// As [`Inspect::check`], for a client whose names all begin with this prefix: its rights for other names are not
+    /// checked. By default it calls [`Inspect::check`].
     ///
     /// # Errors
     /// As [`Inspect::check`].

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{Error, Result};
 
-/// The longest name of a lock, in bytes of UTF-8.
+/// Maximum length of a lock's name, in bytes of UTF-8.
 pub const MAX_KEY_LEN: usize = 1024;
 
 /// The name of a lock: 1 to [`MAX_KEY_LEN`] bytes of UTF-8 without control characters.
@@ -14,7 +14,7 @@ pub const MAX_KEY_LEN: usize = 1024;
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// Checks a name.
+    /// Checks a name and makes a key of it.
     ///
     /// # Errors
     /// `Misused` for a name that is empty, longer than [`MAX_KEY_LEN`] bytes or has a control character.

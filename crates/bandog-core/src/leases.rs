@@ -1,4 +1,5 @@
-//! What a backend must promise: it tries, renews, releases and rings. It never waits, renews on its own or counts.
+//! The trait of a backend: it claims, renews, releases and notifies, each time it is called. It never waits for a lock,
+//! never renews on its own, and does not count re-entries.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -7,32 +8,32 @@ use tokio::sync::watch;
 
 use crate::{Claim, ClientId, Fences, Inspect, Key, Member, Notifier, Records, Result, Subscription};
 
-/// One thing that [`Leases::apply`] is asked to do.
+/// One step of [`Leases::apply`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Take the key, if nobody else holds it.
+    /// Grants the key to this claim, if no other claim holds it.
     Claim(Claim),
-    /// Give the key back and ring those who wait, if this claim holds it.
+    /// Frees the key and notifies its subscribers, if this claim holds it.
     Release(Claim),
-    /// Give the key from one claim to another of the same key, in one step and without ringing anybody. If `from`
-    /// does not hold the key, it is an ordinary claim of `to`.
+    /// Passes the key from one claim to another claim of the same key, in one step and without a notification. If
+    /// `from` does not hold the key, the step is an ordinary claim of `to`.
     Pass {
-        /// Who holds the key.
+        /// The present holder.
         from: Claim,
-        /// Who shall hold it.
+        /// The next holder.
         to: Claim,
     },
 }
 
 impl Step {
-    /// The key that the step is about.
+    /// The key of the step.
     pub fn key(&self) -> &Key {
         match self {
             Self::Claim(claim) | Self::Release(claim) | Self::Pass { to: claim, .. } => &claim.key,
         }
     }
 
-    /// Our verb for it, as errors name it.
+    /// The verb of the step in error messages.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Claim(_) => "claim",
@@ -45,25 +46,25 @@ impl Step {
 /// The answer to a [`Step`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// To a claim and to a pass.
+    /// The answer to a claim or a pass.
     Claimed(Verdict),
-    /// To a release.
+    /// The answer to a release.
     Released(Released),
 }
 
-/// The answer to a claim.
+/// The answer to a claim or a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The key is held by this claim now.
+    /// This claim holds the key.
     Granted {
-        /// The fences that the grant reserved: as many as were asked for.
+        /// The fences that the grant reserved: as many as the claim requested.
         fences: Fences,
-        /// How long the hold lasts, counted from the moment at which the store decided.
+        /// The duration of the hold, counted from the store's decision.
         valid_for: Duration,
     },
-    /// Somebody else holds the key.
+    /// Another claim holds the key.
     Busy {
-        /// When their hold ends if nothing renews it; a hold without an end says a second.
+        /// The time until the other hold expires if it is not renewed. One second for a hold that never expires.
         retry_after: Duration,
     },
 }
@@ -71,45 +72,46 @@ pub enum Verdict {
 /// The answer to a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
-    /// The hold lasts again.
+    /// The hold is extended.
     Extended {
-        /// How long, counted from the moment at which the store decided.
+        /// The duration of the hold, counted from the store's decision.
         valid_for: Duration,
     },
-    /// This claim does not hold the key, and the store wrote nothing.
+    /// This claim does not hold the key. The store changed nothing.
     Gone,
 }
 
 /// The answer to a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
-    /// The key is free, and those who listen have been rung.
+    /// The key is free, and its subscribers have been notified.
     Freed {
-        /// How many other clients heard the bell, if the backend can tell.
+        /// The number of other clients that were notified. None if the backend does not know it.
         others: Option<u32>,
     },
-    /// This claim did not hold the key. Nothing was changed.
+    /// This claim did not hold the key. The store changed nothing.
     NotHeld,
 }
 
-/// What a backend tells about itself.
+/// The properties of a backend.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// The store in words, without secrets: an address or a path.
+    /// The address or path of the store, without secrets.
     pub store: String,
-    /// How long one request may take before it answers with an error.
+    /// Timeout of one request: after it, the request returns an error.
     pub timeout: Duration,
     /// Whether fences still rise after the store has failed over to a replica.
     pub fence_survives_failover: bool,
-    /// Whose clock ends a lease, in words.
+    /// The clock that decides when a lease expires, as text for messages.
     pub expiry: &'static str,
-    /// Counts the connections made, from 0 before the first: every later one says that the store may have forgotten
-    /// everything meanwhile.
+    /// The number of connections made so far. Each one after the first means that the store may have lost its data
+    /// since the connection before it.
     pub epoch: watch::Receiver<u64>,
 }
 
 impl Profile {
-    /// A store of this machine that has no connections: one request may take 3 s, and the machine's clock ends leases.
+    /// The profile of a store on this machine without connections: the timeout is 3 s, and the machine's clock decides
+    /// when leases expire.
     pub fn of_this_machine(store: impl Into<String>) -> Self {
         Self {
             store: store.into(),
@@ -123,33 +125,37 @@ impl Profile {
 
 /// Leases of keys.
 ///
-/// A backend does no I/O when it is built; it dials on the runtime that first polls it, and does all its I/O there.
-/// Calls answer within [`Profile::timeout`], and every call may be repeated without harm. A call whose future is
-/// dropped may or may not be applied. Calls are applied in the order in which they were first polled.
+/// A backend does no I/O when it is created. It connects on the Tokio runtime that first polls one of its calls, and
+/// does all its I/O there.
+///
+/// Each call returns within [`Profile::timeout`], and may be repeated without harm. If the future of a call is dropped,
+/// the call may or may not be applied. The backend applies calls in the order in which they were first polled.
 #[async_trait]
 pub trait Leases: Debug + Send + Sync + 'static {
-    /// Reaches the store: it dials if need be, so that a wrong address or password is told.
+    /// Reaches the store, and connects if necessary. It reports a wrong address or password.
     ///
     /// # Errors
-    /// `Unavailable` when nothing answers, `Denied` for a refused user or password.
+    /// `Unavailable` when the store does not answer, `Denied` when it refuses the user or the password.
     async fn ping(&self) -> Result<()>;
 
-    /// Applies mixed steps, those of one key in this order, each tried once and atomically, and answers each in its
-    /// place.
+    /// Applies the steps, and returns one answer for each step in the same order.
     ///
-    /// A repeated claim or pass is granted again, with the same fences and a fresh ttl; a second release is harmless.
-    /// An error that may have been applied says so ([`crate::Error::maybe_applied`]); a step refused half-way leaves
-    /// nothing behind.
+    /// Each step is atomic and is attempted once. Steps of the same key are applied in their order.
+    ///
+    /// A repeated claim or pass is granted again with the same fences and a fresh ttl. A repeated release is harmless.
+    /// An error reports whether the step may have been applied ([`crate::Error::maybe_applied`]). A step that the store
+    /// refuses in the middle leaves nothing behind.
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>>;
 
-    /// Renews many claims and answers each in its place; one bad key never fails the others. `Err` means unknown,
-    /// never lost.
+    /// Renews the claims, and returns one answer for each claim in the same order. A failure at one key does not affect
+    /// the others. `Err` means that the state of the hold is unknown; it never means that the hold is lost.
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
-    /// Notifications `notifier` until the bell is dropped, whenever `key` may have become free: it may ring for nothing, and
-    /// never stays silent for something that happened after this call has answered. When a broken connection may have
-    /// swallowed a ring, it rings. A backend that cannot listen gives [`Subscription::silent`], as this does by default:
-    /// waiters then look again within a second.
+    /// Calls `notifier` each time `key` may have become free, until the subscription is dropped.
+    ///
+    /// The backend reports every release that happens after this call has returned, and may notify without a reason.
+    /// When a broken connection may have dropped a notification, the backend notifies. A backend without notifications
+    /// returns [`Subscription::silent`], which is the default: its waiters poll within a second.
     ///
     /// # Errors
     /// As [`Leases::ping`].
@@ -158,7 +164,7 @@ pub trait Leases: Debug + Send + Sync + 'static {
         Ok(Subscription::silent())
     }
 
-    /// Writes down in the store's registry who this client is, for `ttl`, instead of what it has said before.
+    /// Writes this client's row in the store's registry, for `ttl`, and replaces its earlier row.
     ///
     /// A backend without a registry does nothing.
     ///
@@ -169,7 +175,7 @@ pub trait Leases: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Takes a client out of the registry.
+    /// Removes a client's row from the registry.
     ///
     /// # Errors
     /// As [`Leases::ping`].
@@ -178,11 +184,11 @@ pub trait Leases: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// What this backend promises.
+    /// The properties of this backend.
     fn profile(&self) -> Profile;
 }
 
-/// A whole backend: leases, a look at them, and records.
+/// A complete backend: leases, inspection and records.
 pub trait Backend: Leases + Inspect + Records {}
 
 impl<B: Leases + Inspect + Records> Backend for B {}

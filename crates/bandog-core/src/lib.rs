@@ -1,12 +1,11 @@
-//! What a claim is, and what a backend must promise.
+//! The types of [bandog](https://docs.rs/bandog), and the traits of a backend.
 //!
-//! This crate holds the nouns of [bandog](https://docs.rs/bandog) and the traits that a backend
-//! implements: [`Leases`] (try, renew, release, ring), [`Inspect`] (who holds what) and [`Records`] (texts with a
-//! version, of which schedules are made). Everything else, such as waiting, queues, the watchdog and re-entry, is written
-//! once above it, in `bandog-sync`.
-//! [`Memory`] is the reference backend. Nothing here opens a socket.
+//! A backend implements [`Leases`] (claim, renew, release, subscribe), [`Inspect`] (list the locks and their holders)
+//! and [`Records`] (texts with a version, which schedules use). Waiting, queues, the watchdog and re-entry are
+//! implemented once for all backends, in `bandog-sync`.
+//! [`Memory`] is the reference backend. This crate opens no socket.
 //!
-//! Users of locks need the `bandog` crate only; this one is for those who write a backend.
+//! This crate is for authors of backends. Users of locks need the `bandog` crate only.
 
 mod claim;
 mod clock;

@@ -1,4 +1,4 @@
-//! The rules of one lock, for backends that read a record, decide, and write it back.
+//! The rules of one lock, for backends that read its state, decide, and write it back.
 
 use std::{fmt, str::FromStr};
 
@@ -6,13 +6,14 @@ use crate::{
     Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Key, Moment, OFFER, Released, Renewal, Row, Step, Verdict,
 };
 
-/// The last word of the text of a lock that a client starves for.
+/// The last word of the text if a client starves for the lock.
 const STARVED_FOR: &str = " starving";
 
-/// What a store knows of one name: who holds it until when, and the last fence. It stays when nobody holds it any
-/// more, because its fence must rise.
+/// The state of one lock: its holder, the time at which the hold expires, and the last fence. The store keeps the state
+/// of a free lock, because the fence must rise with the next grant.
 ///
-/// It decides, and leaves atomicity and bells to the backend. As text it is one line without a tab.
+/// This type decides; the backend makes the change atomic and sends the notifications. The text of a state is one line
+/// without a tab.
 ///
 /// ```
 /// use bandog::{Clock, backend::LockState};
@@ -30,12 +31,12 @@ pub struct LockState {
 struct Holder {
     id: ClaimId,
     until: Moment,
-    /// A client starves for the name: the release offers it to such clients.
+    /// A client starves for the lock: its release offers it to such clients.
     starved_for: bool,
 }
 
 impl LockState {
-    /// Applies a step that is about this name.
+    /// Applies a step of this lock.
     pub fn apply(&mut self, step: &Step, now: Moment) -> Answer {
         match step {
             Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now)),
@@ -44,7 +45,7 @@ impl LockState {
         }
     }
 
-    /// Renews a claim's hold, if it holds.
+    /// Renews the hold of a claim, if the claim holds the lock.
     pub fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
         match self.live(now) {
             Some(holder) if holder.id == claim.id => {
@@ -55,7 +56,7 @@ impl LockState {
         }
     }
 
-    /// Frees the name whoever holds it.
+    /// Frees the lock, whichever claim holds it.
     pub fn evict(&mut self, now: Moment) -> Released {
         match self.live(now) {
             Some(holder) if holder.id != ClaimId::OFFERED => {
@@ -66,12 +67,12 @@ impl LockState {
         }
     }
 
-    /// Whether this claim holds the name.
+    /// Whether this claim holds the lock.
     pub fn is_held_by(&self, id: ClaimId, now: Moment) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.id == id && now < holder.until)
     }
 
-    /// The row of this name, if it is held.
+    /// The row of this lock, if it is held.
     pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
         let holder = self.holder.as_ref().filter(|holder| now < holder.until && holder.id != ClaimId::OFFERED)?;
         let ttl = Some(holder.until.since(now));
@@ -104,7 +105,7 @@ impl LockState {
         Released::Freed { others: None }
     }
 
-    /// The holder whose lease has not run out.
+    /// The holder, if its lease has not expired.
     fn live(&mut self, now: Moment) -> Option<&mut Holder> {
         self.holder.as_mut().filter(|holder| now < holder.until)
     }
@@ -134,7 +135,7 @@ impl FromStr for LockState {
             let starved_for = words.next().is_some();
             Some(Self { holder: Some(Holder { id, until, starved_for }), fence })
         };
-        // A greater fence fits no database's integer, and the next grants would exceed u64.
+        // A fence above the maximum of i64 fits no database's integer, and later grants would exceed u64.
         let is_ours = |state: &Self| i64::try_from(state.fence).is_ok() && state.to_string() == text;
         read().filter(is_ours).ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is no state of a lock")))
     }

@@ -1,36 +1,36 @@
-//! Who a client is, as operators see it.
+//! A client as operators see it.
 
 use std::{path::Path, time::SystemTime};
 
 use crate::{ClientId, Key};
 
-/// How many of the names that a client waits for it tells of.
+/// Maximum number of names in [`Member::waits`].
 pub const MAX_WAITS: usize = 32;
 
-/// A client that a store knows of: one row of its registry, renewed with the client's holds.
+/// A registered client: one row of the store's registry. The client renews the row together with its holds.
 ///
-/// It says who holds or waits, in words; nothing is decided by it. A row ends with its ttl, so a client that was
-/// killed is listed for that long.
+/// The row is for operators only; no decision depends on it. It expires after its ttl, so a client that was killed
+/// stays listed until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The client: the first half of its owners' names.
+    /// The id of the client: the part before the colon in the owner of its locks.
     pub id: ClientId,
     /// The name of the machine.
     pub host: String,
-    /// The process there.
+    /// The process id on that machine.
     pub pid: u32,
-    /// The program, as it calls itself.
+    /// The name of the program.
     pub program: String,
-    /// Since when the client lives, by its own wall clock.
+    /// The time at which the client was created, by its own wall clock.
     pub since: SystemTime,
-    /// What its names begin with in the store; empty for a client without a prefix.
+    /// The prefix of all its names in the store. Empty for a client without a prefix.
     pub prefix: String,
     /// The names that it waits for: at most [`MAX_WAITS`] of them.
     pub waits: Vec<Key>,
 }
 
 impl Member {
-    /// A client in this process that waits for nothing, under the name of the running program.
+    /// A client of this process, under the name of the running program, that waits for no lock.
     pub fn here(id: ClientId) -> Self {
         let path = std::env::current_exe().ok();
         let program = path.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());

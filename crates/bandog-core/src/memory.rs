@@ -1,7 +1,7 @@
-//! The reference backend: a map in this process.
+//! The reference backend: maps in this process.
 
-mod listeners;
 mod records;
+mod subscribers;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,17 +12,17 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use self::{listeners::Listeners, records::Recorded};
+use self::{records::RecordTable, subscribers::Subscribers};
 use crate::{
     Answer, Claim, ClientId, Clock, Finding, Inspect, Key, Leases, LockState, Member, Moment, Notifier, Pattern,
     Profile, Released, Renewal, Result, Row, Step, Subscription,
 };
 
-/// Leases and records in this process's memory, for tests and for programs of one process. Clones share the same
+/// Leases and records in the memory of this process, for tests and for programs of one process. Clones share their
 /// locks and records.
 ///
-/// Everything that another backend promises it promises too; what it says is what the laws of the conformance suite
-/// are checked against first. Fences rise as long as the store lives.
+/// It keeps all promises of the backend traits and is the reference of the conformance suite. Fences rise as long as
+/// the store exists.
 ///
 /// ```
 /// use bandog::{Clock, backend::Memory};
@@ -32,15 +32,15 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Memory {
     clock: Clock,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemoryState>>,
     epoch: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    rows: BTreeMap<Key, LockState>,
-    recorded: Recorded,
-    listeners: Listeners,
+struct MemoryState {
+    locks: BTreeMap<Key, LockState>,
+    records: RecordTable,
+    subscribers: Subscribers,
     members: HashMap<ClientId, (Member, Moment)>,
 }
 
@@ -50,14 +50,15 @@ impl Memory {
         Self { clock, state: Arc::default(), epoch: Arc::new(watch::Sender::new(0)) }
     }
 
-    /// The state, and the time since it cannot change: nothing is judged by a time before what others have seen.
-    fn at_once(&self) -> (MutexGuard<'_, State>, Moment) {
+    /// The locked state and the time. The time is read after the state is locked, so that time never goes back from one
+    /// decision to the next.
+    fn at_once(&self) -> (MutexGuard<'_, MemoryState>, Moment) {
         let state = self.state();
         let now = self.clock.now();
         (state, now)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -79,9 +80,9 @@ impl Leases for Memory {
     }
 
     async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let number = self.state().listeners.add(key, notifier);
+        let number = self.state().subscribers.add(key, notifier);
         let (shared, key) = (self.clone(), key.clone());
-        Ok(Subscription::new(move || shared.state().listeners.remove(&key, number)))
+        Ok(Subscription::new(move || shared.state().subscribers.remove(&key, number)))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -110,13 +111,13 @@ impl Leases for Memory {
 impl Inspect for Memory {
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
         let (state, now) = self.at_once();
-        let rows = state.rows.iter().filter(|(key, _)| pattern.matches(key.as_str()));
+        let rows = state.locks.iter().filter(|(key, _)| pattern.matches(key.as_str()));
         Ok(rows.filter_map(|(key, lock)| lock.row(key, now)).collect())
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
         let (state, now) = self.at_once();
-        let held = state.rows.get(key).and_then(|lock| lock.row(key, now));
+        let held = state.locks.get(key).and_then(|lock| lock.row(key, now));
         Ok(held.unwrap_or_else(|| Row::free(key)))
     }
 
@@ -130,36 +131,33 @@ impl Inspect for Memory {
         let (mut state, now) = self.at_once();
         let lock = state.lock(key);
         let (row, evicted) = (lock.row(key, now), lock.evict(now));
-        state.ring(key, evicted);
+        state.notify(key, evicted);
         Ok(row)
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        Ok(vec![Finding::fine(
-            "memory",
-            "the store lives and ends with this process, so nobody else can see its locks",
-        )])
+        Ok(vec![Finding::fine("memory", "the store exists only in this process, so no other process sees its locks")])
     }
 }
 
-impl State {
+impl MemoryState {
     fn apply(&mut self, step: &Step, now: Moment) -> Answer {
         match self.lock(step.key()).apply(step, now) {
-            Answer::Released(released) => Answer::Released(self.ring(step.key(), released)),
+            Answer::Released(released) => Answer::Released(self.notify(step.key(), released)),
             claimed @ Answer::Claimed(_) => claimed,
         }
     }
 
     fn lock(&mut self, key: &Key) -> &mut LockState {
-        self.rows.entry(key.clone()).or_default()
+        self.locks.entry(key.clone()).or_default()
     }
 
-    /// Notifications for a key, if it has been freed.
-    fn ring(&self, key: &Key, released: Released) -> Released {
+    /// Notifies the subscribers of a key, if it has been freed.
+    fn notify(&self, key: &Key, released: Released) -> Released {
         if released == Released::NotHeld {
             return released;
         }
-        let is_heard = self.listeners.ring(key);
-        Released::Freed { others: if is_heard { None } else { Some(0) } }
+        let has_subscribers = self.subscribers.notify(key);
+        Released::Freed { others: if has_subscribers { None } else { Some(0) } }
     }
 }

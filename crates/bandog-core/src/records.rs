@@ -1,4 +1,4 @@
-//! Records: small texts with a version, swapped whole, for what has a state of its own beside locks.
+//! Records: small texts with a version. A swap replaces a whole record if its version has not changed.
 
 use std::{
     fmt,
@@ -10,22 +10,24 @@ use async_trait::async_trait;
 
 use crate::{ClaimId, Error, ErrorKind, Key, Notifier, Pattern, Result, Subscription};
 
-/// The longest name of a slot, in bytes of UTF-8.
+/// Maximum length of a slot's name, in bytes of UTF-8.
 const MAX_SLOT_LEN: usize = 64;
 
-/// Which writing of a record this is. The store makes it: it grows with every swap, and no version comes twice, not
-/// even after a failover or when a record was deleted and made again, unless the store's clock is set back.
+/// The version of a record. The store assigns it, and it rises with every swap.
+///
+/// No version is assigned twice, also after a failover and for a record that was deleted and created again, unless the
+/// store's clock is set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version(NonZeroU64);
 
 impl Version {
-    /// The version of this number; none of 0.
+    /// The version with this number. None for 0.
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// The version that follows this one, or the first: the greater of the last one's successor and the store's time
-    /// in microseconds since 1970.
+    /// The version that follows `last`: the greater of its successor and the store's time in microseconds since 1970.
+    /// Without `last` it is the store's time.
     ///
     /// ```
     /// use bandog::backend::Version;
@@ -52,17 +54,17 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a store has under one name.
+/// A record as the store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Which writing this is.
+    /// The version of the value.
     pub version: Version,
-    /// What was written.
+    /// The text of the record.
     pub value: String,
 }
 
-/// A lock and the claim that holds it, or once did. A claim's id never comes twice, so a holding that has ended has
-/// ended for ever.
+/// A lock and a claim that holds it or held it once. A holding stands while the claim holds the lock. A claim's id is
+/// never used twice, so a holding that has ended never stands again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holding {
     /// The lock.
@@ -71,45 +73,45 @@ pub struct Holding {
     pub id: ClaimId,
 }
 
-/// One line of a record's history. A record has at most one of each slot, so whoever takes turns through a fixed number
-/// of slots keeps as many lines.
+/// One line of a record's history. A record has at most one line for each slot, so a writer that uses a fixed number of
+/// slots in turn keeps that number of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Where it stands: 1 to 64 bytes without control characters.
+    /// The name of the slot: 1 to 64 bytes without control characters.
     pub slot: String,
-    /// What it says.
+    /// The text of the line.
     pub value: String,
 }
 
-/// A record to be replaced whole, if it is still as it was read.
+/// A request to replace or delete a whole record, if its version has not changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swap {
-    /// Which record.
+    /// The name of the record.
     pub key: Key,
-    /// The version that it must have; none: there must be no such record.
+    /// The version that the record must have. None: the record must not exist.
     pub from: Option<Version>,
-    /// What is written; none deletes the record and its history.
+    /// The new value. None deletes the record and its history.
     pub to: Option<String>,
-    /// Lines that are written beside it, each instead of what its slot had.
+    /// Lines that are written together with the value. Each replaces the line of its slot.
     pub lines: Vec<Line>,
-    /// The store refuses the swap while its own clock shows an earlier time, to the millisecond.
+    /// The store refuses the swap while the store's clock shows an earlier time. The resolution is one millisecond.
     pub not_before: Option<SystemTime>,
     /// The store refuses the swap unless this claim holds its lock.
     pub held: Option<Holding>,
-    /// Whether those who hear this record ([`Records::subscribe_record`]) are rung once the swap is done.
+    /// Whether the store notifies the subscribers of this record ([`Records::subscribe_record`]) after the swap.
     pub notifies: bool,
 }
 
 impl Swap {
-    /// A swap without conditions beside the version, of which nobody is rung.
+    /// A swap whose only condition is the version, and which notifies no subscriber.
     pub fn new(key: Key, from: Option<Version>, to: impl Into<String>) -> Self {
         Self { key, from, to: Some(to.into()), lines: Vec::new(), not_before: None, held: None, notifies: false }
     }
 
-    /// Checks what its types do not: the slots of its lines. A client does so before it asks the store.
+    /// Checks the slots of the lines. A client calls it before it sends the swap.
     ///
     /// # Errors
-    /// `Misused` with the slot and what is allowed.
+    /// `Misused` for a slot that is empty, too long or has a control character. The message names the slot.
     ///
     /// ```
     /// use bandog::{Key, backend::{Line, Swap}};
@@ -129,57 +131,57 @@ impl Swap {
     }
 }
 
-/// What became of a swap.
+/// The answer to a swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swapped {
-    /// It was done; the record has this version now, which is none when it was deleted.
+    /// The swap is done. The record has this version now; none if it was deleted.
     Done(Option<Version>),
-    /// The record is another one, or there is none.
+    /// The record has another version. This is the present record; none if it does not exist.
     Differs(Option<Record>),
-    /// The store's clock has not reached `not_before`: so much is missing.
+    /// The store's clock has not reached `not_before`. This is the remaining time.
     Early(Duration),
-    /// The claim does not hold its lock, or not any more.
+    /// The claim of [`Swap::held`] does not hold its lock.
     NotHeld,
 }
 
-/// The answers to many swaps.
+/// The answers to the swaps of one call.
 #[derive(Debug)]
 pub struct Swaps {
     /// The store's time when it answered.
     pub now: SystemTime,
-    /// One answer each, in their order; one bad record never fails the others.
+    /// One answer for each swap, in the same order. A failure at one record does not affect the others.
     pub each: Vec<Result<Swapped>>,
 }
 
-/// What was read.
+/// The result of [`Records::read`].
 #[derive(Debug)]
 pub struct Reading {
     /// The store's time when it answered.
     pub now: SystemTime,
-    /// The records, in the order of their names.
+    /// One result for each requested record, in the same order. None for a record that does not exist.
     pub records: Vec<Result<Option<Record>>>,
-    /// Whether each of the holdings stands, in their order.
+    /// For each requested holding, whether the claim holds its lock, in the same order.
     pub held: Vec<Result<bool>>,
 }
 
-/// Records of a store: what jobs, latches and counters are made of.
+/// Records of a store. Jobs, latches and counters are kept in records.
 ///
-/// Names of records and of locks do not meet: the record `orders` and the lock `orders` are two things. A backend that
-/// keeps no records implements nothing; all of it is `Unsupported` then.
+/// Records and locks have separate names: the record `orders` and the lock `orders` are independent. A backend without
+/// records implements no method; each call then returns `Unsupported`, and each subscription is silent.
 ///
-/// A swap is one atomic step: its record, its lines and its conditions. Several swaps are sent in one round trip, and
-/// are no transaction. What was answered is as durable as the store can make it: SQLite has it on its disk, and what Redis
-/// loses by its settings, or when it fails over to a replica, it loses here too.
+/// One swap is atomic, with its record, its lines and its conditions. The swaps of one call are sent in one round trip,
+/// but are not a transaction. An answered swap is as durable as the store: SQLite has written it to disk; Redis can
+/// lose it according to its persistence settings, or when it fails over to a replica.
 ///
-/// An `Err` means that nobody knows whether it was done, if it says so ([`Error::maybe_applied`]): swap again from the
-/// same version, which is done once at most, or read, and see. Only a creation can come late and still be done: after
-/// somebody has deleted the record again.
+/// If an error reports [`Error::maybe_applied`], the swap may or may not have been done. The caller then repeats it
+/// from the same version, which does it at most once, or reads the record. There is one exception: a delayed creation
+/// is still done if the record was created and deleted in the meantime.
 ///
 /// ```
 /// use bandog::{Clock, Key, backend::{Memory, Record, Records, Swap, Swapped}};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), bandog::Error> {
-/// /// Adds one, however many others do so at the same time.
+/// /// Adds one. Concurrent additions are not lost.
 /// async fn add_one(store: &impl Records, key: &Key) -> Result<u64, bandog::Error> {
 ///     let mut present: Option<Record> = None;
 ///     loop {
@@ -200,18 +202,18 @@ pub struct Reading {
 /// ```
 #[async_trait]
 pub trait Records: Send + Sync + 'static {
-    /// Does these swaps in their order, each if its conditions hold.
+    /// Does the swaps in their order, each one if its conditions hold.
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`], when none of them was answered. For one of them: `Denied` when its name is something
-    /// else in the store, `Corrupt` when what is there was not written by us.
+    /// As [`crate::Leases::ping`], if the store answered none of the swaps. For a single swap: `Denied` when the store
+    /// has something else than a record under this name, `Corrupt` when bandog did not write the record.
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
         let _ = swaps;
         Err(unsupported("swap"))
     }
 
-    /// Reads these records and asks about these holdings: up to 512 together at one moment, more in as few moments as the
-    /// store can. Neither is needed: the store's time is always told.
+    /// Reads records, and checks holdings. Up to 512 of them together are read at one moment; more than that at as few
+    /// moments as the store can. Without any, the result has the store's time only.
     ///
     /// # Errors
     /// As [`Records::swap`].
@@ -220,7 +222,7 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("read"))
     }
 
-    /// The names of the records that match, sorted.
+    /// The names of the records that match the pattern, sorted.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -229,7 +231,7 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("names"))
     }
 
-    /// The lines of a record's history, sorted by slot; none of a record that does not exist.
+    /// The lines of a record's history, sorted by slot. Empty for a record that does not exist.
     ///
     /// # Errors
     /// As [`Records::swap`].
@@ -237,13 +239,15 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("history").at(key))
     }
 
-    /// Notifications `notifier` until the bell is dropped, whenever a swap of this record that says so ([`Swap::notifies`]) was done,
-    /// by whatever process: it may ring for nothing, and never stays silent for a swap that was done after this call has
-    /// answered. When a broken connection may have swallowed a ring, it rings. It is a hint: how the record is now, a
-    /// reading tells.
+    /// Calls `notifier` after each swap of this record with [`Swap::notifies`], by any process, until the subscription
+    /// is dropped.
     ///
-    /// A backend that cannot ring, or is not allowed to listen, gives [`Subscription::silent`], as this does by default: whoever
-    /// hears must look by itself now and then.
+    /// The backend reports every such swap that is done after this call has returned, and may notify without a reason.
+    /// When a broken connection may have dropped a notification, the backend notifies. A notification carries no data:
+    /// the subscriber reads the record.
+    ///
+    /// A backend without notifications, or whose user may not subscribe, returns [`Subscription::silent`], which is the
+    /// default: the subscriber must poll.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].

@@ -2,9 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-/// The subscriber's end: a backend calls it when a key may have become free, or when a record may have changed.
+/// The subscriber's end. A backend calls it when a key may have become free, or when a record may have changed.
 ///
-/// A notification is cheap, may come at any time from any thread, and one too many does no harm.
+/// A notification is cheap and may come at any time, from any thread. An unnecessary one does no harm.
 #[derive(Clone)]
 pub struct Notifier(Arc<dyn Fn() + Send + Sync>);
 
@@ -26,13 +26,13 @@ impl fmt::Debug for Notifier {
     }
 }
 
-/// The backend's end: the backend calls the notifier until this is dropped.
+/// The backend's end. The backend calls the notifier until this is dropped.
 pub struct Subscription {
     stop: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Subscription {
-    /// An active subscription; `stop` is called once, when it is dropped, and must not block.
+    /// An active subscription. `stop` is called once, when the subscription is dropped, and must not block.
     pub fn new(stop: impl FnOnce() + Send + 'static) -> Self {
         Self { stop: Some(Box::new(stop)) }
     }

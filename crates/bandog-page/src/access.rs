@@ -14,11 +14,11 @@ use hyper::{
 
 use crate::{source::Trouble, token::Token};
 
-/// The host names that requests may be addressed to. A web page from elsewhere whose name resolves to this machine (DNS
-/// rebinding) would otherwise have the same origin as ours.
+/// The host names that requests may be sent to. A foreign web page whose name resolves to this machine (DNS rebinding)
+/// would otherwise have the same origin as this page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hosts {
-    /// The address that the page listens on; none in a service of the user's own.
+    /// The address of the page; none in a service of the user.
     pub(crate) address: Option<SocketAddr>,
     /// Further names.
     pub(crate) names: Vec<HostName>,
@@ -40,7 +40,9 @@ impl FromStr for HostName {
     fn from_str(text: &str) -> Result<Self, Error> {
         let name = name(text).filter(|name| name.eq_ignore_ascii_case(text));
         name.map(Self).ok_or_else(|| {
-            Error::misused(format!("{text:?} is no host name: write it like jobs.example, without http:// and a port"))
+            Error::misused(format!(
+                "{text:?} is not a host name: write it like jobs.example, without http:// and without a port"
+            ))
         })
     }
 }
@@ -59,8 +61,8 @@ impl Hosts {
         }
     }
 
-    /// Whether requests to this host, with or without its port, are answered. An IP address is no name, and so cannot
-    /// be made to mean another machine.
+    /// Whether requests to this host, with or without its port, are answered. An IP address is not a name, so it cannot
+    /// be made to resolve to another machine.
     fn allow(&self, host: &str) -> bool {
         let Some(name) = name(host) else { return false };
         if self.names.iter().any(|known| known.0 == name) || name == "localhost" || name.ends_with(".localhost") {
@@ -85,8 +87,8 @@ impl Hosts {
     }
 }
 
-/// Refuses a request that may not act. No cookie is ever set, and the header with the token is one that no page of another
-/// origin can send; the checks of the origin are a second wall.
+/// Refuses a request that may not act. There are no cookies, and no page of another origin can send the header with the
+/// token; the checks of the origin are a second protection.
 pub(crate) fn check_actor(uri: &Uri, headers: &HeaderMap, token: Option<&Token>) -> Result<(), Trouble> {
     let Some(token) = token else {
         let message = "this page is read-only: start bandog with --http-token-file or BANDOG_HTTP_TOKEN to act \
@@ -101,15 +103,15 @@ pub(crate) fn check_actor(uri: &Uri, headers: &HeaderMap, token: Option<&Token>)
     let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
     match given {
         Some(given) if token.is(given) => Ok(()),
-        Some(_) => Err(Trouble::new(StatusCode::UNAUTHORIZED, "token", "this is not the token")),
+        Some(_) => Err(Trouble::new(StatusCode::UNAUTHORIZED, "token", "this token is wrong")),
         None => {
-            let message = "to act takes the token, in a header: `Authorization: Bearer TOKEN`";
+            let message = "an action requires the token, in a header: `Authorization: Bearer TOKEN`";
             Err(Trouble::new(StatusCode::UNAUTHORIZED, "token", message))
         }
     }
 }
 
-/// Whether a browser says that our page asks. A program that is no browser says nothing.
+/// Whether the browser reports that this page sent the request. Other programs send no such header.
 fn is_same_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     if let Some(site) = text("sec-fetch-site") {
@@ -124,7 +126,7 @@ fn is_same_origin(uri: &Uri, headers: &HeaderMap) -> bool {
 /// The name or the IP address of a host, with or without its port, in lower case and without brackets.
 fn name(host: &str) -> Option<String> {
     let authority = host.parse::<Authority>().ok()?;
-    // A host with more than a port, such as a user before it, is made to be misread.
+    // A host with more than a port, such as a user before it, is meant to be misread.
     let port = authority.as_str().strip_prefix(authority.host())?;
     let is_port = port.bytes().enumerate().all(|(at, b)| if at == 0 { b == b':' } else { b.is_ascii_digit() });
     let name = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();

@@ -5,8 +5,8 @@ use tokio::{runtime::Handle, select, sync::oneshot, task::spawn_blocking};
 
 use crate::source::Trouble;
 
-/// Runs this future to its end on a thread for blocking work: reading 10,000 records takes a good part of a second, and
-/// the threads of the runtime answer other requests meanwhile.
+/// Runs this future on a thread for blocking work: to parse 10,000 records takes a good part of a second, and the
+/// threads of the runtime answer other requests meanwhile.
 ///
 /// # Cancel safety
 /// Dropping the future drops `work` at its next await.
@@ -26,6 +26,6 @@ pub(crate) async fn aside<T: Send + 'static>(
     let done = task.await;
     drop(caller);
     done.ok().flatten().unwrap_or_else(|| {
-        Err(Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer could not be worked out"))
+        Err(Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer could not be computed"))
     })
 }

@@ -1,4 +1,4 @@
-//! What is kept in memory of a job's history, for the bars of its last runs and the figures of the last day.
+//! The part of a job's history that is kept in memory: for the bars of its last runs and the figures of the last day.
 
 use bandog_cron::Time;
 use bandog_schedule::{Kind, RunRow, State};
@@ -6,20 +6,19 @@ use serde::Serialize;
 
 /// Number of runs that the page draws as bars.
 pub(crate) const BARS: usize = 50;
-/// Number of lines that the store keeps of runs that ended well, and as many of those that did not. A list that is
-/// shorter has lost no line yet.
+/// Number of lines that the store keeps of good runs, and of other runs. A shorter list has lost no line yet.
 const KEPT: usize = 50;
 
-/// The runs of one job that have ended, without their texts.
+/// The ended runs of one job, without their texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
-    /// What the job's mark was when the history was asked for.
+    /// The job's mark at the time of the query.
     pub(crate) mark: u64,
-    /// The runs in the order of their ends, the last one at the end.
+    /// The runs in the order of their ends, the latest last.
     pub(crate) runs: Vec<Brief>,
     /// Runs that ended well before this time may be missing. None if none is missing.
     ok_from: Option<i64>,
-    /// The same of runs that did not end well.
+    /// The same for runs that did not end well.
     failed_from: Option<i64>,
 }
 
@@ -28,7 +27,7 @@ pub(crate) struct Digest {
 pub(crate) struct Brief {
     pub(crate) ended: i64,
     took: u32,
-    /// Of runs whose tick came as planned; other runs were asked for later than they were due.
+    /// The lag of runs whose tick came as planned; other runs are requested after their due time.
     pub(crate) lag: Option<u32>,
     pub(crate) state: State,
 }
@@ -54,7 +53,7 @@ impl Digest {
         Self { mark, runs, ok_from, failed_from }
     }
 
-    /// The last runs, the latest at the end.
+    /// The last runs, the latest last.
     pub(crate) fn bars(&self) -> Vec<Bar> {
         let first = self.runs.len().saturating_sub(BARS);
         self.runs[first..].iter().map(Brief::bar).collect()
@@ -65,14 +64,14 @@ impl Digest {
         &self.runs[self.runs.partition_point(|run| run.ended < from)..]
     }
 
-    /// The time from which on no run is missing, if that is later than `from`.
+    /// The time after which no run is missing, if it is later than `from`.
     pub(crate) fn cut(&self, from: i64) -> Option<i64> {
         self.ok_from.max(self.failed_from).filter(|cut| *cut > from)
     }
 }
 
 impl Brief {
-    /// None for what is no run, or has not ended.
+    /// None for a row that is not an ended run.
     fn of(row: &RunRow) -> Option<Self> {
         match row.state {
             State::Queued | State::Running | State::Skipped | State::Missed | State::Reset => return None,

@@ -1,4 +1,4 @@
-//! One answer for all clients that ask the same question.
+//! One answer for all clients with the same query.
 
 use std::{
     pin::Pin,
@@ -11,56 +11,55 @@ use tokio::time::{Instant, timeout};
 
 use crate::source::Trouble;
 
-/// Minimum time for which an answer is served again. It is shorter than the page's own interval, so a single viewer
-/// always sees current data.
+/// Minimum time for which an answer is served again. It is shorter than the page's polling interval, so a single viewer
+/// always gets current data.
 const FRESH: Duration = Duration::from_secs(1);
-/// An answer is served again for at least this multiple of the time that it took to get. So the questions of one kind
-/// keep a store busy for at most a fifth of the time.
+/// An answer is served again for at least this multiple of its fetch time. So the queries of one kind keep a store busy
+/// for at most a fifth of the time.
 const MULTIPLE: u32 = 4;
 /// Time that a client waits for a new answer before it gets the last one.
 const SOON: Duration = Duration::from_millis(300);
-/// Time for which a fetch goes on for the next client.
+/// Time for which a fetch continues for the next client.
 const LINGER: Duration = Duration::from_secs(10);
-/// Maximum time for which an answer is served again, however long it took to get.
+/// Maximum time for which an answer is served again.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// The last answer to one question. Clients that ask while it is being fetched share that fetch.
+/// The last answer to one query. Clients that send the query during a fetch share that fetch.
 ///
-/// A fetch is dropped, and so cancelled, when the last client that waits for it has gone.
+/// A fetch is dropped, and so cancelled, when the last waiting client is gone.
 #[derive(Debug)]
 pub(crate) struct Fresh<T> {
     multiple: u32,
-    state: Arc<Mutex<State<T>>>,
+    state: Arc<Mutex<Cache<T>>>,
 }
 
-/// An answer and the time at which it was given.
+/// An answer and its time.
 #[derive(Debug)]
 pub(crate) struct Known<T> {
     pub(crate) at: SystemTime,
     pub(crate) value: Arc<T>,
 }
 
-pub(crate) type Told<T> = Result<Known<T>, Trouble>;
+pub(crate) type Fetched<T> = Result<Known<T>, Trouble>;
 
-type Fetch<T> = Shared<Pin<Box<dyn Future<Output = Told<T>> + Send>>>;
+type Fetch<T> = Shared<Pin<Box<dyn Future<Output = Fetched<T>> + Send>>>;
 
-struct State<T> {
-    now: Now<T>,
-    /// Number of changes of which [`Fresh::forget`] was notified. An answer that was fetched before the last change
-    /// is not kept.
+struct Cache<T> {
+    now: Slot<T>,
+    /// Number of calls of [`Fresh::forget`]. An answer that was fetched before the last call is not kept.
     changes: u64,
 }
 
-enum Now<T> {
+enum Slot<T> {
     Unknown,
-    /// The last answer is the one before, if it was no failure.
+    /// `last` is the previous answer, if it was not an error.
     Fetching {
-        fetch: WeakShared<Pin<Box<dyn Future<Output = Told<T>> + Send>>>,
+        fetch: WeakShared<Pin<Box<dyn Future<Output = Fetched<T>> + Send>>>,
         last: Option<Known<T>>,
     },
     Kept {
         until: Instant,
-        told: Told<T>,
+        fetched: Fetched<T>,
     },
 }
 
@@ -70,9 +69,9 @@ impl<T> Clone for Known<T> {
     }
 }
 
-impl<T> std::fmt::Debug for State<T> {
+impl<T> std::fmt::Debug for Cache<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("changes", &self.changes).finish_non_exhaustive()
+        f.debug_struct("Cache").field("changes", &self.changes).finish_non_exhaustive()
     }
 }
 
@@ -83,105 +82,105 @@ impl<T> Default for Fresh<T> {
 }
 
 impl<T> Fresh<T> {
-    /// An answer of this kind serves for this multiple of the time that it took to get, and for a second at least.
+    /// Answers are served for this multiple of their fetch time, and for a second at least.
     pub(crate) fn for_multiple(multiple: u32) -> Self {
-        Self { multiple, state: Arc::new(Mutex::new(State { now: Now::Unknown, changes: 0 })) }
+        Self { multiple, state: Arc::new(Mutex::new(Cache { now: Slot::Unknown, changes: 0 })) }
     }
 
-    /// The last answer will not be served again.
+    /// Drops the last answer.
     pub(crate) fn forget(&self) {
         let mut state = locked(&self.state);
         state.changes += 1;
-        state.now = Now::Unknown;
+        state.now = Slot::Unknown;
     }
 
-    /// Whether a client waits for the answer, or an answer is kept that can still be served.
+    /// Whether a client waits for the answer, or a valid answer is kept.
     pub(crate) fn is_in_use(&self) -> bool {
         match &locked(&self.state).now {
-            Now::Unknown => false,
-            Now::Fetching { fetch, .. } => fetch.upgrade().is_some(),
-            Now::Kept { until, .. } => Instant::now() < *until,
+            Slot::Unknown => false,
+            Slot::Fetching { fetch, .. } => fetch.upgrade().is_some(),
+            Slot::Kept { until, .. } => Instant::now() < *until,
         }
     }
 }
 
 impl<T: Send + Sync + 'static> Fresh<T> {
-    /// The last answer, if it can still be served; else what `ask` returns.
+    /// The last answer, if it is still valid; otherwise the result of `ask`.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up this client's share of the fetch.
-    pub(crate) async fn get<F>(&self, ask: impl FnOnce() -> F) -> Told<T>
+    /// Dropping the future releases this client's share of the fetch.
+    pub(crate) async fn get<F>(&self, ask: impl FnOnce() -> F) -> Fetched<T>
     where
         F: Future<Output = Result<T, Trouble>> + Send + 'static,
     {
         match self.now(ask) {
-            Ok(told) => told,
+            Ok(fetched) => fetched,
             Err((fetch, _)) => fetch.await,
         }
     }
 
-    /// The same. But if the fetch takes long and there is an earlier answer, the client gets that one, and the fetch
-    /// goes on for the next client.
-    pub(crate) async fn get_soon<F>(&self, ask: impl FnOnce() -> F) -> Told<T>
+    /// Like [`Self::get`]. But if the fetch takes long and there is an earlier answer, it returns that answer, and the
+    /// fetch continues for the next client.
+    pub(crate) async fn get_soon<F>(&self, ask: impl FnOnce() -> F) -> Fetched<T>
     where
         F: Future<Output = Result<T, Trouble>> + Send + 'static,
     {
         let (mut fetch, last) = match self.now(ask) {
-            Ok(told) => return told,
+            Ok(fetched) => return fetched,
             Err((fetch, Some(last))) => (fetch, last),
             Err((fetch, None)) => return fetch.await,
         };
-        let Ok(told) = timeout(SOON, &mut fetch).await else {
+        let Ok(fetched) = timeout(SOON, &mut fetch).await else {
             tokio::spawn(timeout(LINGER, fetch));
             return Ok(last);
         };
-        told
+        fetched
     }
 
-    /// The answer that is kept, or the fetch to wait for and the answer before.
+    /// The kept answer, or the fetch to wait for and the previous answer.
     #[expect(clippy::type_complexity, reason = "two values with a meaning each")]
-    fn now<F>(&self, ask: impl FnOnce() -> F) -> Result<Told<T>, (Fetch<T>, Option<Known<T>>)>
+    fn now<F>(&self, ask: impl FnOnce() -> F) -> Result<Fetched<T>, (Fetch<T>, Option<Known<T>>)>
     where
         F: Future<Output = Result<T, Trouble>> + Send + 'static,
     {
         let mut state = locked(&self.state);
         let last = match &state.now {
-            Now::Kept { until, told } if Instant::now() < *until => return Ok(told.clone()),
-            Now::Fetching { fetch, last } => match fetch.upgrade() {
+            Slot::Kept { until, fetched } if Instant::now() < *until => return Ok(fetched.clone()),
+            Slot::Fetching { fetch, last } => match fetch.upgrade() {
                 Some(fetch) => return Err((fetch, last.clone())),
                 None => last.clone(),
             },
-            Now::Kept { told, .. } => told.clone().ok(),
-            Now::Unknown => None,
+            Slot::Kept { fetched, .. } => fetched.clone().ok(),
+            Slot::Unknown => None,
         };
         let fetch = fetch(ask(), Arc::clone(&self.state), state.changes, self.multiple);
         let again = last.clone();
-        state.now = fetch.downgrade().map_or(Now::Unknown, |fetch| Now::Fetching { fetch, last });
+        state.now = fetch.downgrade().map_or(Slot::Unknown, |fetch| Slot::Fetching { fetch, last });
         Err((fetch, again))
     }
 }
 
-fn fetch<T, F>(ask: F, kept: Arc<Mutex<State<T>>>, changes: u64, multiple: u32) -> Fetch<T>
+fn fetch<T, F>(ask: F, kept: Arc<Mutex<Cache<T>>>, changes: u64, multiple: u32) -> Fetch<T>
 where
     T: Send + Sync + 'static,
     F: Future<Output = Result<T, Trouble>> + Send + 'static,
 {
     let fetch = async move {
         let begun = Instant::now();
-        let told = ask.await.map(|value| Known { at: SystemTime::now(), value: Arc::new(value) });
+        let fetched = ask.await.map(|value| Known { at: SystemTime::now(), value: Arc::new(value) });
         let rest = begun.elapsed().saturating_mul(multiple).clamp(FRESH, LONGEST);
         let mut state = locked(&kept);
         if state.changes == changes {
-            state.now = Now::Kept { until: Instant::now() + rest, told: told.clone() };
+            state.now = Slot::Kept { until: Instant::now() + rest, fetched: fetched.clone() };
         }
         drop(state);
-        told
+        fetched
     };
-    let fetch: Pin<Box<dyn Future<Output = Told<T>> + Send>> = Box::pin(fetch);
+    let fetch: Pin<Box<dyn Future<Output = Fetched<T>> + Send>> = Box::pin(fetch);
     fetch.shared()
 }
 
-fn locked<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
+fn locked<T>(state: &Mutex<Cache<T>>) -> MutexGuard<'_, Cache<T>> {
     // No code that can panic runs while it is locked.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

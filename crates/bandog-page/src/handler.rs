@@ -20,29 +20,29 @@ use crate::{
     access::{self, Hosts},
     aside::aside,
     digest::Bar,
-    fresh::{Fresh, Known, Told},
+    fresh::{Fetched, Fresh, Known},
     histories::{Histories, Marked},
     page_type::Reply,
     query::Wanted,
     reply,
     route::{Route, Verb},
     snapshot::{Counts, Job, Snapshot},
-    source::{Act, Answer, Source, Trouble, Wish, json},
+    source::{Act, ActFields, Answer, Source, Trouble, json},
     summary::{self, Hour, Summary},
     token::Token,
 };
 
-/// Time limit for the store's answer to a question that reads a bounded part of it.
+/// Timeout of a bounded query of the store.
 const STORE_TIME: Duration = Duration::from_secs(10);
-/// Time limit for a scan of all of the store's names. It goes slowly, so as not to disturb other clients.
+/// Timeout of a scan of all names in the store. It is slow, so as not to disturb other clients.
 const SCAN_TIME: Duration = Duration::from_secs(600);
-/// A list of locks serves for at least this multiple of the time that its scan took.
+/// A list of locks is served for at least this multiple of its scan time.
 const SCAN_MULTIPLE: u32 = 10;
-/// Time that a request waits for a scan. The tests wait for it.
+/// Time that a request waits for a scan. It is shorter in tests.
 const SCAN_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-/// Time for which a scan goes on after a request that waited too long for it, so that the next one can have its result.
+/// Time for which a scan continues after a request stopped waiting for it, so that the next one can have its result.
 const SCAN_LINGER: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 30 });
-/// The timeline serves for at least this multiple of the time that it took to work out.
+/// The timeline is served for at least this multiple of its computation time.
 const TIMELINE_MULTIPLE: u32 = 20;
 /// Time limit for the body of a request, and its maximum size in bytes.
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ const REASON: usize = 1024;
 const TEXT: &str = "text/plain; charset=utf-8";
 const FIGURES: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What users choose.
+/// The configuration by the user.
 #[derive(Clone, Default)]
 pub(crate) struct Config {
     /// The path under which the page is mounted, without a slash at its end.
@@ -63,10 +63,10 @@ pub(crate) struct Config {
     pub(crate) metrics: Option<Metrics>,
 }
 
-/// The figures of the process, in Prometheus's text format.
+/// The metrics of the process, in Prometheus's text format.
 pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Answers each request from what the store says. Clones share what they know.
+/// Answers each request from the store. Clones share their answers.
 #[derive(Debug)]
 pub(crate) struct Handler<S> {
     pub(crate) shared: Arc<Shared<S>>,
@@ -84,7 +84,7 @@ pub(crate) struct Shared<S> {
     histories: Arc<Histories<S>>,
 }
 
-/// An answer with rows: when it was made and when the rows were read, by this machine's clock.
+/// An answer with rows: the time of the answer and the time of the query, by this machine's clock.
 #[derive(Serialize)]
 struct Rows<'a, T> {
     now: String,
@@ -94,11 +94,11 @@ struct Rows<'a, T> {
     rows: T,
 }
 
-/// Some jobs, or all.
+/// A part of the jobs, or all.
 #[derive(Serialize)]
 struct JobsPart<'a> {
     jobs: Vec<&'a RawValue>,
-    /// Number of jobs that match, and numbers of jobs in each state.
+    /// Number of matching jobs, and numbers of jobs in each state.
     total: usize,
     counts: Counts,
     /// The last runs of these jobs.
@@ -106,7 +106,7 @@ struct JobsPart<'a> {
     bars: Option<HashMap<String, Vec<Bar>>>,
 }
 
-/// Some locks, or all, and their number.
+/// A part of the locks, or all, and their number.
 #[derive(Serialize)]
 struct LocksPart<'a> {
     locks: Vec<&'a RawValue>,
@@ -118,9 +118,9 @@ struct About<'a> {
     now: String,
     version: &'static str,
     store: &'a str,
-    /// Whether there is a token with which the page may act.
+    /// Whether requests with a token may act.
     acts: bool,
-    /// Whether there are figures under `metrics`.
+    /// Whether `metrics` exists.
     metrics: bool,
 }
 
@@ -189,28 +189,28 @@ impl<S: Source> Handler<S> {
             Route::Summary => self.rows(self.summary().await, "summary"),
             Route::Job(name) => self.job(&name).await,
             Route::History(name) => {
-                // A name that is unknown costs the store nothing.
+                // An unknown name is refused without a query.
                 self.known(&name).await?;
                 self.rows(self.shared.histories.whole(&name).await, "runs")
             }
             Route::Act(name, verb) => {
                 access::check_actor(request.uri(), request.headers(), self.config.token.as_ref())?;
-                let act = verb.with(wish(request).await?)?;
+                let act = verb.with(body(request).await?)?;
                 let done = self.act(name, act).await;
                 self.rows(done.map(|rows| Known { at: SystemTime::now(), value: Arc::new(rows) }), "done")
             }
         }
     }
 
-    /// All jobs, as they were a moment ago.
-    async fn snapshot(&self) -> Told<Snapshot> {
+    /// A recent list of all jobs.
+    async fn snapshot(&self) -> Fetched<Snapshot> {
         let source = Arc::clone(&self.shared.source);
         let ask = || aside(in_time(STORE_TIME, async move { Snapshot::new(&source.jobs().await?) }));
         self.shared.jobs.get_soon(ask).await
     }
 
-    /// The same, if it has this job.
-    async fn known(&self, name: &str) -> Told<Snapshot> {
+    /// The same, or an error if it does not have this job.
+    async fn known(&self, name: &str) -> Fetched<Snapshot> {
         let jobs = self.snapshot().await?;
         jobs.value.get(name).ok_or_else(|| Trouble::no_job(name))?;
         Ok(jobs)
@@ -225,7 +225,7 @@ impl<S: Source> Handler<S> {
     async fn jobs(&self, wanted: Wanted) -> Result<Reply, Trouble> {
         let Known { at, value } = self.snapshot().await?;
         if wanted.limit.is_none() {
-            // Thousands of jobs take their time to be written.
+            // Thousands of jobs take some time to serialize.
             let this = self.clone();
             return aside(async move { Ok(this.part(at, &value, &wanted, None)) }).await;
         }
@@ -243,42 +243,42 @@ impl<S: Source> Handler<S> {
 
     async fn locks(&self, wanted: &Wanted) -> Result<Reply, Trouble> {
         let mut scan = Box::pin(self.clone().scan());
-        let Ok(told) = timeout(SCAN_PATIENCE, &mut scan).await else {
+        let Ok(fetched) = timeout(SCAN_PATIENCE, &mut scan).await else {
             tokio::spawn(timeout(SCAN_LINGER, scan));
             return Err(Trouble::scanning());
         };
-        let Known { at, value } = told?;
+        let Known { at, value } = fetched?;
         let locks = value.iter().skip(wanted.offset).take(wanted.limit.unwrap_or(usize::MAX));
         Ok(self.written(at, LocksPart { locks: locks.map(|lock| &**lock).collect(), total: value.len() }))
     }
 
-    /// The locks. The scan ends when no request waits for it any more.
-    async fn scan(self) -> Told<Vec<Box<RawValue>>> {
+    /// The locks. The scan is cancelled when no request waits for it.
+    async fn scan(self) -> Fetched<Vec<Box<RawValue>>> {
         let source = Arc::clone(&self.shared.source);
         self.shared.locks.get(|| aside(in_time(SCAN_TIME, async move { source.locks().await }))).await
     }
 
-    async fn nodes(&self) -> Told<Box<RawValue>> {
+    async fn nodes(&self) -> Fetched<Box<RawValue>> {
         let source = Arc::clone(&self.shared.source);
         self.shared.nodes.get(|| aside(in_time(STORE_TIME, async move { source.nodes().await }))).await
     }
 
-    async fn summary(&self) -> Told<Box<RawValue>> {
+    async fn summary(&self) -> Fetched<Box<RawValue>> {
         let this = self.clone();
         let ask = async move {
             let jobs = this.snapshot().await?.value;
-            // The history of a job that has not run for a day is in no figure.
+            // Jobs that have not run for a day do not affect the figures.
             let lately = jobs.since(summary::day_before(SystemTime::now()));
             let (jobs, quiet) = (jobs.len(), jobs.len() - lately.len());
             let digests = this.shared.histories.catch_up(&lately).await;
-            // The figures of the past are worth showing without the timeline.
+            // The figures of the past are shown even without the timeline.
             let hour = this.timeline().await.ok().map(|known| known.value);
             aside(async move { json(&Summary::new(SystemTime::now(), (jobs, quiet), &digests, hour)) }).await
         };
         self.shared.summary.get(|| ask).await
     }
 
-    async fn timeline(&self) -> Told<Hour> {
+    async fn timeline(&self) -> Fetched<Hour> {
         let source = Arc::clone(&self.shared.source);
         let ask = async move {
             let fires = source.fires(summary::AHEAD, summary::PER_JOB + 1).await?;
@@ -287,21 +287,21 @@ impl<S: Source> Handler<S> {
         self.shared.timeline.get(|| aside(in_time(STORE_TIME, ask))).await
     }
 
-    /// It is done to its end, even if the client goes.
+    /// Acts to the end, even if the client disconnects.
     async fn act(&self, name: String, act: Act) -> Answer {
-        tracing::info!("asked on the page: {act:?} of {name:?}");
+        tracing::info!("requested on the page: {act:?} of {name:?}");
         let (source, job) = (Arc::clone(&self.shared.source), name.clone());
         let work = aside(async move { in_time(STORE_TIME, source.act(&job, act)).await });
         let done = tokio::spawn(work).await;
         self.shared.jobs.forget();
         self.shared.histories.forget(&name);
         done.unwrap_or_else(|error| {
-            Err(Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("it broke off: {error}")))
+            Err(Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("the request failed: {error}")))
         })
     }
 
-    fn rows(&self, told: Told<Box<RawValue>>, name: &'static str) -> Result<Reply, Trouble> {
-        let Known { at, value } = told?;
+    fn rows(&self, fetched: Fetched<Box<RawValue>>, name: &'static str) -> Result<Reply, Trouble> {
+        let Known { at, value } = fetched?;
         Ok(self.written(at, named(name, &value)))
     }
 
@@ -323,8 +323,8 @@ impl<S: Source> Handler<S> {
 }
 
 impl Verb {
-    /// The act that is asked for. A field that belongs to another act is refused.
-    fn with(self, Wish { reason, id }: Wish) -> Result<Act, Trouble> {
+    /// The requested act. A field of another act is refused.
+    fn with(self, ActFields { reason, id }: ActFields) -> Result<Act, Trouble> {
         let wrong = |message| Err(Trouble::new(StatusCode::BAD_REQUEST, "body", message));
         match (self, reason, id) {
             (Self::Run, None, None) => Ok(Act::Run),
@@ -342,8 +342,8 @@ impl Verb {
     }
 }
 
-/// The body of a request; an empty one asks for nothing more.
-async fn wish<B>(request: Request<B>) -> Result<Wish, Trouble>
+/// The body of a request, which may be empty.
+async fn body<B>(request: Request<B>) -> Result<ActFields, Trouble>
 where
     B: Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -359,7 +359,7 @@ where
         Err(_) => return Err(Trouble::new(StatusCode::REQUEST_TIMEOUT, "body", "the request was not sent in time")),
     };
     if body.is_empty() {
-        return Ok(Wish::default());
+        return Ok(ActFields::default());
     }
     let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {

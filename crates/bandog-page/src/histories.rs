@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use crate::{
     aside::aside,
     digest::Digest,
-    fresh::{Fresh, Told},
+    fresh::{Fetched, Fresh},
     pace::Pace,
     source::{Source, Trouble, json},
 };
@@ -28,12 +28,12 @@ pub(crate) const DIGESTS: usize = 20_000;
 const AT_ONCE: usize = 8;
 /// The part of the pace that reading for the figures of the last day leaves to viewers.
 const RESERVE: u32 = 200;
-/// Maximum time that a question waits for its turn.
+/// Maximum time that a query waits for the pace.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time limit for reading the histories that one answer needs; the others are part of the next answer.
+/// Timeout of reading the histories for one answer; the others are read for the next answer.
 const READING: Duration = Duration::from_secs(1);
 
-/// What is known of the jobs' histories.
+/// The histories and digests of the jobs.
 #[derive(Debug)]
 pub(crate) struct Histories<S> {
     source: Arc<S>,
@@ -42,7 +42,7 @@ pub(crate) struct Histories<S> {
     digests: Arc<Mutex<HashMap<String, Arc<Digest>>>>,
 }
 
-/// A job whose history is wanted: its name, and its mark now.
+/// A job whose history is requested: its name and its present mark.
 pub(crate) type Marked = (String, u64);
 
 impl<S: Source> Histories<S> {
@@ -51,7 +51,7 @@ impl<S: Source> Histories<S> {
     }
 
     /// A whole history, as JSON.
-    pub(crate) async fn whole(&self, name: &str) -> Told<Box<RawValue>> {
+    pub(crate) async fn whole(&self, name: &str) -> Fetched<Box<RawValue>> {
         let fresh = self.entry(name);
         if !fresh.is_in_use() {
             self.turn().await?;
@@ -60,7 +60,7 @@ impl<S: Source> Histories<S> {
         fresh.get(|| aside(async move { json(&source.history(&name).await?) })).await
     }
 
-    /// The history of this job has changed.
+    /// Drops the history of this job, which has changed.
     pub(crate) fn forget(&self, name: &str) {
         if let Some(fresh) = locked(&self.whole).get(name) {
             fresh.forget();
@@ -77,7 +77,7 @@ impl<S: Source> Histories<S> {
         known.collect()
     }
 
-    /// Reads some more of the histories that have changed, and gives the digests that are known by then.
+    /// Reads further changed histories, and returns all present digests.
     pub(crate) async fn catch_up(&self, jobs: &[Marked]) -> Vec<(String, Arc<Digest>)> {
         let room = DIGESTS.min(jobs.len());
         let jobs = &jobs[..room];
@@ -135,7 +135,7 @@ impl<S: Source> Histories<S> {
         }
     }
 
-    /// Waits for room in the pace, for a short while.
+    /// Waits for the pace, for a short time.
     async fn turn(&self) -> Result<(), Trouble> {
         match self.pace.take(0) {
             Ok(()) => return Ok(()),
@@ -145,7 +145,7 @@ impl<S: Source> Histories<S> {
         self.pace.take(0).map_err(|_| busy())
     }
 
-    /// The entry of this job. An entry that nobody uses makes room for it.
+    /// The entry of this job. An unused entry is replaced.
     fn entry(&self, name: &str) -> Arc<Fresh<Box<RawValue>>> {
         let mut whole = locked(&self.whole);
         if let Some(fresh) = whole.get(name) {
@@ -155,7 +155,7 @@ impl<S: Source> Histories<S> {
             whole.retain(|_, fresh| fresh.is_in_use());
         }
         let fresh = Arc::new(Fresh::default());
-        // Beyond that, an answer serves only the client that asked for it.
+        // Without a free entry, an answer is for one client only.
         if whole.len() < ENTRIES {
             whole.insert(name.to_owned(), Arc::clone(&fresh));
         }
@@ -164,7 +164,7 @@ impl<S: Source> Histories<S> {
 }
 
 fn busy() -> Trouble {
-    let message = "too many histories are asked for at once: ask again in a few seconds";
+    let message = "too many histories are requested at once: retry in a few seconds";
     Trouble::new(StatusCode::TOO_MANY_REQUESTS, "busy", message)
 }
 

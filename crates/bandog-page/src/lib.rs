@@ -1,13 +1,13 @@
-//! A page over the jobs, runs and held locks of one store: for people, and the same data as JSON for programs.
+//! A web page with the jobs, runs and held locks of one store, and the same data as JSON for programs.
 //!
-//! The command `bandog page` serves it. With this crate it is a part of your own service: [`Page::answer`] takes a
+//! The command `bandog page` serves it. With this crate it is part of your own service: [`Page::answer`] takes a
 //! request of hyper or axum and returns the response. The page needs no files and no build step, and its scripts use
 //! relative URLs, so it works under any path.
 //!
 //! # In a hyper service
 //!
-//! [`Page`] is a `hyper::service::Service`, so it can be given to a connection as it is, or asked for one part of the
-//! paths:
+//! [`Page`] is a `hyper::service::Service`, so a connection can use it directly, or a service calls it for a part of
+//! the paths:
 //!
 //! ```
 //! use bandog_page::{Page, Reply};
@@ -33,7 +33,7 @@
 //!
 //! # In an axum service
 //!
-//! The handler is one closure; `examples/axum.rs` is a whole program. Put your own middleware for logins around it.
+//! The handler is one closure; `examples/axum.rs` is a complete program. Add your own middleware for logins.
 //!
 //! ```
 //! use axum::{Router, extract::Request, routing::get};
@@ -50,10 +50,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # Who may see it
+//! # Access
 //!
-//! The page is read-only unless [`Page::token`] gives it a token. It has no logins: in a service of your own, your
-//! middleware decides who reaches it. Beside jobs and locks it shows what jobs print and the errors they end with.
+//! The page is read-only unless [`Page::token`] gives it a token. It has no logins: in your own service, your
+//! middleware decides which requests reach it. In addition to jobs and locks it shows the output and the errors of
+//! jobs.
 
 mod access;
 mod aside;
@@ -83,5 +84,5 @@ pub use self::{
 };
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue can only panic")]
 mod tests;

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bandog_core::{Member, Row};
 use serde::Serialize;
 
-/// One lock in JSON, as the page and `bandog ls --json` have it. Programs rely on the names of its fields.
+/// One lock in JSON, as in the page and in `bandog ls --json`. Programs rely on the field names.
 #[derive(Debug, Serialize)]
 pub struct LockJson<'a> {
     name: &'a str,
@@ -31,7 +31,7 @@ pub struct MemberJson<'a> {
 }
 
 impl<'a> LockJson<'a> {
-    /// A lock of the store with this name, which must carry no password.
+    /// A lock of the store with this displayed name, which must not contain a password.
     pub fn new(row: &'a Row, store: &'a str) -> Self {
         Self {
             name: &row.name,

@@ -1,4 +1,4 @@
-//! Jobs, runs and locks as the store knows them.
+//! Jobs, runs and locks from a store.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     source::{Act, Answer, Source, Trouble, json},
 };
 
-/// A store, seen through a client.
+/// A store, queried through a client.
 #[derive(Debug, Clone)]
 pub(crate) struct OverStore {
     client: Client,

@@ -1,4 +1,4 @@
-//! A limit on the questions about single jobs.
+//! A limit on the queries of single jobs.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,13 +7,12 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Maximum number of questions at once, after a time without any.
+/// Maximum number of queries at once, after a time without any.
 pub(crate) const BURST: u32 = 400;
-/// Maximum number of questions a second in the long run.
+/// Maximum number of queries per second in the long run.
 pub(crate) const PER_SECOND: u32 = 100;
 
-/// A budget that fills up with time. All questions about single jobs share one, however many clients ask and however
-/// many jobs they ask for.
+/// A budget that fills up with time. All queries of single jobs share it, for all clients and all jobs.
 #[derive(Debug)]
 pub(crate) struct Pace(Mutex<Budget>);
 
@@ -28,7 +27,7 @@ impl Pace {
         Self(Mutex::new(Budget { left: f64::from(BURST), at: Instant::now() }))
     }
 
-    /// Takes one question from the budget, unless fewer than `reserve` would be left.
+    /// Takes one query from the budget, unless fewer than `reserve` would be left.
     ///
     /// # Errors
     /// The time after which there is room.

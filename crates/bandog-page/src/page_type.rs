@@ -1,4 +1,4 @@
-//! The page as users see it.
+//! The public type of the page.
 
 use std::{convert::Infallible, error::Error as StdError, fmt, io, net::TcpListener, pin::Pin, sync::Arc};
 
@@ -20,12 +20,12 @@ use crate::{
 /// A response of the page.
 pub type Reply = Response<Full<Bytes>>;
 
-/// The page over one store. Clones are the same page and share what it knows, so the store is asked once for all of
+/// The page over one store. Clones are the same page and share its answers, so the store is queried once for all of
 /// them.
 ///
-/// It needs a tokio runtime with time enabled. However many clients look, the store is asked for all jobs, for nodes
-/// and for locks once a second at most, and less often if that takes long; for histories of single jobs 100 times a
-/// second at most.
+/// It needs a tokio runtime with time enabled. For any number of clients, the store is queried for all jobs, for nodes
+/// and for locks at most once a second, and less often if that takes long; for histories of single jobs at most 100
+/// times a second.
 #[derive(Clone)]
 pub struct Page {
     handler: Handler<OverStore>,
@@ -37,16 +37,16 @@ impl Page {
         Self { handler: Handler::new(OverStore::new(client)) }
     }
 
-    /// What the page calls the store, instead of [`Client::store`]. It is shown to every client, so it must not have a
-    /// password in it.
+    /// The displayed name of the store, instead of [`Client::store`]. Every client can read it, so it must not contain
+    /// a password.
     #[must_use]
     pub fn named(self, store: impl Into<String>) -> Self {
         let source = self.handler.source().clone().named(store.into());
         Self { handler: Handler { config: self.handler.config, ..Handler::new(source) } }
     }
 
-    /// The path under which the page is mounted, such as `/bandog`: requests still have it when they reach
-    /// [`Page::answer`]. A request for the path without a slash at its end is sent to the one with it.
+    /// The mount path of the page, such as `/bandog`: requests still have it when they reach [`Page::answer`]. A
+    /// request for the path without its final slash is redirected.
     #[must_use]
     pub fn under(mut self, path: impl Into<String>) -> Self {
         let path = path.into();
@@ -56,19 +56,19 @@ impl Page {
         self
     }
 
-    /// Lets requests with this token run, pause, resume and cancel jobs: `Authorization: Bearer TOKEN`. The page asks its
-    /// viewer for it. It is never in a URL, a response or a log.
+    /// Allows requests with this token to run, pause, resume and cancel jobs: `Authorization: Bearer TOKEN`. The page
+    /// asks the viewer for it. It is never in a URL, a response or a log.
     #[must_use]
     pub fn token(mut self, token: Token) -> Self {
         Arc::make_mut(&mut self.handler.config).token = Some(token);
         self
     }
 
-    /// Answers to this host name, too. Requests to other names are refused with 421, so that a web page whose name
-    /// resolves to this machine (DNS rebinding) cannot read this one. IP addresses and `localhost` are always allowed;
-    /// after [`Page::serve`] on a loopback address, of all IP addresses only loopback ones.
+    /// Also answers to this host name. Requests to other names are refused with 421, so that a web page whose name
+    /// resolves to this machine (DNS rebinding) cannot read this page. IP addresses and `localhost` are always allowed;
+    /// after [`Page::serve`] on a loopback address, of the IP addresses only loopback ones.
     ///
-    /// Without any call of it, [`Page::answer`] answers to every name, and [`Page::serve`] to IP addresses and
+    /// If it is never called, [`Page::answer`] answers to every name, and [`Page::serve`] to IP addresses and
     /// `localhost`.
     #[must_use]
     pub fn host(mut self, name: HostName) -> Self {
@@ -76,14 +76,14 @@ impl Page {
         self
     }
 
-    /// Adds `/metrics`: the figures of the process in Prometheus's text format, as this function returns them.
+    /// Adds `/metrics`: the metrics of the process in Prometheus's text format, as this function returns them.
     #[must_use]
     pub fn metrics(mut self, figures: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.handler.config).metrics = Some(Arc::new(figures));
         self
     }
 
-    /// Answers one request. Every failure is a response, too.
+    /// Answers one request. An error is a response too.
     ///
     /// ```
     /// use bandog_page::Page;
@@ -99,8 +99,8 @@ impl Page {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future cancels what only this request waits for, such as a scan of the store. What a request asked
-    /// to do with a job is done to its end.
+    /// Dropping the future cancels work for this request only, such as a scan of the store. An action on a job is
+    /// completed.
     pub async fn answer<B>(&self, request: Request<B>) -> Reply
     where
         B: Body,
@@ -109,11 +109,11 @@ impl Page {
         self.handler.answer(request).await
     }
 
-    /// Serves the page on this listener, from a thread and a runtime of its own, so that viewers do not slow the rest of
-    /// the program down. At most 128 connections are open at a time.
+    /// Serves the page on this listener, on its own thread and runtime, so that viewers do not slow the rest of the
+    /// program down. At most 128 connections are open at a time.
     ///
     /// # Errors
-    /// Those of the system: no thread, or a listener that cannot be used.
+    /// Errors of the system: no thread, or a listener that cannot be used.
     pub fn serve(mut self, listener: TcpListener) -> io::Result<Serving> {
         listener.set_nonblocking(true)?;
         Arc::make_mut(&mut self.handler.config).hosts.address = Some(listener.local_addr()?);

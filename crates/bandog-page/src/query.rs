@@ -1,4 +1,4 @@
-//! What follows the question mark of a path.
+//! The query of a URL.
 
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
@@ -8,7 +8,7 @@ use crate::source::Trouble;
 /// Maximum number of jobs or locks in one answer with a `limit`.
 pub(crate) const MOST: usize = 200;
 
-/// The jobs, or the locks, that are asked for. Without a limit all of them are.
+/// The requested jobs or locks. Without a limit all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// A part of the name, in lower case.
@@ -29,7 +29,7 @@ pub(crate) enum Is {
 }
 
 impl Wanted {
-    /// Reads `name=…&is=…&offset=…&limit=…`; each is optional, and others are ignored.
+    /// Parses `name=…&is=…&offset=…&limit=…`; each is optional, and others are ignored.
     pub(crate) fn read(query: Option<&str>) -> Result<Self, Trouble> {
         let mut wanted = Self::default();
         for pair in query.unwrap_or_default().split('&') {

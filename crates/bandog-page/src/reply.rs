@@ -18,7 +18,7 @@ pub(crate) struct Asset {
     text: &'static str,
 }
 
-/// All of the page. It loads nothing from elsewhere.
+/// All files of the page. It loads nothing from elsewhere.
 pub(crate) const ASSETS: [Asset; 7] = [
     Asset { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
     Asset { path: "/page.css", kind: "text/css; charset=utf-8", text: include_str!("page/page.css") },
@@ -29,7 +29,7 @@ pub(crate) const ASSETS: [Asset; 7] = [
     Asset { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("page/icon.svg") },
 ];
 
-/// A browser runs our files only, asks nobody else, and shows the page in no other.
+/// Browsers run only the page's own files, send requests only to the page, and do not show it in a frame.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -62,7 +62,7 @@ pub(crate) fn reply(status: StatusCode, kind: &'static str, body: impl Into<Byte
     reply
 }
 
-/// Sends a browser to a place relative to this one.
+/// Redirects a browser to a path relative to this one.
 pub(crate) fn moved(place: &str) -> Reply {
     let mut reply = reply(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", "");
     if let Ok(place) = HeaderValue::from_str(place) {

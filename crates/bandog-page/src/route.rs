@@ -1,4 +1,4 @@
-//! Which path means what.
+//! The paths of the page.
 
 use hyper::{Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
@@ -9,10 +9,10 @@ use crate::{
     source::Trouble,
 };
 
-/// What is asked for.
+/// The requested resource.
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// The path under which the page is mounted, without its slash: the place with it, relative to this one.
+    /// The mount path without its slash; the value is the path with the slash, relative to this one.
     Slash(String),
     Asset(&'static Asset),
     Health,
@@ -27,7 +27,7 @@ pub(crate) enum Route {
     Act(String, Verb),
 }
 
-/// What is to be done to a job.
+/// The requested action on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Run,
@@ -50,7 +50,7 @@ impl Route {
         if allowed.contains(method) {
             return Ok(route);
         }
-        let message = format!("{path} is asked with {}, not with {method}", allowed[0]);
+        let message = format!("{path} takes {}, not {method}", allowed[0]);
         Err(Trouble::new(StatusCode::METHOD_NOT_ALLOWED, "method", message))
     }
 
@@ -78,7 +78,7 @@ impl Route {
     }
 }
 
-/// A job's name, as a path spells it.
+/// Decodes a job's name in a path.
 fn job(spelt: &str) -> Result<String, Trouble> {
     match percent_decode_str(spelt).decode_utf8() {
         Ok(name) if !name.is_empty() => Ok(name.into_owned()),

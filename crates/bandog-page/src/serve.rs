@@ -1,4 +1,4 @@
-//! Connections: how many, how long, and their end.
+//! Connections: their number, their duration and their end.
 
 use std::{
     io,
@@ -27,23 +27,23 @@ use crate::{handler::Handler, source::Source};
 
 /// Maximum number of open connections. One more is accepted, and the one that has been silent for longest is closed.
 pub(crate) const CONNECTIONS: usize = 128;
-/// Time limit for a request's head, and for a silent connection. The tests wait for it.
+/// Timeout of a request's head, and of a silent connection. It is shorter in tests.
 const HEAD_TIME: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
 /// Maximum size of a request's head, in bytes and in headers.
 const HEAD: usize = 16 * 1024;
 const HEADERS: usize = 64;
 /// Time after which a connection takes no further request; browsers open another one.
 const LIFE: Duration = Duration::from_secs(60);
-/// Time limit for the last answer on a connection: the store's limit and some for a slow reader.
+/// Timeout of the last answer on a connection: the timeout of the store and some time for a slow reader.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
-/// Pause after the system refused a connection, for want of descriptors as a rule.
+/// Pause after the system refused a connection, usually because of missing descriptors.
 const REFUSED: Duration = Duration::from_millis(100);
-/// Time limit for answers that are on their way when the page is stopped.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Timeout of present answers when the page is stopped.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A page that is served by [`crate::Page::serve`].
 ///
-/// Dropping it ends the service, too, without waiting.
+/// Dropping it also ends the service, without waiting.
 #[derive(Debug)]
 pub struct Serving {
     address: SocketAddr,
@@ -52,19 +52,19 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// The address that the page listens on.
+    /// The address of the page.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more requests, and waits up to 2 s for answers that are on their way.
+    /// Takes no further requests, and waits up to 2 s for present answers.
     ///
     /// # Cancel safety
     /// The service ends even if the future is dropped.
     pub async fn stop(self) {
         // A service that has ended does not receive it.
         let _ = self.stop.send(true);
-        let _ = timeout(FAREWELL, self.ended).await;
+        let _ = timeout(STOP_TIMEOUT, self.ended).await;
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn start<S: Source>(listener: TcpListener, handler: Handler<S>) -> io
     let ((stop, stopped), (done, ended)) = (watch::channel(false), oneshot::channel());
     thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(serve(listener, handler, stopped));
-        // What still asks the store is not waited for.
+        // Present queries of the store are not awaited.
         runtime.shutdown_background();
         let _ = done.send(()); // The receiver may be gone.
     })?;
@@ -90,7 +90,7 @@ async fn serve<S: Source>(listener: TcpListener, handler: Handler<S>, mut stop: 
         () = accept(listener, &handler, &mut connections, &stopped) => {}
     }
     let all_ended = async { while connections.join_next().await.is_some() {} };
-    let _ = timeout(FAREWELL, all_ended).await;
+    let _ = timeout(STOP_TIMEOUT, all_ended).await;
 }
 
 async fn accept<S: Source>(
@@ -103,7 +103,7 @@ async fn accept<S: Source>(
         Ok(listener) => listener,
         Err(error) => return tracing::warn!("the page cannot be served: {error}"),
     };
-    let mut seats: Vec<Seat> = Vec::new();
+    let mut open: Vec<OpenConnection> = Vec::new();
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -113,59 +113,59 @@ async fn accept<S: Source>(
                 continue;
             }
         };
-        while connections.try_join_next().is_some() {} // Those that have ended.
-        make_room(&mut seats);
-        let (turn, seen) = watch::channel(Turn::Silent(Instant::now()));
-        let task = connections.spawn(converse(stream, handler.clone(), turn, stop.clone()));
-        seats.push(Seat { turn: seen, task });
+        while connections.try_join_next().is_some() {} // Removes the ended ones.
+        close_one_if_full(&mut open);
+        let (waits_for, receiver) = watch::channel(WaitsFor::Client(Instant::now()));
+        let task = connections.spawn(serve_connection(stream, handler.clone(), waits_for, stop.clone()));
+        open.push(OpenConnection { waits_for: receiver, task });
     }
 }
 
-/// Which side a connection waits for, and since when. The lesser one is closed first: silent clients cannot keep others
-/// out, nor can questions that the store does not answer. What a request asked to do is done all the same.
+/// The side that a connection waits for, and since when. The lesser value is closed first: neither silent clients nor
+/// unanswered queries of the store exclude other clients. A requested action is completed nevertheless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
-    /// The client: no request is here, or one whose body may be on its way.
-    Silent(Instant),
-    /// This side: a whole request is being answered.
-    Asked(Instant),
+enum WaitsFor {
+    /// The client: no request, or one whose body is not complete.
+    Client(Instant),
+    /// The page: a complete request is being answered.
+    Page(Instant),
 }
 
-/// One connection, as the listener knows it.
-struct Seat {
-    turn: watch::Receiver<Turn>,
+/// One open connection.
+struct OpenConnection {
+    waits_for: watch::Receiver<WaitsFor>,
     task: AbortHandle,
 }
 
-/// Makes sure that there is a seat for one more.
-fn make_room(seats: &mut Vec<Seat>) {
-    seats.retain(|seat| !seat.task.is_finished());
-    if seats.len() < CONNECTIONS {
+/// Closes a connection if the maximum is reached.
+fn close_one_if_full(open: &mut Vec<OpenConnection>) {
+    open.retain(|connection| !connection.task.is_finished());
+    if open.len() < CONNECTIONS {
         return;
     }
-    let first = seats.iter().enumerate().min_by_key(|(_, seat)| *seat.turn.borrow());
+    let first = open.iter().enumerate().min_by_key(|(_, connection)| *connection.waits_for.borrow());
     if let Some((at, _)) = first {
-        seats.swap_remove(at).task.abort();
+        open.swap_remove(at).task.abort();
     }
 }
 
 /// One connection, from its first request to its end.
-async fn converse<S: Source>(
+async fn serve_connection<S: Source>(
     stream: TcpStream,
     handler: Handler<S>,
-    turn: watch::Sender<Turn>,
+    waits_for: watch::Sender<WaitsFor>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let _ = stream.set_nodelay(true); // It is slower without, not wrong.
-    let turn = Arc::new(turn);
+    let _ = stream.set_nodelay(true); // Without it the connection is slower.
+    let waits_for = Arc::new(waits_for);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (handler, turn) = (handler.clone(), turn.clone());
+        let (handler, waits_for) = (handler.clone(), waits_for.clone());
         async move {
             if request.body().is_end_stream() {
-                turn.send_replace(Turn::Asked(Instant::now()));
+                waits_for.send_replace(WaitsFor::Page(Instant::now()));
             }
             let reply = handler.answer(request).await;
-            turn.send_replace(Turn::Silent(Instant::now()));
+            waits_for.send_replace(WaitsFor::Client(Instant::now()));
             Ok::<_, std::convert::Infallible>(reply)
         }
     });
@@ -173,17 +173,17 @@ async fn converse<S: Source>(
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_headers(HEADERS).max_buf_size(HEAD);
     let mut connection = Box::pin(http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
-        ended = connection.as_mut() => return tell(ended),
+        ended = connection.as_mut() => return log_error(ended),
         _ = stop.wait_for(|stop| *stop) => {}
         () = sleep(LIFE) => {}
     }
     connection.as_mut().graceful_shutdown();
     if let Ok(ended) = timeout(LAST_ANSWER, connection).await {
-        tell(ended);
+        log_error(ended);
     }
 }
 
-fn tell(ended: hyper::Result<()>) {
+fn log_error(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         tracing::debug!("a connection to the page broke: {error}");
     }

@@ -16,7 +16,7 @@ use crate::{
     source::{Trouble, unwritable},
 };
 
-/// The jobs by name, with what is asked of them often worked out once.
+/// The jobs by name, with precomputed answers to frequent queries.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     jobs: Vec<Job>,
@@ -32,14 +32,14 @@ pub(crate) struct Job {
     /// Changes with each line of the job's history.
     pub(crate) mark: u64,
     lower: String,
-    /// When its last run ended, in milliseconds since 1970.
+    /// The end of its last run, in milliseconds since 1970.
     ended: Option<i64>,
     is_running: bool,
     is_paused: bool,
     is_failing: bool,
 }
 
-/// Numbers of jobs by state, whatever the name is filtered by.
+/// Numbers of jobs by state, without the filter by name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) all: usize,
@@ -81,7 +81,7 @@ impl Snapshot {
         self.jobs.len()
     }
 
-    /// The jobs of which a run has ended at or after this time, those whose last run failed first.
+    /// The jobs with a run that ended at or after this time, those with a failed last run first.
     pub(crate) fn since(&self, from: i64) -> Vec<Marked> {
         let mut jobs: Vec<&Job> = self.jobs.iter().filter(|job| job.ended.is_some_and(|ended| ended >= from)).collect();
         jobs.sort_by_key(|job| !job.is_failing);
@@ -127,7 +127,7 @@ impl Job {
     }
 }
 
-/// Whether a run ended badly, through the job or through its node.
+/// Whether a run failed, because of the job or its node.
 pub(crate) fn is_failure(run: &RunRow) -> bool {
     is_bad(run.state)
 }
@@ -147,7 +147,7 @@ pub(crate) fn is_bad(state: State) -> bool {
     }
 }
 
-/// A number that changes whenever the history has a new line: each line raises a counter or is about another last run.
+/// A number that changes with each new line of the history: each line raises a counter or changes the last run.
 fn mark(row: &JobRow) -> u64 {
     let mut mark = DefaultHasher::new();
     (row.ok, row.failed, row.skipped, row.missed, row.lost).hash(&mut mark);

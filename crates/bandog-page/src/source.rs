@@ -1,4 +1,4 @@
-//! The data that the page shows and the actions that it takes, independent of where they come from.
+//! The data and the actions of the page, independent of their origin.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// Rows as JSON, or the reason why there are none.
+/// Rows as JSON, or an error.
 pub(crate) type Answer = Result<Box<RawValue>, Trouble>;
 
-/// Jobs, runs and locks of one store. Each call asks the store.
+/// Jobs, runs and locks of one store. Each call queries the store.
 pub(crate) trait Source: Send + Sync + 'static {
     /// The store's name without secrets.
     fn store(&self) -> &str;
@@ -25,32 +25,32 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn locks(&self) -> impl Future<Output = Result<Vec<Box<RawValue>>, Trouble>> + Send;
     /// The nodes that run jobs, and the pauses.
     fn nodes(&self) -> impl Future<Output = Answer> + Send;
-    /// Does something to a job, and reports the result.
+    /// Acts on a job, and returns the result.
     fn act(&self, name: &str, act: Act) -> impl Future<Output = Answer> + Send;
 }
 
-/// What can be done to a job.
+/// An action on a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// It runs now, beside its ticks.
+    /// Runs it now, in addition to its ticks.
     Run,
-    /// Its ticks are skipped until it is resumed.
+    /// Skips its ticks until it is resumed.
     Pause { reason: String },
-    /// Its ticks count again.
+    /// Resumes its ticks.
     Resume,
-    /// This run is cancelled, or all of them.
+    /// Cancels this run, or all of them.
     Cancel { id: Option<u64> },
 }
 
-/// What a request to act may carry, all of it optional.
+/// The optional fields of a request to act.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wish {
+pub(crate) struct ActFields {
     pub(crate) reason: Option<String>,
     pub(crate) id: Option<u64>,
 }
 
-/// Why a request was refused or failed.
+/// The error of a request.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Trouble {
     /// One word, which programs may rely on.
@@ -66,7 +66,7 @@ impl Trouble {
         Self { kind, message: message.into(), status }
     }
 
-    /// An error of the store, or of the library before it asked the store.
+    /// An error of the store, or of the library before a request.
     pub(crate) fn of(error: &Error) -> Self {
         let (status, kind) = match error.kind() {
             ErrorKind::Misused => (StatusCode::BAD_REQUEST, "misused"),
@@ -75,20 +75,20 @@ impl Trouble {
             ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closed"),
             ErrorKind::Denied => (StatusCode::BAD_GATEWAY, "denied"),
             ErrorKind::Corrupt => (StatusCode::BAD_GATEWAY, "corrupt"),
-            // `ErrorKind` may grow; a kind that is not known here is our own fault.
+            // `ErrorKind` may get new kinds; an unknown kind is an internal error.
             ErrorKind::Lost | _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         Self::new(status, kind, error.to_string())
     }
 
-    /// The path leads nowhere.
+    /// The path does not exist.
     pub(crate) fn nothing_here() -> Self {
         Self::new(StatusCode::NOT_FOUND, "path", "there is nothing under this path")
     }
 
     /// The locks are not known yet.
     pub(crate) fn scanning() -> Self {
-        let message = "the store is being scanned for locks, which takes longer the more keys it has: ask again";
+        let message = "the store is being scanned for locks, which takes long with many keys: retry later";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "scanning", message)
     }
 
@@ -99,12 +99,12 @@ impl Trouble {
     }
 }
 
-/// Anything as JSON.
+/// Serializes a value as JSON.
 pub(crate) fn json(rows: &(impl Serialize + ?Sized)) -> Answer {
     to_raw_value(rows).map_err(|error| unwritable(&error))
 }
 
 pub(crate) fn unwritable(error: &serde_json::Error) -> Trouble {
-    let message = format!("this cannot be written as JSON: {error}");
+    let message = format!("cannot serialize as JSON: {error}");
     Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
 }

@@ -14,18 +14,18 @@ use crate::{digest::Digest, snapshot::is_bad};
 
 /// The time that the timeline covers.
 pub(crate) const AHEAD: Duration = Duration::from_secs(3600);
-/// Maximum number of starts of one job on the timeline. A job with more of them is counted apart: it would hide the
-/// others, and its starts tell nothing new.
+/// Maximum number of starts of one job on the timeline. A job with more starts is counted separately, because it would
+/// hide the others.
 pub(crate) const PER_JOB: usize = 12;
-/// Starts that are listed by name.
+/// Maximum number of starts that are listed by name.
 const LISTED: usize = 100;
-/// Jobs that are listed by name because they start often.
+/// Maximum number of frequent jobs that are listed by name.
 const NAMED: usize = 10;
 
 const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;
 
-/// What the page shows above the list of jobs.
+/// The part of the page above the list of jobs.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     last_24h: Day,
@@ -33,7 +33,7 @@ pub(crate) struct Summary {
     next_hour: Option<Arc<Hour>>,
 }
 
-/// Figures of the runs that ended in the last 24 hours, as far as their lines are still in the store.
+/// Figures of the runs that ended in the last 24 hours, as far as the store still has their lines.
 #[derive(Debug, Serialize)]
 struct Day {
     since: String,
@@ -43,13 +43,12 @@ struct Day {
     oldest_failure: Option<Failure>,
     /// Lag of the runs whose tick came as planned.
     lag: Option<Lag>,
-    /// Number of jobs that the store has, and of those whose history is in these figures.
+    /// Number of jobs in the store, and of jobs whose history is included.
     jobs: usize,
     jobs_read: usize,
-    /// Number of jobs that run so often that the lines that are kept do not cover 24 hours: more runs ended than are
-    /// counted here.
+    /// Number of jobs whose kept lines do not cover 24 hours: more runs ended than are counted.
     jobs_cut: usize,
-    /// The shortest time that the kept lines of one of these jobs cover.
+    /// The shortest time that the kept lines of such a job cover.
     shortest: Option<Cut>,
 }
 
@@ -58,7 +57,7 @@ struct Failure {
     job: String,
     ended: String,
     state: State,
-    /// Whether the job has not had a good run since.
+    /// Whether the job has had no good run since.
     stands: bool,
 }
 
@@ -100,8 +99,8 @@ pub(crate) fn day_before(now: SystemTime) -> i64 {
 }
 
 impl Summary {
-    /// `jobs` is the number of jobs in the store, and of those without a run in these hours. The digests of some others
-    /// may be missing yet.
+    /// `jobs` is the number of jobs in the store, and of jobs without a run in these hours. Some digests may not be
+    /// read yet.
     pub(crate) fn new(
         now: SystemTime,
         jobs: (usize, usize),

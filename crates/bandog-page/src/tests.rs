@@ -1,4 +1,4 @@
-//! The page over a real socket, with rows that stay as they are.
+//! The page over a real socket, with fixed rows.
 
 mod api;
 mod ask;
@@ -17,7 +17,7 @@ use crate::{HostName, Serving, Token, handler::Handler, serve};
 
 const TOKEN: &str = "correct-horse-battery-staple";
 
-/// A page that is served until the test ends.
+/// A page that is served until the end of the test.
 struct Served {
     source: Fixed,
     address: SocketAddr,
@@ -47,7 +47,7 @@ impl Served {
         Self { source, address: serving.address(), serving: Some(serving) }
     }
 
-    /// A connection of its own.
+    /// A new connection.
     fn asker(&self) -> Asker {
         Asker::to(self.address)
     }

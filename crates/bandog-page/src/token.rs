@@ -1,4 +1,4 @@
-//! The token that a request must carry to act.
+//! The token that requests to act need.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ const MOST: usize = 256;
 
 const MAKE: &str = "head -c 24 /dev/urandom | base64";
 
-/// The secret that a request must carry to act on jobs ([`crate::Page::token`]).
+/// The secret that requests to act on jobs need ([`crate::Page::token`]).
 ///
-/// It is compared in a time that depends on its length only, and is never printed.
+/// The time of a comparison depends on its length only. It is never printed.
 #[derive(Clone)]
 pub struct Token(String);
 

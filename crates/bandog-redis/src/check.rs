@@ -1,4 +1,4 @@
-//! What may endanger locks on this server, and what is well.
+//! Checks the server for dangers to locks: its settings, its clock, the scripts and the user's rights.
 
 mod rights;
 mod settings;
@@ -9,16 +9,16 @@ use bandog_core::{Finding, Result};
 use redis::{Pipeline, ServerError, Value};
 
 use self::settings::Settings;
-use crate::{leases::Redis, options::Place, refusal, reply::time, script};
+use crate::{leases::Redis, options::Address, refusal, reply::time, script};
 
-/// A clock that is off by more than this is told.
+/// Maximum difference of the clocks without a finding.
 const OFF: Duration = Duration::from_secs(1);
 
 /// A script that no server knows.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
 impl Redis {
-    /// Looks at the server's settings, its clock, and what this user may do there with names that begin like this.
+    /// Checks the server's settings, its clock, and the user's rights for names with this prefix.
     pub(crate) async fn findings(&self, prefix: &str) -> Result<Vec<Finding>> {
         let settings = self.settings().await?;
         Ok([
@@ -49,9 +49,7 @@ impl Redis {
         let after = since_epoch();
         Ok(match replies.first().and_then(time) {
             Some(theirs) => clock(theirs, before, after),
-            None => {
-                Finding::advice("clock", "the server does not tell its time", "let this user run TIME, as claims must")
-            }
+            None => Finding::advice("clock", "the server refuses TIME", "let this user run TIME, as claims must"),
         })
     }
 
@@ -67,7 +65,7 @@ impl Redis {
         {
             return Ok(Finding::danger(
                 "scripts",
-                format!("no script can be run, so no lock can be taken: {}", told(by_name)),
+                format!("no script can be run, so no lock can be taken: {}", server_text(by_name)),
                 "let this user run EVALSHA, on a server that has not renamed it",
             ));
         }
@@ -84,29 +82,29 @@ impl Redis {
             ),
             Some(error) => Finding::danger(
                 "scripts",
-                format!("the server does not take our scripts: {}", told(error)),
+                format!("the server does not take our scripts: {}", server_text(error)),
                 "use a server that runs Lua scripts: every lock is taken by one",
             ),
         })
     }
 
-    /// How private the connection is; nothing where it does not leave this machine.
+    /// Whether the connection is encrypted. None for a server on this machine.
     fn tls(&self) -> Option<Finding> {
-        match &self.options.place {
-            Place::Tls { .. } => {
+        match &self.options.address {
+            Address::Tls { .. } => {
                 Some(Finding::fine("tls", "the connection is encrypted, and the server's certificate was checked"))
             }
-            Place::Tcp { .. } if !self.options.is_local() => Some(Finding::advice(
+            Address::Tcp { .. } if !self.options.is_local() => Some(Finding::advice(
                 "tls",
                 "password and names of locks cross the network in the clear",
                 "where the network is not your own, let the server listen with TLS and write rediss://",
             )),
-            Place::Tcp { .. } | Place::Unix { .. } => None,
+            Address::Tcp { .. } | Address::Unix { .. } => None,
         }
     }
 }
 
-/// What the two clocks are apart, as far as the time that the question took tells it.
+/// The difference between the two clocks. The request's round trip limits the accuracy.
 fn clock(theirs: Duration, before: Duration, after: Duration) -> Finding {
     let trip = after.saturating_sub(before);
     let ours = before + trip / 2;
@@ -121,8 +119,8 @@ fn clock(theirs: Duration, before: Duration, after: Duration) -> Finding {
     Finding::advice(
         "clock",
         format!(
-            "the server's clock is {millis} ms {word} ours; leases do not mind, for the server alone counts them, but \
-             fences begin with its time: after a failover to a server whose clock is behind they may stop rising"
+            "the server's clock is {millis} ms {word} ours; leases are not affected, because only the server counts them, \
+             but fences begin with its time: after a failover to a server whose clock is behind they may stop rising"
         ),
         "let every server that may take over follow the same time source (chrony, ntpd)",
     )
@@ -132,8 +130,8 @@ fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A refusal in the server's words.
-fn told(error: &ServerError) -> String {
+/// The server's text of an error.
+fn server_text(error: &ServerError) -> String {
     format!("{} {}", error.code(), error.details().unwrap_or_default()).trim_end().to_owned()
 }
 

@@ -1,10 +1,10 @@
-//! Random replies of a server, for those tests that fuzz the readers of replies.
+//! Random server replies, for the tests that fuzz the functions that read replies.
 
 use bandog_testkit::fuzz;
 use redis::Value;
 
-/// Tries a property with replies that resemble these samples of RESP. The property returns whether the reader made
-/// something of the reply.
+/// Checks a property with random replies that resemble these samples of RESP. The property returns whether the reply
+/// could be read.
 pub(crate) fn replies(name: &str, samples: &[&str], property: impl Fn(Value) -> bool) {
     let words =
         ["\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", ":0\r\n", ":-1\r\n", "$0\r\n\r\n", "*0\r\n", "-ERR x\r\n", "%1\r\n"];

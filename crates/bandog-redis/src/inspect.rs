@@ -1,4 +1,4 @@
-//! Who holds what.
+//! The implementation of [`Inspect`]: locks and their holders.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use redis::{Pipeline, ServerError, Value};
 
 use crate::{
     leases::Redis,
-    names::Token,
+    names::TokenKey,
     refusal,
     reply::{list, text},
     script,
 };
 
-/// So many locks are looked at in one round trip.
-const LOOKS: usize = 256;
-/// So many fields of a hash are looked at; a lock has one, or one for each of its readers.
-const FIELDS: usize = 16;
+/// Maximum number of locks that one round trip queries.
+const MAX_LOCKS_PER_CALL: usize = 256;
+/// Number of fields that are read from a hash. A lock has one field, or one for each of its readers.
+const MAX_FIELDS: usize = 16;
 
 #[async_trait]
 impl Inspect for Redis {
@@ -60,17 +60,17 @@ impl Inspect for Redis {
 impl Redis {
     async fn one(&self, key: &Key) -> Result<Option<Row>> {
         let mut pipe = Pipeline::with_capacity(3);
-        look(&mut pipe, key.as_str());
+        lock_queries(&mut pipe, key.as_str());
         let replies = self.link.call(|_| pipe).await?;
         row(key.as_str(), &replies).map_err(|error| refusal::refused(&error))
     }
 
-    /// Each in its place.
+    /// The rows in the order of the keys.
     async fn several(&self, keys: &[Key]) -> Result<Vec<Row>> {
         let mut rows = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(LOOKS) {
+        for keys in keys.chunks(MAX_LOCKS_PER_CALL) {
             let mut pipe = Pipeline::with_capacity(3 * keys.len());
-            keys.iter().for_each(|key| look(&mut pipe, key.as_str()));
+            keys.iter().for_each(|key| lock_queries(&mut pipe, key.as_str()));
             let replies = self.link.call(|_| pipe).await?;
             for (key, replies) in keys.iter().zip(replies.chunks(3)) {
                 let row = row(key.as_str(), replies).map_err(|error| refusal::refused(&error).at(key))?;
@@ -85,35 +85,35 @@ impl Redis {
         if matches!(reply, Value::Nil) {
             return Ok(None);
         }
-        let [told, owner, left, token] = list(reply) else { return Err(refusal::nonsense(reply)) };
-        if matches!(told, Value::Int(-2)) {
-            self.warn_of_silence();
+        let [receivers, owner, left, token] = list(reply) else { return Err(refusal::unexpected_reply(reply)) };
+        if matches!(receivers, Value::Int(-2)) {
+            self.warn_publish_denied();
         }
-        let owner = text(owner).ok_or_else(|| refusal::nonsense(reply))?;
+        let owner = text(owner).ok_or_else(|| refusal::unexpected_reply(reply))?;
         let left = if let Value::Int(left) = left { *left } else { -1 };
         Ok(Some(held(key.as_str(), Some(owner), left, token)))
     }
 }
 
-/// The first of the questions about a lock: which fields the hash has.
+/// The first query of a lock: the fields of the hash.
 pub(crate) fn fields(pipe: &mut Pipeline, name: &str) {
-    // Some fields are enough, and any hash of somebody else may have millions.
-    pipe.cmd("HSCAN").arg(name).arg(0).arg("COUNT").arg(FIELDS);
+    // A few fields are enough, and another application's hash may have millions.
+    pipe.cmd("HSCAN").arg(name).arg(0).arg("COUNT").arg(MAX_FIELDS);
 }
 
-/// The three questions of which [`row`] reads the answers.
-pub(crate) fn look(pipe: &mut Pipeline, name: &str) {
+/// The three queries of a lock. [`row`] reads the replies.
+pub(crate) fn lock_queries(pipe: &mut Pipeline, name: &str) {
     fields(pipe, name);
     pipe.cmd("PTTL").arg(name);
-    pipe.cmd("GET").arg(Token(name).to_string());
+    pipe.cmd("GET").arg(TokenKey(name).to_string());
 }
 
-/// Whether a hash may be a lock, as the answer to the first question tells it.
+/// Whether a hash may be a lock, from the reply to the first query.
 pub(crate) fn is_lock(fields: &Value) -> bool {
     names_of(fields).iter().any(|name| is_owner(name))
 }
 
-/// The names of the fields that a hash begins with.
+/// The names of the first fields of a hash.
 fn names_of(fields: &Value) -> Vec<String> {
     match fields {
         Value::Array(parts) if parts.len() == 2 => list(&parts[1]).iter().step_by(2).filter_map(text).collect(),
@@ -121,7 +121,7 @@ fn names_of(fields: &Value) -> Vec<String> {
     }
 }
 
-/// A lock as the replies tell it, if there is one.
+/// The row of a lock from the replies to its queries. None if there is no lock.
 pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerError> {
     if let Some(Value::ServerError(error)) = replies.iter().take(2).find(|reply| matches!(reply, Value::ServerError(_)))
     {
@@ -135,12 +135,12 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
         Some(Value::Int(left)) => *left,
         Some(_) | None => -2,
     };
-    // It may expire between the questions.
+    // The lock may expire between the queries.
     if fields.is_empty() || left == -2 {
         return Ok(None);
     }
     let names: Vec<String> = fields.iter().step_by(2).filter_map(text).collect();
-    // An offer to clients that starve is no hold: the lock is about to be taken, or free in a moment.
+    // An offer to starving clients is not a hold: the lock will soon be taken or free.
     if *names == [ClaimId::OFFERED.to_string()] {
         return Ok(None);
     }
@@ -148,8 +148,8 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
     Ok(Some(held(name, owner.cloned(), left, replies.get(2).unwrap_or(&Value::Nil))))
 }
 
-/// The row of a lock that is held, with what is left of its lease in milliseconds and what its token says.
-fn held(name: &str, owner: Option<String>, left: i64, token: &Value) -> Row {
+/// The row of a held lock, with the reply of PTTL and the value of its token.
+fn held(name: &str, owner: Option<String>, ttl_ms: i64, token: &Value) -> Row {
     let is_ours = owner.as_deref().is_some_and(ClientId::made);
     let last = Some(token).filter(|_| is_ours).and_then(text).and_then(|token| token.parse().ok());
     let row = Row {
@@ -158,7 +158,7 @@ fn held(name: &str, owner: Option<String>, left: i64, token: &Value) -> Row {
         owner,
         fence: None,
         last_fence: None,
-        ttl: u64::try_from(left).ok().map(Duration::from_millis),
+        ttl: u64::try_from(ttl_ms).ok().map(Duration::from_millis),
         holder: None,
         waiters: Vec::new(),
     };
@@ -168,7 +168,8 @@ fn held(name: &str, owner: Option<String>, left: i64, token: &Value) -> Row {
     }
 }
 
-/// Whether this names an owner as Redisson and we do: a UUID of 36 characters, a colon and a number.
+/// Whether this field has the format of an owner, as Redisson and bandog write it: a UUID of 36 characters, a colon and
+/// a number.
 pub(crate) fn is_owner(field: &str) -> bool {
     let Some((uuid, number)) = field.split_once(':') else {
         return false;
@@ -178,15 +179,15 @@ pub(crate) fn is_owner(field: &str) -> bool {
     uuid.len() == 36 && uuid.bytes().enumerate().all(is_uuid) && number.parse::<i64>().is_ok()
 }
 
-/// A glob of Redis that matches at least what the pattern does. Redis counts bytes where we count characters, so `?`
-/// becomes `*`; and it gives more characters a meaning, so all of them are escaped.
+/// A Redis glob that matches at least the names that the pattern matches. `?` becomes `*`, because it matches one byte
+/// in Redis and one character here. Characters that are special in Redis only are escaped.
 pub(crate) fn redis_glob(pattern: &Pattern) -> String {
     let mut glob = String::new();
     let mut chars = pattern.as_str().chars();
     while let Some(c) = chars.next() {
         let literal = match c {
             '*' | '?' => {
-                // Each further star would cost the server time and match the same.
+                // A second star in a row would match the same and cost the server time.
                 if !glob.ends_with('*') || glob.ends_with("\\*") {
                     glob.push('*');
                 }

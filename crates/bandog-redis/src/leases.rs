@@ -1,4 +1,4 @@
-//! The verbs.
+//! The backend, and its implementation of [`Leases`].
 
 use std::{
     fmt,
@@ -14,68 +14,78 @@ use bandog_core::{
 use redis::{Pipeline, Value};
 
 use crate::{
-    bell::Subscriptions,
     link::Link,
     names::Channel,
     options::RedisOptions,
     refusal,
     script::{self, By, Group},
+    subscriptions::Subscriptions,
 };
 
-/// So many keys are renewed by one call of the script: more would keep the server from others for too long.
-const RENEWALS: usize = 512;
+/// Maximum number of keys that one call of the script renews. More would block the server for other clients too long.
+const MAX_RENEWALS_PER_CALL: usize = 512;
 
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// Minimum timeout of a request.
+const MIN_TIMEOUT: Duration = Duration::from_millis(1);
+/// Maximum timeout of a request.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Leases on one Redis server.
 ///
-/// - The server's clock ends a lease, at its ttl in whole milliseconds, rounded up.
-/// - A fence is the greater of the last one plus one and the server's time in microseconds. So it rises even when
-///   the server has forgotten everything or a replica took over, as long as the servers' clocks agree.
-/// - A server without persistence forgets its locks when it restarts, and a replica that takes over may not know the
-///   latest ones: then two may hold one lock, and the fence tells them apart.
-/// - The token is a key without a ttl that stays for ever, as Redisson's does.
+/// - A lease expires by the server's clock, after its ttl in whole milliseconds, rounded up.
+/// - A fence is the greater of the last fence plus one and the server's time in microseconds. So it also rises after
+/// the   server has lost its data or failed over to a replica, if the clocks of the servers agree.
+/// - A server without persistence loses its locks when it restarts, and a replica may not have the latest locks when it
+///   takes over. Then two clients may hold the same lock. The later one has the greater fence.
+/// - The fencing token is a key without a ttl. It stays in the store, like Redisson's.
 ///
 /// # Layout
-/// The lock `N` is the hash `N` with the owner as its field; the token is `redisson_lock_token:{N}`, and a release says
-/// `0` on the channel `redisson_lock__channel:{N}`. The string `bandog:starving:{N}` is there for up to 3 s while a client
-/// waits that goes before others. A name with a `{` gets no braces. These are Redisson's RLock and
-/// RFencedLock. Who a client is stands in the hash `bandog:client:UUID`, with a ttl, and which clients there are in the
-/// sorted set `bandog:clients`.
-/// The record `R` is the hash `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and all their names are
-/// in the set `bandog:records`; they have no ttl.
+/// The lock `N` is the hash `N` with the owner as its field. Its token is `redisson_lock_token:{N}`, and a release
+/// publishes `0` on the channel `redisson_lock__channel:{N}`. A name that contains `{` gets no braces. These are
+/// Redisson's RLock and RFencedLock.
+///
+/// The string `bandog:starving:{N}` exists for up to 3 s while a starving client waits for the lock.
+///
+/// The hash `bandog:client:UUID` has a client's row in the registry, with a ttl. The sorted set `bandog:clients` is the
+/// index of all clients.
+///
+/// The record `R` is the hash `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and the set
+/// `bandog:records` has the names of all records. They have no ttl.
 ///
 /// # Rights
 /// A user needs the keys and channels above, and the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL` instead of both),
 /// `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and `UNSUBSCRIBE`, and
-/// `SELECT` for another database than 0. Without `PUBLISH` or `SUBSCRIBE` locks work all the same, and waiters poll.
-/// With `ZADD`, `ZREM` and `ZRANGEBYSCORE` operators see what it waits for.
-/// For records it also needs `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`.
-/// To look at locks it also needs `HSCAN`, `SCAN`, `HMGET` and `ZRANGE`, to take one from its holder `HSCAN`, and to look at
-/// the server's health `INFO`, `CONFIG GET` and `ACL DRYRUN`.
+/// `SELECT` for another database than 0. Without `PUBLISH` or `SUBSCRIBE`, locks work and waiters poll.
+///
+/// Further commands are needed for:
+/// - the index of clients, from which operators see the waiters: `ZADD`, `ZREM` and `ZRANGEBYSCORE`;
+/// - records: `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`;
+/// - `show` and `list`: `HSCAN`, `SCAN`, `HMGET` and `ZRANGE`;
+/// - `evict`: `HSCAN`;
+/// - `check`: `INFO`, `CONFIG GET` and `ACL DRYRUN`.
 ///
 /// # Connections
-/// There are two, one of them for subscriptions, made when first needed. A broken one is dialled again by itself, and
-/// a refused login is tried again only with the next call.
+/// There are two connections, one for commands and one for subscriptions. Each is opened when it is first needed. A
+/// broken connection is reopened automatically. After a refused login, the next attempt is made by the next call.
 ///
-/// Nothing is dialled until the first call is polled, and then on its runtime. Should that runtime end, the next
-/// call dials anew on its own.
+/// The first call connects on the Tokio runtime that polls it. If that runtime ends, the next call connects on its own
+/// runtime.
 pub struct Redis {
     pub(crate) options: RedisOptions,
     pub(crate) link: Link,
-    pub(crate) bells: Subscriptions,
-    /// What was warned of, once for each connection: a refused bell, and a refused index of clients.
-    silence: Warned,
-    pub(crate) unlisted: Warned,
+    pub(crate) subscriptions: Subscriptions,
+    /// The warning that this user may not publish, once for each connection.
+    publish_warned: Warned,
+    /// The warning that this user may not write the index of clients, once for each connection.
+    pub(crate) index_warned: Warned,
 }
 
-/// The connection of which something was told last.
+/// The number of the last connection for which a warning was logged.
 #[derive(Default)]
 pub(crate) struct Warned(AtomicU64);
 
 impl Warned {
-    /// Whether it is the first time for this connection.
+    /// Whether this is the first warning for this connection.
     pub(crate) fn is_new(&self, connection: u64) -> bool {
         self.0.swap(connection, Ordering::Relaxed) != connection
     }
@@ -93,11 +103,11 @@ impl Redis {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(options: RedisOptions) -> Result<Self> {
-        if !(SHORTEST..=LONGEST).contains(&options.timeout) {
+        if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&options.timeout) {
             return Err(Error::misused(format!("the timeout is {:?}; it takes 1 ms to 1 day", options.timeout)));
         }
-        let (link, bells) = (Link::new(options.clone()), Subscriptions::new(options.clone()));
-        Ok(Self { options, link, bells, silence: Warned::default(), unlisted: Warned::default() })
+        let (link, subscriptions) = (Link::new(options.clone()), Subscriptions::new(options.clone()));
+        Ok(Self { options, link, subscriptions, publish_warned: Warned::default(), index_warned: Warned::default() })
     }
 }
 
@@ -114,7 +124,7 @@ impl Leases for Redis {
         ping.cmd("PING");
         let values = self.link.call(|_| ping).await.map_err(|error| error.during("connect"))?;
         match values.first() {
-            // Whoever is refused a PING has reached the store, and was let in.
+            // A user that may not run PING has reached the server and is logged in.
             Some(Value::ServerError(error)) if !refusal::is_denied(error) => {
                 Err(refusal::refused(error).during("connect"))
             }
@@ -129,7 +139,7 @@ impl Leases for Redis {
         let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
             groups = match self.link.call_by(deadline, |by| script::steps(steps, &groups, by)).await {
-                Ok(values) => self.sort(steps, groups, values, &mut answers),
+                Ok(values) => self.distribute(steps, groups, values, &mut answers),
                 Err(error) => {
                     fault = Some(error);
                     Vec::new()
@@ -137,27 +147,27 @@ impl Leases for Redis {
             };
         }
         let none = |step: &Step| {
-            let fault = fault.clone().unwrap_or_else(|| refusal::nonsense(&Value::Nil));
+            let fault = fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
             Err(fault.during(step.verb()).at(step.key()))
         };
         answers.into_iter().zip(steps).map(|(answer, step)| answer.unwrap_or_else(|| none(step))).collect()
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.renew_in(claims, RENEWALS, Instant::now() + self.options.timeout).await
+        self.renew_in(claims, MAX_RENEWALS_PER_CALL, Instant::now() + self.options.timeout).await
     }
 
     async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let bell = self.bells.listen(Channel(key.as_str()), notifier).await;
-        bell.map_err(|error| error.during("subscribe").at(key))
+        let subscription = self.subscriptions.subscribe(Channel(key.as_str()), notifier).await;
+        subscription.map_err(|error| error.during("subscribe").at(key))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.write_down(member, ttl).await.map_err(|error| error.during("announce"))
+        self.register(member, ttl).await.map_err(|error| error.during("announce"))
     }
 
     async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.strike_out(client).await.map_err(|error| error.during("withdraw"))
+        self.deregister(client).await.map_err(|error| error.during("withdraw"))
     }
 
     fn profile(&self) -> Profile {
@@ -172,7 +182,7 @@ impl Leases for Redis {
 }
 
 impl Redis {
-    /// Sends one command, once more if the server had forgotten our scripts.
+    /// Sends one command. If the server has lost our scripts, it sends the command a second time.
     ///
     /// # Errors
     /// As [`Link::call`], and for a refusal.
@@ -189,12 +199,12 @@ impl Redis {
         match values.pop() {
             Some(Value::ServerError(error)) => Err(refusal::refused(&error)),
             Some(value) => Ok(value),
-            None => Err(refusal::nonsense(&Value::Nil)),
+            None => Err(refusal::unexpected_reply(&Value::Nil)),
         }
     }
 
-    /// Puts each group's answers where they belong, and tells which groups are to be sent again.
-    fn sort(
+    /// Puts the replies of each group at the positions of its steps. Returns the groups that must be sent again.
+    fn distribute(
         &self,
         steps: &[Step],
         groups: Vec<Group>,
@@ -209,7 +219,7 @@ impl Redis {
                         answers[place] = Some(self.answer(&steps[place], reply));
                     }
                 }
-                // A right that is missing for one key refuses the call for all of them before it begins.
+                // If the user lacks the right for one key, Redis refuses the whole call before it runs.
                 Value::ServerError(error) if group.len() > 1 && refusal::is_out_of_reach(&error) => {
                     again.extend(group.into_iter().map(|place| vec![place]));
                 }
@@ -230,7 +240,7 @@ impl Redis {
                 verdict(claim, reply).map(Answer::Claimed)
             }
             (Step::Release(claim), value) => self.released(&claim.key, value).map(Answer::Released),
-            (_, value) => Err(refusal::nonsense(&value)),
+            (_, value) => Err(refusal::unexpected_reply(&value)),
         };
         answer.map_err(|error| error.during(step.verb()).at(step.key()))
     }
@@ -239,29 +249,29 @@ impl Redis {
     fn released(&self, key: &Key, reply: Value) -> Result<Released> {
         match reply {
             Value::Int(-2) => {
-                self.warn_of_silence();
+                self.warn_publish_denied();
                 Ok(Released::Freed { others: None })
             }
             Value::Int(-1) => Ok(Released::NotHeld),
-            Value::Int(told) => {
-                let told = u32::try_from(told).map_err(|_| refusal::nonsense(&reply))?;
-                // We may be among those who were told.
-                let ours = told > 0 && self.bells.hears(Channel(key.as_str()));
-                Ok(Released::Freed { others: Some(told - u32::from(ours)) })
+            Value::Int(receivers) => {
+                let receivers = u32::try_from(receivers).map_err(|_| refusal::unexpected_reply(&reply))?;
+                // This backend may be one of the receivers.
+                let ours = receivers > 0 && self.subscriptions.is_subscribed(Channel(key.as_str()));
+                Ok(Released::Freed { others: Some(receivers - u32::from(ours)) })
             }
-            reply => Err(refusal::nonsense(&reply)),
+            reply => Err(refusal::unexpected_reply(&reply)),
         }
     }
 
-    /// Says once for each connection that nobody may be told of a release.
-    pub(crate) fn warn_of_silence(&self) {
-        if self.silence.is_new(self.link.connection()) {
+    /// Logs once for each connection that this user may not publish releases.
+    pub(crate) fn warn_publish_denied(&self) {
+        if self.publish_warned.is_new(self.link.connection()) {
             let store = self.options.store();
-            tracing::warn!(%store, "this user may not publish, so those who wait for a lock poll instead of being woken");
+            tracing::warn!(%store, "this user may not publish, so waiters poll instead of being woken");
         }
     }
 
-    /// Renews so many at once.
+    /// Renews the claims with `each` of them in one call of the script.
     async fn renew_in(&self, claims: &[Claim], each: usize, deadline: Instant) -> Vec<Result<Renewal>> {
         if claims.is_empty() {
             return Vec::new();
@@ -276,7 +286,7 @@ impl Redis {
                 Value::Array(replies) if replies.len() == claims.len() => {
                     renewals.extend(claims.iter().zip(replies).map(|(claim, reply)| renewal(claim, reply)));
                 }
-                // A right that is missing for one key refuses the call for all of them before it begins.
+                // If the user lacks the right for one key, Redis refuses the whole call before it runs.
                 Value::ServerError(error) if claims.len() > 1 && refusal::is_out_of_reach(&error) => {
                     renewals.extend(Box::pin(self.renew_in(claims, 1, deadline)).await);
                 }
@@ -292,7 +302,7 @@ fn verdict(claim: &Claim, reply: i64) -> Result<Verdict> {
     let number = reply.unsigned_abs();
     match reply {
         1.. => Ok(Verdict::Granted { fences: Fences::ending(Fence::new(number), claim.fences), valid_for: claim.ttl }),
-        0 => Err(refusal::nonsense(&Value::Int(reply))),
+        0 => Err(refusal::unexpected_reply(&Value::Int(reply))),
         _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number) }),
     }
 }
@@ -303,7 +313,7 @@ fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
         Value::Int(1) => Ok(Renewal::Extended { valid_for: claim.ttl }),
         Value::Int(0) => Ok(Renewal::Gone),
         Value::ServerError(error) => not_renewed(claim, refusal::refused(&error)),
-        reply => not_renewed(claim, refusal::nonsense(&reply)),
+        reply => not_renewed(claim, refusal::unexpected_reply(&reply)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The connection for commands: dialled when first needed, watched, and dialled again when it breaks.
+//! The connection for commands. It is opened by the first call, and reopened when it breaks.
 
 #[cfg(test)]
 pub(crate) mod shutdown;
@@ -26,31 +26,31 @@ use tokio::{
 };
 
 use crate::{
-    dial::{Dialled, Probes, dial, once_met},
+    backoff::Backoff,
+    dial::{Connection, ProbeBudget, dial, retryable_once_reached},
     options::RedisOptions,
-    pause::Pause,
     refusal,
     script::{self, By},
 };
 
-/// So many requests in a row without an answer, and the connection is given up: it may be half open.
-const SILENT: u32 = 2;
+/// Maximum number of consecutive requests without an answer before the connection is given up: it may be half open.
+const MAX_UNANSWERED: u32 = 2;
 
 /// The connection for commands, and the task that keeps it.
 #[derive(Debug)]
-pub(crate) struct Link(Arc<Shared>);
+pub(crate) struct Link(Arc<SharedLink>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedLink {
     options: RedisOptions,
     phase: watch::Sender<Phase>,
-    /// Counts the connections made.
+    /// Number of connections made.
     epoch: watch::Sender<u64>,
-    /// Counts the dials begun.
+    /// Number of connection attempts begun.
     dials: AtomicU64,
-    /// Somebody wants a connection: after a refused login nobody dials without it.
+    /// A call wants a connection. After a refused login, the task waits for this before its next attempt.
     wanted: Notify,
-    /// The calls that wait for a connection go out in the order of their arrival.
+    /// Makes the calls that wait for a connection send in the order of their arrival.
     turn: Mutex<()>,
     waiting: AtomicUsize,
     closed: Notify,
@@ -61,25 +61,25 @@ enum Phase {
     /// No task runs.
     Idle,
     Dialling,
-    Up(Arc<Live>),
-    /// The dial of this number failed; another follows after a pause.
+    Up(Arc<LiveConnection>),
+    /// The attempt with this number failed. Another one follows after the backoff.
     Failed(u64, Error),
 }
 
-/// A connection that works, as far as we know.
+/// A connection on which no error has been seen.
 #[derive(Debug)]
-struct Live {
+struct LiveConnection {
     mux: MultiplexedConnection,
     by_text: AtomicBool,
-    /// Requests in a row that had no answer.
-    silent: AtomicU32,
+    /// Number of consecutive requests without an answer.
+    unanswered: AtomicU32,
     given_up: Notify,
 }
 
 impl Link {
-    /// A link that has not dialled yet.
+    /// A link that does not connect before its first call.
     pub(crate) fn new(options: RedisOptions) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedLink {
             options,
             phase: watch::Sender::new(Phase::Idle),
             epoch: watch::Sender::new(0),
@@ -91,30 +91,31 @@ impl Link {
         }))
     }
 
-    /// Counts the connections made.
+    /// The number of connections made.
     pub(crate) fn epoch(&self) -> watch::Receiver<u64> {
         self.0.epoch.subscribe()
     }
 
-    /// The number of the connection made last.
+    /// The number of the last connection.
     pub(crate) fn connection(&self) -> u64 {
         *self.0.epoch.borrow()
     }
 
-    /// As [`Link::call_by`], with the time that one request may take.
+    /// As [`Link::call_by`], with the timeout of one request.
     pub(crate) async fn call(&self, pack: impl FnOnce(By) -> Pipeline + Send) -> Result<Vec<Value>> {
         self.call_by(Instant::now() + self.0.options.timeout, pack).await
     }
 
-    /// Sends one pipeline and gives one value for each of its commands; a refusal by the server is a value too.
+    /// Sends one pipeline and returns one value for each of its commands. A refusal by the server is a value, not an
+    /// error.
     ///
-    /// On a connection that stands the first poll sends it.
+    /// If the connection is open, the first poll sends the pipeline.
     ///
     /// # Errors
     /// `Unavailable` without a connection or an answer in time, `Denied` when the login is refused.
     ///
     /// # Cancel safety
-    /// What was sent may be applied.
+    /// If the future is dropped, the server may still apply commands that were sent.
     pub(crate) async fn call_by(
         &self,
         deadline: Instant,
@@ -122,7 +123,7 @@ impl Link {
     ) -> Result<Vec<Value>> {
         match self.0.ready() {
             Some(live) => live.send(&pack(live.by()), deadline).await,
-            // The long way is in a box of its own, so that the short one does not carry its size.
+            // Boxed, so that the future of the usual case stays small.
             None => self.0.call_later(deadline, pack).boxed().await,
         }
     }
@@ -134,9 +135,9 @@ impl Drop for Link {
     }
 }
 
-impl Shared {
-    /// The connection, if it stands and nobody came earlier and still waits for it.
-    fn ready(&self) -> Option<Arc<Live>> {
+impl SharedLink {
+    /// The connection, if it is open and no earlier call still waits for it.
+    fn ready(&self) -> Option<Arc<LiveConnection>> {
         match &*self.phase.borrow() {
             Phase::Up(live) if self.waiting.load(Ordering::Relaxed) == 0 => Some(live.clone()),
             Phase::Up(_) | Phase::Idle | Phase::Dialling | Phase::Failed(..) => None,
@@ -149,13 +150,13 @@ impl Shared {
         pack: impl FnOnce(By) -> Pipeline + Send,
     ) -> Result<Vec<Value>> {
         let seen = self.dials.load(Ordering::Relaxed);
-        let waiting = Waiting::new(self);
+        let waiting = WaitingCall::new(self);
         let sent = unconstrained(async {
             let _turn = self.turn.lock().await;
             let live = self.live(seen).await?;
             let pipe = pack(live.by());
             let mut answer: BoxFuture<'static, _> = async move { live.send(&pipe, deadline).await }.boxed();
-            // The first poll sends it, and only then it is the next one's turn.
+            // The first poll sends the pipeline. Only then the next call may send.
             Ok(match poll!(&mut answer) {
                 Poll::Ready(answer) => Either::Left(std::future::ready(answer)),
                 Poll::Pending => Either::Right(answer),
@@ -169,10 +170,10 @@ impl Shared {
         }
     }
 
-    /// Waits until the connection stands, or until a dial that was begun after the one of this number has failed.
+    /// Waits until the connection is open, or until an attempt with a greater number than `seen` has failed.
     ///
-    /// It starts the task at most once: a runtime that shuts down drops each new task before `spawn` returns.
-    async fn live(self: &Arc<Self>, seen: u64) -> Result<Arc<Live>> {
+    /// It starts the task at most once, because a runtime that shuts down drops each new task before `spawn` returns.
+    async fn live(self: &Arc<Self>, seen: u64) -> Result<Arc<LiveConnection>> {
         let mut phases = self.phase.subscribe();
         let mut has_started = false;
         self.wanted.notify_one();
@@ -187,7 +188,7 @@ impl Shared {
                 Phase::Idle => has_started = self.start(),
                 Phase::Dialling | Phase::Failed(..) => {}
             }
-            // It cannot be closed, since we hold the sender.
+            // The channel cannot be closed, because `self` has the sender.
             let _ = phases.changed().await;
         }
     }
@@ -201,8 +202,8 @@ impl Shared {
         }
     }
 
-    /// Starts the task that keeps the connection on the current runtime, unless another call has just started it.
-    /// Returns whether this call has.
+    /// Starts the task that keeps the connection, on the current runtime, unless another call has just started it.
+    /// Returns whether this call has started it.
     fn start(self: &Arc<Self>) -> bool {
         let is_mine = self.phase.send_if_modified(|phase| {
             let is_idle = matches!(phase, Phase::Idle);
@@ -217,12 +218,16 @@ impl Shared {
         is_mine
     }
 
-    /// Lets everybody use this connection until it ends.
-    async fn serve(&self, dialled: Dialled) {
-        let Dialled { mux, mut driver, reset } = dialled;
-        let live =
-            Arc::new(Live { mux, by_text: AtomicBool::new(false), silent: AtomicU32::new(0), given_up: Notify::new() });
-        // The scripts are the first thing on the wire, so whatever is sent next finds them loaded.
+    /// Offers this connection to all calls until it ends.
+    async fn serve(&self, dialled: Connection) {
+        let Connection { mux, mut driver, reset } = dialled;
+        let live = Arc::new(LiveConnection {
+            mux,
+            by_text: AtomicBool::new(false),
+            unanswered: AtomicU32::new(0),
+            given_up: Notify::new(),
+        });
+        // The scripts are sent before anything else, so all later commands find them loaded.
         let mut loading = load(live.clone()).boxed();
         let mut loaded = poll!(&mut loading).is_ready();
         self.phase.send_replace(Phase::Up(live.clone()));
@@ -234,7 +239,7 @@ impl Shared {
                 () = &mut loading, if !loaded => loaded = true,
             }
         }
-        // Nobody may take this connection any more when those who wait on it hear that it is gone.
+        // No new call may take this connection when the calls in flight get its error.
         self.phase.send_replace(Phase::Dialling);
         drop(driver);
     }
@@ -242,7 +247,7 @@ impl Shared {
 
 /// The task that keeps the connection. When its runtime shuts down, the task ends, and the next call on another runtime
 /// starts a new one.
-struct Keeper(Arc<Shared>);
+struct Keeper(Arc<SharedLink>);
 
 impl Drop for Keeper {
     fn drop(&mut self) {
@@ -258,12 +263,12 @@ async fn keep(keeper: Keeper) {
     }
 }
 
-/// Dials, serves, and dials again, for ever.
-async fn redial(link: &Shared) {
-    let (mut pause, mut probes) = (Pause::default(), Probes::few());
+/// Connects, serves, and reconnects, without an end.
+async fn redial(link: &SharedLink) {
+    let (mut backoff, mut probes) = (Backoff::default(), ProbeBudget::few());
     loop {
-        sleep(pause.take()).await;
-        // Who has asked by now is served by this dial.
+        sleep(backoff.next_delay()).await;
+        // This attempt also serves all calls that have asked before it.
         let _ = link.wanted.notified().now_or_never();
         let number = link.dials.fetch_add(1, Ordering::Relaxed) + 1;
         link.phase.send_replace(Phase::Dialling);
@@ -271,14 +276,14 @@ async fn redial(link: &Shared) {
             Ok(dialled) => {
                 let since = Instant::now();
                 link.serve(dialled).await;
-                pause.lived(since.elapsed());
+                backoff.connection_lasted(since.elapsed());
             }
             Err(error) => {
-                let error = if *link.epoch.borrow() > 0 { once_met(error) } else { error };
+                let error = if *link.epoch.borrow() > 0 { retryable_once_reached(error) } else { error };
                 let hopeless = !error.is_retryable();
                 link.phase.send_replace(Phase::Failed(number, error));
                 if hopeless {
-                    // The same login would be refused again, and servers lock out those who insist.
+                    // The server would refuse the same login again, and may lock out a client that repeats it.
                     link.wanted.notified().await;
                 }
             }
@@ -286,25 +291,25 @@ async fn redial(link: &Shared) {
     }
 }
 
-impl Live {
+impl LiveConnection {
     fn by(&self) -> By {
         if self.by_text.load(Ordering::Relaxed) { By::Text } else { By::Hash }
     }
 
-    /// Sends a pipeline on the first poll and waits for its answers.
+    /// Sends a pipeline in the first poll, and waits for its answers.
     async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
         let mut mux = self.mux.clone();
         mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
-        // A task out of its budget would otherwise be sent to the back, and what it asked with it.
+        // Without `unconstrained`, a task that has used up its budget would send later, in another order.
         let answer = unconstrained(mux.send_packed_commands(pipe, 0, pipe.len())).await;
         let values = answer.map_err(|error| {
-            if error.is_timeout() && self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT {
+            if error.is_timeout() && self.unanswered.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_UNANSWERED {
                 self.given_up.notify_one();
             }
             refusal::failed(error)
         })?;
-        if self.silent.load(Ordering::Relaxed) != 0 {
-            self.silent.store(0, Ordering::Relaxed);
+        if self.unanswered.load(Ordering::Relaxed) != 0 {
+            self.unanswered.store(0, Ordering::Relaxed);
         }
         if values.iter().any(refusal::is_no_script) {
             self.reload().await;
@@ -316,7 +321,7 @@ impl Live {
         }
     }
 
-    /// Sends the scripts, ahead of whatever is sent once this has returned, and does not wait for the answer.
+    /// Sends the scripts before any command that is sent after this has returned. It does not wait for the answer.
     async fn reload(self: &Arc<Self>) {
         let mut loading = load(self.clone()).boxed();
         if poll!(&mut loading).is_pending() {
@@ -325,27 +330,27 @@ impl Live {
     }
 }
 
-/// Loads the scripts, or finds out that they have to be sent with each call.
-async fn load(live: Arc<Live>) {
+/// Loads the scripts. If the user may not load them, their text is sent with each call from then on.
+async fn load(live: Arc<LiveConnection>) {
     let (mut mux, scripts) = (live.mux.clone(), script::load());
     let Ok(answers) = unconstrained(mux.send_packed_commands(&scripts, 0, scripts.len())).await else {
-        return; // Whoever needs them will be told that they are missing.
+        return; // A call that needs a script gets NOSCRIPT, and loads the scripts again.
     };
     let denied = |answer: &Value| matches!(answer, Value::ServerError(error) if refusal::is_lasting(error));
     live.by_text.store(answers.iter().any(denied), Ordering::Relaxed);
 }
 
 /// Counts a call that waits, until it is dropped.
-struct Waiting<'a>(&'a Shared);
+struct WaitingCall<'a>(&'a SharedLink);
 
-impl<'a> Waiting<'a> {
-    fn new(shared: &'a Shared) -> Self {
+impl<'a> WaitingCall<'a> {
+    fn new(shared: &'a SharedLink) -> Self {
         shared.waiting.fetch_add(1, Ordering::Relaxed);
         Self(shared)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }

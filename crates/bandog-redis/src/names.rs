@@ -1,74 +1,74 @@
-//! Redisson's names for what belongs to a lock, and ours for the registry and for records. The lock itself is the key of
-//! exactly its name.
+//! The names of keys and channels: Redisson's names for locks, and our own for the registry and for records. The key of
+//! a lock is the name of the lock.
 
 use std::fmt;
 
 use bandog_core::ClientId;
 
-/// What the keys of the registry begin with.
+/// The prefix of the registry's keys.
 pub(crate) const REGISTRY: &str = "bandog:client:";
 
-/// The sorted set of all clients that have a row in the registry, by the server's time in ms at which the row ends.
+/// The sorted set of all registered clients. The score is the server's time in ms at which the row expires.
 pub(crate) const CLIENTS: &str = "bandog:clients";
 
-/// What the keys begin with that say that a client starves.
+/// The prefix of the keys that note that a client starves.
 pub(crate) const STARVING: &str = "bandog:starving:";
 
-/// The set of all records' names.
+/// The set of the names of all records.
 pub(crate) const INDEX: &str = "bandog:records";
 
-/// What the keys of records and of their histories begin with.
+/// The prefixes of the keys of records and of their histories.
 const RECORD: &str = "bandog:record:{";
 const HISTORY: &str = "bandog:history:{";
 
 /// The key of the fencing token.
-pub(crate) struct Token<'a>(pub(crate) &'a str);
+pub(crate) struct TokenKey<'a>(pub(crate) &'a str);
 
-/// The channel on which the release of a lock is told, and swaps of the record of the same name that ring.
+/// The channel of a lock's releases, and of the notifying swaps of the record with the same name.
 pub(crate) struct Channel<'a>(pub(crate) &'a str);
 
-/// The key that says that a client starves for a lock.
-pub(crate) struct Starving<'a>(pub(crate) &'a str);
+/// The key that notes that a client starves for a lock.
+pub(crate) struct StarvingKey<'a>(pub(crate) &'a str);
 
 /// The key of a client's row in the registry.
-pub(crate) struct Registered(pub(crate) ClientId);
+pub(crate) struct ClientRowKey(pub(crate) ClientId);
 
-/// The key of a record. It and its history are in one slot of a cluster.
-pub(crate) struct Recorded<'a>(pub(crate) &'a str);
+/// The key of a record. A record and its history are in the same cluster slot.
+pub(crate) struct RecordKey<'a>(pub(crate) &'a str);
 
 /// The key of a record's history.
-pub(crate) struct History<'a>(pub(crate) &'a str);
+pub(crate) struct HistoryKey<'a>(pub(crate) &'a str);
 
-/// Whether a key is where a record or a history lies.
+/// Whether a key is the key of a record or of a history.
 pub(crate) fn is_of_records(key: &str) -> bool {
     (key.starts_with(RECORD) || key.starts_with(HISTORY)) && key.ends_with('}')
 }
 
-impl fmt::Display for Recorded<'_> {
+impl fmt::Display for RecordKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{RECORD}{}}}", self.0)
     }
 }
 
-impl fmt::Display for History<'_> {
+impl fmt::Display for HistoryKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{HISTORY}{}}}", self.0)
     }
 }
 
-impl fmt::Display for Registered {
+impl fmt::Display for ClientRowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{REGISTRY}{}", self.0)
     }
 }
 
-impl fmt::Display for Token<'_> {
+impl fmt::Display for TokenKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         prefixed(f, "redisson_lock_token:", self.0)
     }
 }
 
-impl fmt::Display for Starving<'_> {
+impl fmt::Display for StarvingKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         prefixed(f, STARVING, self.0)
     }
@@ -80,7 +80,8 @@ impl fmt::Display for Channel<'_> {
     }
 }
 
-/// A name that has a brace brings its own hash tag, or so Redisson takes it.
+/// The prefix and the name in braces. As in Redisson, a name that contains a brace has its own hash tag and gets no
+/// braces.
 fn prefixed(f: &mut fmt::Formatter<'_>, prefix: &str, name: &str) -> fmt::Result {
     f.write_str(prefix)?;
     if name.contains('{') {

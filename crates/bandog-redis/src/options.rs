@@ -1,4 +1,4 @@
-//! Where the server is, and how long to wait for it.
+//! The address of the server, the login and the timeout.
 
 mod url;
 
@@ -6,7 +6,7 @@ use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
 use bandog_core::Result;
 
-/// Where a Redis server is and who we are there.
+/// The address of a Redis server, the login and the timeout.
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,27 +17,27 @@ use bandog_core::Result;
 /// ```
 #[derive(Clone)]
 pub struct RedisOptions {
-    pub(crate) place: Place,
+    pub(crate) address: Address,
     pub(crate) db: u16,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) timeout: Duration,
 }
 
-/// Where it listens.
+/// The address of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Address {
     Tcp { host: String, port: u16 },
-    Tls { host: String, port: u16, files: Files },
+    Tls { host: String, port: u16, files: TlsFiles },
     Unix { path: PathBuf },
 }
 
-/// Files in PEM that TLS needs. They are read at each dial, so that a renewed certificate is used by the next one.
+/// The PEM files for TLS. They are read at each connection attempt, so the next connection uses a renewed certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Files {
-    /// The authorities to trust instead of the system's.
+pub(crate) struct TlsFiles {
+    /// The trusted authorities, instead of the system's.
     pub(crate) ca: Option<PathBuf>,
-    /// Our certificate and its key.
+    /// The client's certificate and its key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -46,44 +46,44 @@ impl RedisOptions {
     ///
     /// - `redis://[user:password@]host[:port][/db]`;
     /// - `rediss://[user:password@]host[:port][/db][?ca=PATH][&cert=PATH&key=PATH]`: over TLS;
-    /// - `redis+unix://[user:password@]/PATH[?db=N]`: a socket of this machine.
+    /// - `redis+unix://[user:password@]/PATH[?db=N]`: over a Unix socket.
     ///
     /// The host defaults to `localhost`, the port to 6379 and the database to 0. User, password and paths are
     /// percent-decoded; a user without a password logs in with an empty one.
     ///
-    /// Over TLS the server's certificate must be made for the host and signed by an authority that the system trusts,
-    /// or by one of those in the file `ca`. A server that wants to know its clients is shown the certificate in
-    /// `cert`. The files are PEM, and are read at each dial.
+    /// Over TLS, the server's certificate must be valid for the host and signed by an authority that the system trusts,
+    /// or by one in the file `ca`. If the server asks for a client certificate, it gets the one in `cert`. The files
+    /// are PEM, and are read at each connection attempt.
     ///
     /// # Errors
-    /// `Misused` for anything else, with the part that is wrong. A password is never part of a message.
+    /// `Misused` for any other text. The message names the wrong part, and never contains a password.
     pub fn from_url(url: &str) -> Result<Self> {
         url::read(url)
     }
 
-    /// How long one request may take, from 1 ms to a day; 3 s unless set.
+    /// Timeout of one request, from 1 ms to one day. The default is 3 s.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Whether what is said stays on this machine.
+    /// Whether the server is on this machine.
     pub(crate) fn is_local(&self) -> bool {
-        match &self.place {
-            Place::Tcp { host, .. } | Place::Tls { host, .. } => {
+        match &self.address {
+            Address::Tcp { host, .. } | Address::Tls { host, .. } => {
                 host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
             }
-            Place::Unix { .. } => true,
+            Address::Unix { .. } => true,
         }
     }
 
     /// The address without user and password: `redis://host:port/db`.
     pub(crate) fn store(&self) -> String {
         let db = self.db;
-        let (scheme, host, port) = match &self.place {
-            Place::Tcp { host, port } => ("redis", host, port),
-            Place::Tls { host, port, .. } => ("rediss", host, port),
-            Place::Unix { path } => return format!("redis+unix://{}?db={db}", path.display()),
+        let (scheme, host, port) = match &self.address {
+            Address::Tcp { host, port } => ("redis", host, port),
+            Address::Tls { host, port, .. } => ("rediss", host, port),
+            Address::Unix { path } => return format!("redis+unix://{}?db={db}", path.display()),
         };
         if host.contains(':') {
             format!("{scheme}://[{host}]:{port}/{db}")

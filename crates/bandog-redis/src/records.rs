@@ -1,4 +1,4 @@
-//! Records: a hash each, a hash for its history, and a set of all names.
+//! Records: one hash for each record, one hash for its history, and a set of all names.
 
 use std::{
     collections::BTreeSet,
@@ -16,32 +16,32 @@ use redis::{Cmd, Pipeline, Value};
 use crate::{
     inspect::redis_glob,
     leases::Redis,
-    names::{Channel, History, INDEX},
+    names::{Channel, HistoryKey, INDEX},
     refusal,
     reply::text,
     script::{self, By},
 };
 
-/// So many records are swapped by one call of the script: more would keep the server from others for too long.
-const SWAPS: usize = 256;
-/// So many records and holdings are read by one call.
-const READS: usize = 512;
-/// So many names are looked through at a time.
-const PAGE: usize = 512;
-/// The first version that Lua cannot count.
-const COUNTED: u64 = 1 << 53;
+/// Maximum number of records that one call of the script swaps. More would block the server for other clients too long.
+const MAX_SWAPS_PER_CALL: usize = 256;
+/// Maximum number of records and holdings that one call of the script reads.
+const MAX_READS_PER_CALL: usize = 512;
+/// Number of names that one SSCAN examines.
+const NAMES_PER_SCAN: usize = 512;
+/// Upper limit of versions. Below it, Lua's numbers are exact.
+const FIRST_UNCOUNTABLE: u64 = 1 << 53;
 
 #[async_trait]
 impl Records for Redis {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
-        let told = |error: Error, swap: &Swap| error.during("swap").at(&swap.key);
-        let asked = self.in_calls(swaps.len(), SWAPS, |places, by| script::swap(&swaps[places], by)).await;
+        let at_record = |error: Error, swap: &Swap| error.during("swap").at(&swap.key);
+        let asked = self.in_calls(swaps.len(), MAX_SWAPS_PER_CALL, |places, by| script::swap(&swaps[places], by)).await;
         let (now, replies) = asked.map_err(|error| match swaps {
-            [swap] => told(error, swap),
+            [swap] => at_record(error, swap),
             _ => error.during("swap"),
         })?;
         let each = swaps.iter().zip(replies);
-        let each = each.map(|(swap, reply)| reply.and_then(swapped).map_err(|error| told(error, swap)));
+        let each = each.map(|(swap, reply)| reply.and_then(swapped).map_err(|error| at_record(error, swap)));
         Ok(Swaps { now, each: each.collect() })
     }
 
@@ -51,7 +51,7 @@ impl Records for Redis {
             let holdings = &holdings[places.start.saturating_sub(records)..places.end.saturating_sub(records)];
             script::read(&keys[places.start.min(records)..places.end.min(records)], holdings, by)
         };
-        let asked = self.in_calls(records + holdings.len(), READS, pack).await;
+        let asked = self.in_calls(records + holdings.len(), MAX_READS_PER_CALL, pack).await;
         let (now, mut replies) = asked.map_err(|error| error.during("read"))?;
         let held = replies.split_off(records);
         let records = keys.iter().zip(replies);
@@ -70,17 +70,17 @@ impl Records for Redis {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let heard = self.bells.listen(Channel(key.as_str()), notifier).await;
-        heard.map_err(|error| error.during("subscribe").at(key))
+        let subscription = self.subscriptions.subscribe(Channel(key.as_str()), notifier).await;
+        subscription.map_err(|error| error.during("subscribe").at(key))
     }
 }
 
 impl Redis {
-    /// Asks about so many things, at most so many in one call of a script, all calls in one round trip. The script
-    /// replies with its time and then with one reply for each of them.
+    /// Sends `count` items in calls of a script with at most `most` items each, all calls in one round trip. The script
+    /// replies with the time and then with one reply for each item.
     ///
     /// # Errors
-    /// When no call had a reply with a time.
+    /// If no call had a reply with a time.
     async fn in_calls(
         &self,
         count: usize,
@@ -88,7 +88,7 @@ impl Redis {
         pack: impl Fn(Range<usize>, By) -> Cmd + Send + Sync,
     ) -> Result<(SystemTime, Vec<Result<Value>>)> {
         let deadline = Instant::now() + self.options.timeout;
-        let mut answers = Answers { each: vec![None; count], now: None, fault: None };
+        let mut answers = PendingReplies { each: vec![None; count], now: None, fault: None };
         let mut calls: Vec<_> = (0..count.max(1)).step_by(most).map(|from| from..count.min(from + most)).collect();
         let mut tries = 0;
         while !calls.is_empty() {
@@ -117,7 +117,7 @@ impl Redis {
         let mut cursor = String::from("0");
         loop {
             let mut pipe = Pipeline::with_capacity(1);
-            pipe.cmd("SSCAN").arg(INDEX).arg(&cursor).arg("MATCH").arg(&glob).arg("COUNT").arg(PAGE);
+            pipe.cmd("SSCAN").arg(INDEX).arg(&cursor).arg("MATCH").arg(&glob).arg("COUNT").arg(NAMES_PER_SCAN);
             let (next, names) = self.scanned(pipe).await?;
             // A scan may show a name twice.
             keys.extend(names.into_iter().filter(|name| pattern.matches(name)).filter_map(|name| Key::new(name).ok()));
@@ -130,10 +130,10 @@ impl Redis {
 
     async fn lines(&self, key: &Key) -> Result<Vec<Line>> {
         let mut pipe = Pipeline::with_capacity(1);
-        pipe.cmd("HGETALL").arg(History(key.as_str()).to_string());
+        pipe.cmd("HGETALL").arg(HistoryKey(key.as_str()).to_string());
         let fields = match self.ask(|_| pipe.clone()).await? {
             Value::Map(fields) => fields,
-            reply => return Err(refusal::nonsense(&reply)),
+            reply => return Err(refusal::unexpected_reply(&reply)),
         };
         let line = |(slot, value): (Value, Value)| Some(Line { slot: text(&slot)?, value: text(&value)? });
         let lines: Option<Vec<Line>> = fields.into_iter().map(line).collect();
@@ -143,16 +143,16 @@ impl Redis {
     }
 }
 
-/// What has been answered so far.
-struct Answers {
+/// The replies received so far.
+struct PendingReplies {
     each: Vec<Option<Result<Value>>>,
     now: Option<SystemTime>,
-    /// What became of a call that had no answer.
+    /// The error of a call without an answer.
     fault: Option<Error>,
 }
 
-impl Answers {
-    /// Takes in what one call brought, and tells what is to be asked again.
+impl PendingReplies {
+    /// Takes the reply of one call. Returns the places that must be requested again.
     fn take(&mut self, places: Range<usize>, value: Value, tries: u32) -> Vec<Range<usize>> {
         match value {
             Value::Array(replies) if replies.len() == places.len() + 1 => {
@@ -162,14 +162,14 @@ impl Answers {
                     self.each[place] = Some(Ok(reply));
                 }
             }
-            // Nothing was done, and the scripts are on their way again.
+            // The server did nothing, and the scripts are already being loaded again.
             value if refusal::is_no_script(&value) && tries == 1 => return vec![places],
-            // A right that is missing for one key refuses the call for all of them before it begins.
+            // If the user lacks the right for one key, Redis refuses the whole call before it runs.
             Value::ServerError(error) if places.len() > 1 && refusal::is_out_of_reach(&error) => {
                 return places.map(|place| place..place + 1).collect();
             }
             Value::ServerError(error) => self.fail(places, &refusal::refused(&error)),
-            value => self.fail(places, &refusal::nonsense(&value)),
+            value => self.fail(places, &refusal::unexpected_reply(&value)),
         }
         Vec::new()
     }
@@ -182,9 +182,10 @@ impl Answers {
     }
 
     fn all(self) -> Result<(SystemTime, Vec<Result<Value>>)> {
-        let none = || self.fault.clone().unwrap_or_else(|| refusal::nonsense(&Value::Nil));
+        let none = || self.fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
         let now = self.now.ok_or_else(none)?;
-        let each = self.each.into_iter().map(|answer| answer.unwrap_or_else(|| Err(refusal::nonsense(&Value::Nil))));
+        let each =
+            self.each.into_iter().map(|answer| answer.unwrap_or_else(|| Err(refusal::unexpected_reply(&Value::Nil))));
         Ok((now, each.collect()))
     }
 }
@@ -200,7 +201,7 @@ fn swapped(reply: Value) -> Result<Swapped> {
     }
 }
 
-/// Reads a record as both scripts tell it.
+/// Reads a record from a reply of `swap.lua` or `read.lua`.
 fn record(reply: Value) -> Result<Option<Record>> {
     match reply {
         Value::ServerError(error) => Err(refusal::refused(&error)),
@@ -212,15 +213,15 @@ fn record(reply: Value) -> Result<Option<Record>> {
                 let value = text(value).ok_or_else(|| corrupt("it has no value that is a text"))?;
                 Ok(Some(Record { version, value }))
             }
-            _ => Err(refusal::nonsense(&Value::Array(parts))),
+            _ => Err(refusal::unexpected_reply(&Value::Array(parts))),
         },
-        reply => Err(refusal::nonsense(&reply)),
+        reply => Err(refusal::unexpected_reply(&reply)),
     }
 }
 
-/// A version as the script prints it; any other text would never compare as equal.
+/// A version in the format that the script writes. The script compares texts, so any other format would never match.
 fn version(number: &str) -> Option<Version> {
-    let version: u64 = number.parse().ok().filter(|version| *version < COUNTED)?;
+    let version: u64 = number.parse().ok().filter(|version| *version < FIRST_UNCOUNTABLE)?;
     Version::new(version).filter(|_| version.to_string() == number)
 }
 
@@ -228,7 +229,7 @@ fn stands(reply: Value) -> Result<bool> {
     match reply {
         Value::Int(held @ 0..=1) => Ok(held == 1),
         Value::ServerError(error) => Err(refusal::refused(&error)),
-        reply => Err(refusal::nonsense(&reply)),
+        reply => Err(refusal::unexpected_reply(&reply)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a refusal of Redis means in our words.
+//! Maps errors of Redis to errors of bandog.
 
 use bandog_core::{
     Error,
@@ -6,30 +6,30 @@ use bandog_core::{
 };
 use redis::{RedisError, ServerError, ServerErrorKind, Value};
 
-/// What a server's error reply means. Nothing was applied, unless the error says otherwise.
+/// The error for a server's error reply. The command was not applied, unless the error is ambiguous.
 pub(crate) fn refused(error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
     match kind {
         Some(kind) => Error::new(kind, message).caused_by(error.clone()),
-        // An answer that nobody foresaw, perhaps of a proxy, says nothing about what was done.
+        // An unknown error, perhaps of a proxy, does not show whether the command was applied.
         None => Error::unavailable(message).ambiguous().caused_by(error.clone()),
     }
 }
 
-/// What a server's error reply means that ended a handshake, during which nothing was asked.
-pub(crate) fn turned_away(store: &str, error: &ServerError) -> Error {
+/// The error for a server's error reply that ended a handshake. No command was sent, so none was applied.
+pub(crate) fn handshake_error(store: &str, error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind.unwrap_or(Unavailable), format!("{store}: {message}")).caused_by(error.clone())
 }
 
-/// What a failed request means: whatever was sent may have been applied.
+/// The error for a failed request: the commands that were sent may have been applied.
 pub(crate) fn failed(error: RedisError) -> Error {
     let message = if error.is_timeout() { "Redis did not answer in time" } else { "the connection to Redis broke" };
     Error::unavailable(message).ambiguous().caused_by(error)
 }
 
-/// The refusal that an answer is, if it is one.
-pub(crate) fn of(value: &Value) -> Option<&ServerError> {
+/// The server error in a reply, if it is one.
+pub(crate) fn server_error(value: &Value) -> Option<&ServerError> {
     match value {
         Value::ServerError(error) => Some(error),
         _ => None,
@@ -41,28 +41,28 @@ pub(crate) fn is_denied(error: &ServerError) -> bool {
     code(error) == "NOPERM"
 }
 
-/// Whether the user lacks the right for a key, although he may ask. Every version has words of its own: "one of the
+/// Whether the user may run the command but lacks the right for a key. The text differs between versions: "one of the
 /// keys", "a key", "the 'k' key".
 pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
     is_denied(error) && details(error).contains("access") && details(error).contains("key")
 }
 
-/// Whether the same command will be refused again, by this server to this user.
+/// Whether this server will refuse the same command to this user again.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")
 }
 
-/// Whether the server does not know a script, and so did nothing.
+/// Whether the server does not have the script. The call did nothing.
 pub(crate) fn is_no_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
-/// What an answer means that no script gives.
-pub(crate) fn nonsense(value: &Value) -> Error {
-    Error::unavailable(format!("Redis answered what nobody expected: {value:?}")).ambiguous()
+/// The error for a reply that the script never sends.
+pub(crate) fn unexpected_reply(value: &Value) -> Error {
+    Error::unavailable(format!("Redis sent an unexpected reply: {value:?}")).ambiguous()
 }
 
-/// The kind of a refusal, if it is known, and what it means.
+/// The kind of an error, if it is known, and its message.
 fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
     let (kind, message) = match code(error) {
         "WRONGTYPE" => {
@@ -78,7 +78,7 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "OOM" => (Unavailable, "Redis has reached its memory limit and takes nothing new"),
         "READONLY" => (Unavailable, "this Redis is a read-only replica; locks live on its master"),
         "LOADING" => (Unavailable, "Redis is still loading its data"),
-        "BUSY" => (Unavailable, "Redis is busy with somebody's script"),
+        "BUSY" => (Unavailable, "Redis is busy with a script"),
         "NOREPLICAS" => (Unavailable, "Redis has fewer replicas than it needs to take writes"),
         "MISCONF" => (Unavailable, "Redis cannot write its data to disk, and takes no writes until it can"),
         "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => (Unavailable, "Redis cannot serve now"),
@@ -88,8 +88,9 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
     (Some(kind), message)
 }
 
-/// The code that counts. Servers before Redis 7 put their place in a script before what failed there, so that the code
-/// of the reply is `ERR` or the place; and no server gives a right that is missing inside a script the code `NOPERM`.
+/// The code of the underlying error. Servers before Redis 7 put the position in a script before the error of a command
+/// in it, so the code of the reply is `ERR` or the position. And no server uses the code `NOPERM` for a right that is
+/// missing inside a script.
 fn code(error: &ServerError) -> &str {
     let (code, details) = (error.code(), details(error));
     let is_place = is_place(code);
@@ -105,17 +106,17 @@ fn code(error: &ServerError) -> &str {
     }
     let word = inner.trim_start_matches('-').split_whitespace().next().unwrap_or_default();
     let is_code = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
-    // A code in the text of a plain `ERR` counts only where a script put it.
+    // A code in the text of a plain `ERR` is valid only after a position in a script.
     if is_code && (is_place || inner.len() < details.len()) { word } else { code }
 }
 
-/// What a right is called that is missing inside a script: by Redis to 7.0, and by Redis 7.2 and 8 and Valkey.
+/// The texts for a right that is missing inside a script: of Redis up to 7.0, and of Redis 7.2, Redis 8 and Valkey.
 const NO_RIGHT: [&str; 2] = ["The user executing the script can't", "ACL failure in script"];
 
-/// What an unknown command is called, outside and inside scripts: the latter by Redis and by Valkey.
+/// The texts for an unknown command: outside scripts, inside scripts of Redis, and inside scripts of Valkey.
 const UNKNOWN: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
 
-/// What remains of a message after the places in a script that stand before it, such as
+/// The message without the positions in a script before it, such as
 /// `Error running script (call to f_SHA): @user_script:14: @user_script: 14: `.
 fn without_places(mut text: &str) -> &str {
     if text.starts_with("Error running script")
@@ -135,7 +136,7 @@ fn is_place(text: &str) -> bool {
     text.starts_with("@user_script:")
 }
 
-/// What remains after `14: `, with a space before it or not.
+/// The text after `14: `, with or without a space before it.
 fn after_number(text: &str) -> &str {
     match text.split_once(": ") {
         Some((number, rest)) if number.trim_start().bytes().all(|byte| byte.is_ascii_digit()) => rest,

@@ -1,6 +1,6 @@
-//! Who the clients are: one hash for each, with a ttl, and an index of all.
+//! The registry of clients: one hash for each client, with a ttl, and an index of all clients.
 //!
-//! Clients of earlier versions write no index: their rows are found by their ids, when they hold something.
+//! Clients of earlier versions write no index. Their rows are found by their ids, if they hold a lock.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,19 +9,19 @@ use redis::{Pipeline, Value};
 
 use crate::{
     leases::Redis,
-    names::{CLIENTS, Registered},
+    names::{CLIENTS, ClientRowKey},
     refusal,
     reply::{list, text, time},
     script,
 };
 
-/// So many rows are read at a time.
-const ROWS: usize = 512;
+/// Maximum number of rows that one pipeline reads.
+const MAX_ROWS_PER_CALL: usize = 512;
 
-/// What a row has, in the order of `announce.lua`.
+/// The fields of a row, in the order of `announce.lua`.
 const FIELDS: [&str; 6] = ["host", "pid", "program", "since", "prefix", "waits"];
 
-/// The values of a row. No name has a control character, so a line break parts them.
+/// The values of a row. A line break separates the names of `waits`, since no name has a control character.
 pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
     let since = member.since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let waits: Vec<&str> = member.waits.iter().take(MAX_WAITS).map(Key::as_str).collect();
@@ -30,13 +30,13 @@ pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
 }
 
 impl Redis {
-    /// Writes the row, and then notes it in the index: two calls, since one of them may be refused, and since the two
-    /// keys need not lie on one server.
-    pub(crate) async fn write_down(&self, member: &Member, ttl: Duration) -> Result<()> {
+    /// Writes the row, and then adds it to the index. These are two calls, because the server may refuse one of them,
+    /// and because the two keys may be on different servers.
+    pub(crate) async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
         let deadline = Instant::now() + self.options.timeout;
         match self.ask_by(deadline, |by| script::announce(member, ttl, by)).await? {
             Value::Int(1) => {}
-            reply => return Err(refusal::nonsense(&reply)),
+            reply => return Err(refusal::unexpected_reply(&reply)),
         }
         match self.ask_by(deadline, |by| script::enlist(member.id, ttl, by)).await {
             Err(error) if !error.is_retryable() => self.warn_of_index(&error),
@@ -45,29 +45,29 @@ impl Redis {
         Ok(())
     }
 
-    pub(crate) async fn strike_out(&self, client: ClientId) -> Result<()> {
+    pub(crate) async fn deregister(&self, client: ClientId) -> Result<()> {
         let mut pipe = Pipeline::with_capacity(2);
-        pipe.cmd("DEL").arg(Registered(client).to_string());
+        pipe.cmd("DEL").arg(ClientRowKey(client).to_string());
         pipe.cmd("ZREM").arg(CLIENTS).arg(client.to_string());
         let replies = self.link.call(|_| pipe).await?;
         match &replies[..] {
             [Value::ServerError(error), ..] => Err(refusal::refused(error)),
-            // A client that may not write into the index does not stand there.
+            // A client that may not write to the index is not in it.
             [..] => Ok(()),
         }
     }
 
-    /// The clients whose rows have not ended by the index.
+    /// The clients whose rows have not expired according to the index.
     pub(crate) async fn registered(&self) -> Result<Vec<Member>> {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("TIME");
         pipe.cmd("ZRANGE").arg(CLIENTS).arg(0).arg(-1).arg("WITHSCORES");
         let replies = self.link.call(|_| pipe).await?;
-        if let Some(error) = replies.iter().find_map(refusal::of) {
+        if let Some(error) = replies.iter().find_map(refusal::server_error) {
             return Err(refusal::refused(error));
         }
         let (Some(now), Some(Value::Array(listed))) = (replies.first().and_then(time), replies.get(1)) else {
-            return Err(refusal::nonsense(&Value::Array(replies)));
+            return Err(refusal::unexpected_reply(&Value::Array(replies)));
         };
         let lives = |entry: &Value| match list(entry) {
             [id, Value::Double(until)] if *until > now.as_secs_f64() * 1000.0 => text(id)?.parse().ok(),
@@ -76,18 +76,18 @@ impl Redis {
         self.rows(listed.iter().filter_map(lives).collect()).await
     }
 
-    /// Those of these rows that are whole.
+    /// The rows of these clients that exist and are complete.
     pub(crate) async fn rows(&self, ids: Vec<ClientId>) -> Result<Vec<Member>> {
         let mut members = Vec::new();
-        for ids in ids.chunks(ROWS) {
+        for ids in ids.chunks(MAX_ROWS_PER_CALL) {
             let mut pipe = Pipeline::with_capacity(ids.len());
             for id in ids {
-                pipe.cmd("HMGET").arg(Registered(*id).to_string()).arg(&FIELDS[..]);
+                pipe.cmd("HMGET").arg(ClientRowKey(*id).to_string()).arg(&FIELDS[..]);
             }
             let replies = self.link.call(|_| pipe).await?;
             for (id, reply) in ids.iter().zip(replies) {
                 match reply {
-                    // What this user may not see is not there for him.
+                    // Rows that this user may not read are left out.
                     Value::ServerError(error) if refusal::is_out_of_reach(&error) => {}
                     Value::ServerError(error) if refusal::is_denied(&error) => return Err(refusal::refused(&error)),
                     reply => members.extend(member(*id, &reply)),
@@ -97,9 +97,9 @@ impl Redis {
         Ok(members)
     }
 
-    /// Says once for each connection that this client's row cannot be found but by its id.
+    /// Logs once for each connection that this client is not in the index.
     fn warn_of_index(&self, error: &Error) {
-        if self.unlisted.is_new(self.link.connection()) {
+        if self.index_warned.is_new(self.link.connection()) {
             tracing::warn!(
                 store = %self.options.store(),
                 %error,
@@ -110,7 +110,7 @@ impl Redis {
     }
 }
 
-/// A row as it was read, unless it has ended meanwhile or is not as we write them.
+/// The client of a row. None if the row has expired or does not have our format.
 fn member(id: ClientId, reply: &Value) -> Option<Member> {
     let values: Vec<String> = list(reply).iter().filter_map(text).collect();
     let [host, pid, program, since, prefix, waits] = values.try_into().ok()?;

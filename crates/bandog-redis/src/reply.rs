@@ -1,4 +1,4 @@
-//! What a server's answers hold.
+//! Reads values from a server's replies.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// What `TIME` answers.
+/// The reply of `TIME`.
 pub(crate) fn time(value: &Value) -> Option<Duration> {
     let numbers: Vec<u64> = list(value).iter().filter_map(text).filter_map(|text| text.parse().ok()).collect();
     let [seconds, micros] = numbers.try_into().ok()?;

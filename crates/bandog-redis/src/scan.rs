@@ -1,8 +1,7 @@
-//! A look at every key of the server, in steps that leave nearly all of the server's time to others.
+//! Scans all keys of the server for locks, in steps that leave 90 % of the server's time to other clients.
 //!
-//! A key space that is shared may have millions of keys that are no locks, and a scan passes them all. So each step is
-//! short by the server's own clock, and nine times as long nothing is asked. Whoever drops the future has ended the
-//! scan.
+//! A shared key space may have millions of keys that are not locks, and the scan visits all of them. So each step is
+//! short by the server's clock, and a rest of nine times its duration follows. Dropping the future ends the scan.
 
 use std::{
     collections::BTreeMap,
@@ -14,45 +13,45 @@ use redis::{Pipeline, Value};
 use tokio::time::sleep;
 
 use crate::{
-    inspect::{fields, is_lock, is_owner, look, redis_glob, row},
+    inspect::{fields, is_lock, is_owner, lock_queries, redis_glob, row},
     leases::Redis,
     names, refusal,
     reply::{list, text, time},
 };
 
-/// After each step the server has so many times as long for others.
-const REST: u32 = 9;
-/// How long a step may keep the server, about.
-const STEP: Duration = Duration::from_millis(1);
-/// How many keys a step passes: at first, at least, and at most. Servers take far longer for one step of thousands
-/// than for several of hundreds.
-const FIRST: usize = 128;
-const FEWEST: usize = 16;
-const MOST: usize = 1024;
+/// Duration of the rest after a step, as a multiple of the step.
+const REST_FACTOR: u32 = 9;
+/// Approximate maximum duration of a step on the server.
+const MAX_STEP_TIME: Duration = Duration::from_millis(1);
+/// Number of keys that the first step visits, and the minimum and maximum of a later step. Servers need far longer for
+/// one step of thousands of keys than for several steps of hundreds.
+const FIRST_COUNT: usize = 128;
+const MIN_COUNT: usize = 16;
+const MAX_COUNT: usize = 1024;
 
-/// How long steps take, and how many keys the next one passes.
+/// The number of keys that the next step visits, from the durations of the steps before it.
 #[derive(Debug)]
 struct Pace {
     count: usize,
 }
 
 impl Pace {
-    /// Takes in how long a step took, and gives how long to rest after it.
-    fn took(&mut self, step: Duration) -> Duration {
-        if step > STEP {
-            self.count = (self.count / 2).max(FEWEST);
-        } else if step < STEP / 3 {
-            self.count = (self.count * 2).min(MOST);
+    /// Takes the duration of a step, and returns the rest after it.
+    fn rest_after(&mut self, step: Duration) -> Duration {
+        if step > MAX_STEP_TIME {
+            self.count = (self.count / 2).max(MIN_COUNT);
+        } else if step < MAX_STEP_TIME / 3 {
+            self.count = (self.count * 2).min(MAX_COUNT);
         }
-        step * REST
+        step * REST_FACTOR
     }
 }
 
 impl Redis {
-    /// The locks whose names match, by name: a scan may show a name twice.
+    /// The locks whose names match, by name. A map, because a scan may return a name twice.
     pub(crate) async fn all(&self, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
         let glob = redis_glob(pattern);
-        let mut pace = Pace { count: FIRST };
+        let mut pace = Pace { count: FIRST_COUNT };
         let mut rows = BTreeMap::new();
         let mut cursor = String::from("0");
         loop {
@@ -69,12 +68,12 @@ impl Redis {
                 return Ok(rows);
             }
             cursor = next;
-            sleep(pace.took(scanning + looking)).await;
+            sleep(pace.rest_after(scanning + looking)).await;
         }
     }
 
-    /// The answers to these commands, and how long they kept the server: by its own clock, or by ours where it does
-    /// not tell its time, and then with the way there and back.
+    /// The replies to these commands, and the time that the server took for them: by its own clock, or, if it refuses
+    /// TIME, by the client's clock including the round trip.
     async fn timed(&self, commands: Pipeline) -> Result<(Vec<Value>, Duration)> {
         let mut pipe = Pipeline::with_capacity(commands.len() + 2);
         pipe.cmd("TIME");
@@ -89,36 +88,36 @@ impl Redis {
         Ok((replies, took.map_or(elapsed, |took| took.min(elapsed))))
     }
 
-    /// Those of these hashes that are locks, and how long it took the server.
+    /// The locks among these hashes, and the time that the server took.
     async fn locks(&self, names: Vec<String>) -> Result<(Vec<(String, Row)>, Duration)> {
         if names.is_empty() {
             return Ok((Vec::new(), Duration::ZERO));
         }
-        // Most hashes are no locks: one question tells, and only those that may be locks are asked the others.
+        // Most hashes are not locks. One command rules them out; the other two are sent only for possible locks.
         let mut pipe = Pipeline::with_capacity(names.len());
         names.iter().for_each(|name| fields(&mut pipe, name));
         let (replies, mut took) = self.timed(pipe).await?;
         let mut candidates = Vec::new();
         for (name, reply) in names.into_iter().zip(&replies) {
-            match refusal::of(reply) {
-                // What this user may not see is not there for him.
+            match refusal::server_error(reply) {
+                // Keys that this user may not read are left out.
                 Some(error) if refusal::is_out_of_reach(error) => {}
                 Some(error) if refusal::is_denied(error) => return Err(refusal::refused(error)),
-                // It is something else by now.
+                // The key has another type by now.
                 Some(_) => {}
                 None => candidates.extend(is_lock(reply).then_some(name)),
             }
         }
         let mut rows = Vec::new();
-        for names in candidates.chunks(FIRST) {
+        for names in candidates.chunks(FIRST_COUNT) {
             let mut pipe = Pipeline::with_capacity(3 * names.len());
-            names.iter().for_each(|name| look(&mut pipe, name));
+            names.iter().for_each(|name| lock_queries(&mut pipe, name));
             let (replies, more) = self.timed(pipe).await?;
             took += more;
             for (name, replies) in names.iter().zip(replies.chunks(3)) {
                 match row(name, replies) {
                     Ok(Some(row)) if row.owner.as_deref().is_some_and(is_owner) => rows.push((name.clone(), row)),
-                    // It is no lock, or it is gone by now.
+                    // It is not a lock, or it is gone by now.
                     Ok(Some(_) | None) => {}
                     Err(error) if refusal::is_out_of_reach(&error) => {}
                     Err(error) => return Err(refusal::refused(&error)),
@@ -128,25 +127,25 @@ impl Redis {
         Ok((rows, took))
     }
 
-    /// Sends a command that scans, and gives the next cursor and the names that are texts.
+    /// Sends a scan command, and returns the next cursor and the names that are UTF-8.
     pub(crate) async fn scanned(&self, pipe: Pipeline) -> Result<(String, Vec<String>)> {
         scanned(self.link.call(|_| pipe).await?)
     }
 }
 
-/// Reads the answer to a command that scans; a name that is no text is no lock of ours.
+/// Reads the reply of a scan command. A name that is not UTF-8 is not a lock of ours.
 fn scanned(replies: Vec<Value>) -> Result<(String, Vec<String>)> {
     match replies.first() {
         Some(Value::ServerError(error)) => Err(refusal::refused(error)),
         Some(Value::Array(parts)) if parts.len() == 2 => {
-            let cursor = text(&parts[0]).ok_or_else(|| refusal::nonsense(&parts[0]))?;
+            let cursor = text(&parts[0]).ok_or_else(|| refusal::unexpected_reply(&parts[0]))?;
             let names = match &parts[1] {
                 Value::Set(names) => names,
                 names => list(names),
             };
             Ok((cursor, names.iter().filter_map(text).collect()))
         }
-        Some(_) | None => Err(refusal::nonsense(&Value::Array(replies))),
+        Some(_) | None => Err(refusal::unexpected_reply(&Value::Array(replies))),
     }
 }
 
@@ -155,13 +154,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_become_as_long_as_they_may_be() {
-        // A server that takes so many nanoseconds for each key.
+    fn steps_grow_up_to_the_allowed_duration() {
+        // `each` is the time in nanoseconds that the server takes for one key.
         for (each, counts) in [(100, 1024..=1024), (2000, 160..=512), (20_000, 16..=64), (1_000_000, 16..=16)] {
-            let mut pace = Pace { count: FIRST };
+            let mut pace = Pace { count: FIRST_COUNT };
             for _ in 0..20 {
                 let step = Duration::from_nanos(each * u64::try_from(pace.count).unwrap());
-                assert_eq!(pace.took(step), step * 9);
+                assert_eq!(pace.rest_after(step), step * 9);
             }
             assert!(counts.contains(&pace.count), "{each} ns: {pace:?}");
         }

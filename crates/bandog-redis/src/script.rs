@@ -8,7 +8,7 @@ use bandog_core::{Claim, ClientId, Key, Kind, Member, Step};
 use redis::{Cmd, Pipeline, RedisWrite};
 
 use crate::{
-    names::{CLIENTS, Channel, Registered, Starving, Token},
+    names::{CLIENTS, Channel, ClientRowKey, StarvingKey, TokenKey},
     registry,
 };
 
@@ -23,15 +23,15 @@ static EVICT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
 static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/read.lua")));
 
-/// So many clients that have ended are cleared out of the index by each one that announces itself.
-const ENDED: usize = 16;
+/// Maximum number of expired clients that one registration removes from the index.
+const MAX_CLEARED_CLIENTS: usize = 16;
 
-/// How a script is called.
+/// The way in which a script is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// By its hash, once it is loaded.
+    /// By its hash, after it was loaded.
     Hash,
-    /// By its text, where loading is denied.
+    /// By its text, if the user may not load scripts.
     Text,
 }
 
@@ -40,11 +40,12 @@ struct Script {
     hash: String,
 }
 
-/// Steps that one command sends, by their places: claims and passes, or releases.
+/// The positions of the steps that one command sends: claims and passes, or releases.
 pub(crate) type Group = Vec<usize>;
 
-/// How the steps are sent. All claims go in one command and all releases in another, which spares the server half of
-/// its work for each; steps of different keys may change places, and of the same key they go one by one.
+/// Groups the steps into commands: one command for all releases and one for all claims, which halves the server's work
+/// for each step. Steps of different keys may change their order. If a key occurs twice, each step gets its own
+/// command.
 pub(crate) fn groups(steps: &[Step]) -> Vec<Group> {
     let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
     keys.sort_unstable();
@@ -70,7 +71,7 @@ pub(crate) fn steps(steps: &[Step], groups: &[Group], by: By) -> Pipeline {
     pipe
 }
 
-/// Renewals, so many in one command.
+/// Renewals, with `each` claims in one command.
 pub(crate) fn renewals(claims: &[Claim], each: usize, by: By) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(claims.len().div_ceil(each));
     for claims in claims.chunks(each) {
@@ -84,25 +85,25 @@ pub(crate) fn announce(member: &Member, ttl: Duration, by: By) -> Pipeline {
     let fields = registry::fields(member);
     let size = fields.iter().map(String::len).sum::<usize>() + 128;
     let mut cmd = ANNOUNCE.call(by, 1, 1 + fields.len(), size);
-    cmd.write_arg_fmt(Registered(member.id));
+    cmd.write_arg_fmt(ClientRowKey(member.id));
     cmd.arg(millis(ttl)).arg(&fields[..]);
     alone(cmd)
 }
 
-/// A client's place in the index of clients.
+/// Adds a client to the index of clients.
 pub(crate) fn enlist(client: ClientId, ttl: Duration, by: By) -> Pipeline {
     let mut cmd = ENLIST.call(by, 1, 4, CLIENTS.len() + 64);
     cmd.arg(CLIENTS);
     cmd.write_arg_fmt(client);
-    cmd.arg(millis(ttl)).arg(ENDED);
+    cmd.arg(millis(ttl)).arg(MAX_CLEARED_CLIENTS);
     alone(cmd)
 }
 
-/// Takes a lock from whoever holds it.
+/// Frees a lock, whichever claim holds it.
 pub(crate) fn evict(key: &Key, by: By) -> Pipeline {
     let mut cmd = EVICT.call(by, 2, 3, 3 * key.as_str().len() + 96);
     cmd.arg(key.as_str());
-    cmd.write_arg_fmt(Token(key.as_str()));
+    cmd.write_arg_fmt(TokenKey(key.as_str()));
     cmd.write_arg_fmt(Channel(key.as_str()));
     alone(cmd)
 }
@@ -123,7 +124,7 @@ fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
     let mut cmd = CLAIM.call(by, 2 * count, 7 * count, size);
     for key in keys() {
         cmd.arg(key);
-        cmd.write_arg_fmt(Token(key));
+        cmd.write_arg_fmt(TokenKey(key));
     }
     for step in steps {
         let (Step::Claim(to) | Step::Pass { to, .. } | Step::Release(to)) = step;
@@ -162,10 +163,10 @@ fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
     cmd
 }
 
-/// The last argument of a lock, which the only lock of a call can do without.
+/// Adds the last argument of a lock. A call with one lock may leave it out.
 fn offers(cmd: &mut Cmd, claim: &Claim, count: usize) {
     if claim.offers {
-        cmd.write_arg_fmt(Starving(claim.key.as_str()));
+        cmd.write_arg_fmt(StarvingKey(claim.key.as_str()));
     } else if count > 1 {
         cmd.write_arg(b"");
     }
@@ -190,7 +191,7 @@ fn alone(cmd: Cmd) -> Pipeline {
     pipe
 }
 
-/// Whole milliseconds, rounded up: the store may keep a hold longer than we believe in it, never shorter.
+/// Whole milliseconds, rounded up: the store may keep a hold longer than the client assumes, never shorter.
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -200,7 +201,7 @@ impl Script {
         Self { text, hash: redis::Script::new(text).get_hash().into() }
     }
 
-    /// The start of a call, with room for its keys and arguments.
+    /// The start of a call, with capacity for its keys and arguments.
     fn call(&self, by: By, keys: usize, args: usize, size: usize) -> Cmd {
         let (verb, script) = match by {
             By::Hash => ("EVALSHA", self.hash.as_str()),

@@ -1,4 +1,4 @@
-//! Telling a run that it should stop: all of it, or one try whose time is up.
+//! Cancellation of a run, or of one attempt whose timeout is over.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -13,117 +13,119 @@ use std::{
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-/// Why a run should stop.
+/// The reason of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Why {
-    /// Somebody, or its successor, cancelled it.
-    Asked = 1,
+pub(crate) enum CancelReason {
+    /// An operator or a newer run cancelled it.
+    Requested = 1,
     /// The node stops.
-    Stop = 2,
-    /// Its lease is about to end, or has ended.
-    Lost = 3,
+    NodeStops = 2,
+    /// Its lease is about to expire, or has expired.
+    SessionLost = 3,
 }
 
-/// What a run shares with those who may cancel it. It allocates nothing: a hundred thousand runs may begin at once, and
-/// hardly one of them is ever cancelled.
+/// The cancellation of a run, shared by the dispatcher and the body. It allocates nothing: a hundred thousand runs may
+/// start at once, and few of them are ever cancelled.
 #[derive(Debug, Default)]
-pub(crate) struct Cancel {
-    /// The first [`Why`]; 0 while nobody has cancelled it.
-    why: AtomicU8,
+pub(crate) struct CancelToken {
+    /// The first [`CancelReason`]; 0 if there is none.
+    reason: AtomicU8,
     /// The node has begun to stop.
     is_stopping: AtomicBool,
-    /// The attempts up to this one are over.
+    /// The attempts up to this one are cancelled.
     over: AtomicU32,
-    /// Rung after one of them has changed.
-    bell: Notify,
-    /// The run is dropped where it stands.
+    /// Notified after a change of the fields above.
+    changed: Notify,
+    /// The run's future is to be dropped.
     is_dropped: AtomicBool,
-    /// Wakes the run's task, so that it sees that.
+    /// Wakes the run's task after a change of `is_dropped`.
     task: AssertUnwindSafe<AtomicWaker>,
 }
 
-impl Cancel {
+impl CancelToken {
     /// Cancels the run. The first reason stays.
-    pub(crate) fn run(&self, why: Why) {
-        if self.why.compare_exchange(0, why as u8, Relaxed, Relaxed).is_ok() {
-            self.bell.notify_waiters();
+    pub(crate) fn cancel_run(&self, reason: CancelReason) {
+        if self.reason.compare_exchange(0, reason as u8, Relaxed, Relaxed).is_ok() {
+            self.changed.notify_waiters();
         }
     }
 
-    /// The node begins to stop; the run may go on until the drain is over.
+    /// Marks that the node stops. The run may continue until the drain is over.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Relaxed);
-        self.bell.notify_waiters();
+        self.changed.notify_waiters();
     }
 
-    /// Cancels one try.
-    pub(crate) fn attempt(&self, attempt: u32) {
+    /// Cancels one attempt.
+    pub(crate) fn cancel_attempt(&self, attempt: u32) {
         self.over.fetch_max(attempt, Relaxed);
-        self.bell.notify_waiters();
+        self.changed.notify_waiters();
     }
 
-    /// Drops the run where it stands.
+    /// Drops the run at its current await.
     pub(crate) fn drop_now(&self) {
         self.is_dropped.store(true, Release);
         self.task.wake();
     }
 
-    /// Goes on until it is done, or the run is dropped.
+    /// Polls the run until it is done or dropped.
     pub(crate) fn until_dropped(
         &self,
-        going: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
+        future: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
         context: &mut Context<'_>,
     ) -> Poll<()> {
-        // In this order, a drop in between is seen now or wakes the task.
+        // In this order a concurrent drop is either seen now or wakes the task.
         self.task.register(context.waker());
-        let is_over = self.is_dropped.load(Acquire) || going.poll(context).is_ready();
+        let is_over = self.is_dropped.load(Acquire) || future.poll(context).is_ready();
         if !is_over {
             return Poll::Pending;
         }
-        // What is left of the run may be kept for long, and its task need not be.
+        // Frees the task: other owners may keep this value for long.
         drop(self.task.take());
         Poll::Ready(())
     }
 
-    /// Why the run was cancelled, if it was.
-    pub(crate) fn why(&self) -> Option<Why> {
-        [Why::Asked, Why::Stop, Why::Lost].into_iter().find(|why| *why as u8 == self.why.load(Relaxed))
+    /// The reason of the run's cancellation, if it was cancelled.
+    pub(crate) fn reason(&self) -> Option<CancelReason> {
+        [CancelReason::Requested, CancelReason::NodeStops, CancelReason::SessionLost]
+            .into_iter()
+            .find(|reason| *reason as u8 == self.reason.load(Relaxed))
     }
 
-    /// Whether this try should stop.
+    /// Whether this attempt is cancelled.
     pub(crate) fn is_over(&self, attempt: u32) -> bool {
-        self.why().is_some() || self.over.load(Relaxed) >= attempt
+        self.reason().is_some() || self.over.load(Relaxed) >= attempt
     }
 
-    /// Whether this try should come to its end: the node stops, or the try is over.
+    /// Whether the node stops, or this attempt is cancelled.
     pub(crate) fn is_stopping(&self, attempt: u32) -> bool {
         self.is_stopping.load(Relaxed) || self.is_over(attempt)
     }
 
-    /// Resolves when this try should come to its end.
+    /// Resolves when the node stops, or this attempt is cancelled.
     pub(crate) async fn stopping(&self, attempt: u32) {
         self.once(|| self.is_stopping(attempt)).await;
     }
 
     /// Resolves when the run is cancelled.
     pub(crate) async fn cancelled(&self) {
-        self.once(|| self.why().is_some()).await;
+        self.once(|| self.reason().is_some()).await;
     }
 
-    /// Resolves when this try should stop.
+    /// Resolves when this attempt is cancelled.
     pub(crate) async fn over(&self, attempt: u32) {
         self.once(|| self.is_over(attempt)).await;
     }
 
     async fn once(&self, is_so: impl Fn() -> bool) {
         loop {
-            // It hears every ring from here on, so none is lost between the question and the wait.
-            let rung = self.bell.notified();
+            // It receives every notification from here on, so none is lost between the check and the wait.
+            let changed = self.changed.notified();
             if is_so() {
                 return;
             }
-            rung.await;
+            changed.await;
         }
     }
 }
@@ -139,16 +141,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_that_waits_is_dropped_where_it_stands_and_one_that_has_not_begun_never_begins() {
-        let (cancel, begun) = (Cancel::default(), Cell::new(0));
+    async fn a_waiting_run_is_dropped_and_one_that_has_not_started_never_starts() {
+        let (cancel, begun) = (CancelToken::default(), Cell::new(0));
         let run = || {
-            let mut going = Box::pin(async {
+            let mut future = Box::pin(async {
                 begun.set(begun.get() + 1);
                 std::future::pending().await
             });
             let dropped = poll_fn({
                 let cancel = &cancel;
-                move |context| cancel.until_dropped(going.as_mut(), context)
+                move |context| cancel.until_dropped(future.as_mut(), context)
             });
             timeout(Duration::from_secs(1), dropped)
         };
@@ -163,31 +165,31 @@ mod tests {
 
     #[tokio::test]
     async fn a_stop_is_no_cancellation_and_a_cancellation_is_a_stop() {
-        let cancel = Cancel::default();
+        let cancel = CancelToken::default();
         let (mut stopping, mut over) = (Box::pin(cancel.stopping(1)), Box::pin(cancel.over(1)));
         assert!(poll!(&mut stopping).is_pending() && !cancel.is_stopping(1));
         cancel.stop();
         assert!(poll!(&mut stopping).is_ready() && poll!(&mut over).is_pending());
-        assert!(cancel.is_stopping(1) && !cancel.is_over(1) && cancel.why().is_none());
-        let cancelled = Cancel::default();
+        assert!(cancel.is_stopping(1) && !cancel.is_over(1) && cancel.reason().is_none());
+        let cancelled = CancelToken::default();
         let (mut first, mut second) = (Box::pin(cancelled.stopping(1)), Box::pin(cancelled.stopping(2)));
         assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
-        cancelled.attempt(1);
+        cancelled.cancel_attempt(1);
         assert!(poll!(&mut first).is_ready() && poll!(&mut second).is_pending());
     }
 
     #[tokio::test]
-    async fn a_try_is_over_alone_and_a_run_with_all_its_tries() {
-        let cancel = Cancel::default();
+    async fn an_attempt_is_cancelled_alone_and_a_run_with_all_its_attempts() {
+        let cancel = CancelToken::default();
         let (mut first, mut second) = (Box::pin(cancel.over(1)), Box::pin(cancel.over(2)));
         let mut whole = Box::pin(cancel.cancelled());
         assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending() && poll!(&mut whole).is_pending());
-        cancel.attempt(1);
+        cancel.cancel_attempt(1);
         assert!(poll!(&mut first).is_ready() && poll!(&mut second).is_pending() && poll!(&mut whole).is_pending());
-        cancel.run(Why::Stop);
-        cancel.run(Why::Lost);
+        cancel.cancel_run(CancelReason::NodeStops);
+        cancel.cancel_run(CancelReason::SessionLost);
         assert!(poll!(&mut second).is_ready() && poll!(&mut whole).is_ready());
-        assert_eq!(cancel.why(), Some(Why::Stop));
-        assert!(cancel.over(7).now_or_never().is_some(), "whoever asks later is told at once");
+        assert_eq!(cancel.reason(), Some(CancelReason::NodeStops));
+        assert!(cancel.over(7).now_or_never().is_some(), "a later future resolves at once");
     }
 }

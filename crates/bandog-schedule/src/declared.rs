@@ -1,4 +1,4 @@
-//! Jobs that functions are declared as: `#[bandog::scheduled]` hands over the texts of its keys.
+//! Jobs that are declared with `#[bandog::scheduled]`, which passes the texts of its keys.
 
 use std::{collections::BTreeMap, fmt, panic::Location, str::FromStr, sync::Arc, time::Duration};
 
@@ -7,11 +7,11 @@ use bandog_cron::Time;
 
 use crate::{
     Job, Outcome, Scheduler,
-    inject::{Given, Inject, Wants},
+    inject::{Given, Inject, WantedValues},
     run::Failure,
 };
 
-/// A function of the program that was declared with `#[bandog::scheduled]`.
+/// A function of the program that is declared with `#[bandog::scheduled]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Declared {
     /// Makes its job.
@@ -21,25 +21,25 @@ pub struct Declared {
 inventory::collect!(Declared);
 
 impl Scheduler {
-    /// All jobs that functions of this program are declared as, with `#[bandog::scheduled]`.
+    /// Adds all jobs that functions of this program declare with `#[bandog::scheduled]`.
     ///
-    /// They are gathered when the program is linked. A library that the program never names is not linked at all: name
-    /// it (`use reports as _;`), or hand over its jobs one by one, `.job(reports::daily::job())`, which is also the way
-    /// on systems whose linkers gather nothing. That no function is declared is an error of [`Scheduler::start`], since
-    /// a schedule of nothing is rarely meant.
+    /// The linker gathers them. A library that the program never names is not linked: name it (`use reports as _;`), or
+    /// add its jobs one by one, `.job(reports::daily::job())`. The latter also works on systems whose linkers gather
+    /// nothing. [`Scheduler::start`] reports an error if there is no declared function, since an empty schedule is
+    /// rarely intended.
     pub fn declared(mut self) -> Self {
         let jobs = declared();
         if jobs.is_empty() {
             let message = "declared() found no function with #[bandog::scheduled] in this program; name the library that \
                            has them (`use reports as _;`), or hand each job over with .job(daily::job())";
-            self.faults.push(Error::misused(message));
+            self.errors.push(Error::misused(message));
         }
         self.jobs(jobs)
     }
 }
 
-/// All jobs that functions of this program are declared as, by name: what [`Scheduler::declared`] takes, for a
-/// [`crate::TestScheduler`] and for those who choose among them.
+/// All declared jobs of this program, sorted by name: those of [`Scheduler::declared`], for a [`crate::TestScheduler`]
+/// and for programs that choose among them.
 pub fn declared() -> Vec<Job> {
     let mut jobs: Vec<Job> = inventory::iter::<Declared>().map(|declared| (declared.make)()).collect();
     jobs.sort_by(|one, other| one.name().cmp(other.name()));
@@ -49,39 +49,39 @@ pub fn declared() -> Vec<Job> {
 /// A piece of a key's text.
 #[derive(Debug, Clone, Copy)]
 pub enum Piece {
-    /// As it stands.
+    /// Literal text.
     Text(&'static str),
-    /// What the environment has under this name, or else the default.
+    /// The value of an environment variable, or else the default.
     Variable(&'static str, Option<&'static str>),
 }
 
 /// A key and the pieces of its text.
 pub(crate) type Text<'a> = (&'static str, &'a [Piece]);
 
-/// A job on its way from a function's attribute.
+/// A job while its attribute's function is being bound.
 #[derive(Debug)]
 pub struct Declaring {
     job: Job,
-    wants: Wants,
+    wants: WantedValues,
 }
 
 impl Declaring {
-    /// A job of this function with these keys.
+    /// Reads the keys of this function's attribute.
     #[track_caller]
     pub fn new(function: &str, texts: &[Text<'_>]) -> Self {
-        let place = Location::caller();
+        let location = Location::caller();
         let mut job = job(function, texts, |name| std::env::var(name).ok());
-        job.place = place;
-        Self { job, wants: Wants::default() }
+        job.location = location;
+        Self { job, wants: WantedValues::default() }
     }
 
-    /// One more parameter: what takes it from a run.
+    /// Adds a parameter, and returns the function that takes its value from a run.
     pub fn takes<T: Inject>(&mut self) -> fn(&Given) -> T {
         self.wants.all.push(T::lacks);
         T::inject
     }
 
-    /// The job of an async function.
+    /// Completes the job of an async function.
     pub fn run<F, G>(self, body: F) -> Job
     where
         F: Fn(&Given) -> G + Send + Sync + 'static,
@@ -91,7 +91,7 @@ impl Declaring {
         self.ready(|job| job.run(move |run| body(&Given { run, shares: Arc::clone(&shares) })))
     }
 
-    /// The job of a function that may block.
+    /// Completes the job of a function that may block.
     pub fn run_blocking<F: Fn(&Given) -> Ended + Send + Sync + 'static>(self, body: F) -> Job {
         let shares = Arc::clone(&self.wants.shares);
         self.ready(|job| job.run_blocking(move |run| body(&Given { run, shares: Arc::clone(&shares) })))
@@ -104,7 +104,7 @@ impl Declaring {
     }
 }
 
-/// What a function gave.
+/// The result of a declared function.
 pub struct Ended(Option<Failure>);
 
 impl Outcome for Ended {
@@ -113,31 +113,31 @@ impl Outcome for Ended {
     }
 }
 
-/// What a function gave, whatever it is.
+/// Converts any result of a declared function.
 pub fn ended<O: Outcome>(outcome: O) -> Ended {
     Ended(outcome.failure())
 }
 
-/// The job that these texts describe; of the wrong ones the first is told.
+/// The job that these texts describe, with the first error if there is one.
 fn job(function: &str, texts: &[Text<'_>], environment: impl Fn(&str) -> Option<String>) -> Job {
-    let mut fault = None;
+    let mut error = None;
     let mut values = BTreeMap::new();
     for (key, pieces) in texts {
         match pieces.iter().map(|piece| resolve(*piece, &environment)).collect::<Result<String, String>>() {
             Ok(text) => drop(values.insert(*key, text)),
-            Err(why) => fault = fault.or_else(|| Some(Error::misused(format!("{key} takes {why}")))),
+            Err(why) => error = error.or_else(|| Some(Error::misused(format!("{key} takes {why}")))),
         }
     }
     let name = values.remove("name").unwrap_or_else(|| function.to_owned());
-    let job = match fault.map_or_else(|| trigger(&name, &mut values), Err) {
+    let job = match error.map_or_else(|| trigger(&name, &mut values), Err) {
         Ok(job) => job,
-        Err(fault) => return Job::once(&name).blamed(fault),
+        Err(error) => return Job::once(&name).with_error(error),
     };
     values.into_iter().fold(job, |job, (key, text)| option(job, key, text.trim()))
 }
 
-/// A variable is looked up as it is written, and then as systems write it that allow letters and `_` only:
-/// `app.report.cron` is `APP_REPORT_CRON`, too.
+/// Reads a variable by its name, then by the name in capital letters and `_`: `app.report.cron` is also
+/// `APP_REPORT_CRON`.
 fn resolve(piece: Piece, environment: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let (name, default) = match piece {
         Piece::Text(text) => return Ok(text.to_owned()),
@@ -153,11 +153,11 @@ fn trigger(name: &str, values: &mut BTreeMap<&str, String>) -> Result<Job> {
     let found = ["cron", "fixed_rate", "fixed_delay", "at"].into_iter().find_map(&mut take);
     let (key, text) = found.ok_or_else(|| Error::misused("nothing says when it runs"))?;
     Ok(match (key, text.trim()) {
-        ("cron", text) => Job::cron(name, text).in_keys(),
+        ("cron", text) => Job::cron(name, text).with_key_phrasing(),
         (_, "-") => Job::once(name).disabled(),
         ("fixed_rate", text) => Job::fixed_rate(name, duration(key, text)?),
         ("fixed_delay", text) => Job::fixed_delay(name, duration(key, text)?),
-        (_, text) => Job::at(name, text.parse::<Time>().map_err(|fault| Error::misused(format!("{key}: {fault}")))?),
+        (_, text) => Job::at(name, text.parse::<Time>().map_err(|error| Error::misused(format!("{key}: {error}")))?),
     })
 }
 
@@ -184,14 +184,14 @@ fn option(job: Job, key: &str, text: &str) -> Job {
         "timeout" => with(job, duration(key, text), Job::timeout),
         "grace" => with(job, duration(key, text), Job::grace),
         "jitter" => with(job, duration(key, text), Job::jitter),
-        _ => job.blamed(Error::misused(format!("{key} = {text:?} is unknown"))),
+        _ => job.with_error(Error::misused(format!("{key} = {text:?} is unknown"))),
     }
 }
 
 fn with<T>(job: Job, value: Result<T>, set: fn(Job, T) -> Job) -> Job {
     match value {
         Ok(value) => set(job, value),
-        Err(fault) => job.blamed(fault),
+        Err(error) => job.with_error(error),
     }
 }
 
@@ -200,9 +200,9 @@ fn duration(key: &str, text: &str) -> Result<Duration> {
         .map_err(|_| Error::misused(format!("{key} = {text:?} is no duration; write 500ms, 10s or 2m")))
 }
 
-/// A word of `bandog-cron`, whose errors say what is allowed.
+/// Parses a value of `bandog-cron`, whose errors name the allowed values.
 fn read<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T> {
-    text.parse().map_err(|fault: T::Err| Error::misused(fault.to_string()))
+    text.parse().map_err(|error: T::Err| Error::misused(error.to_string()))
 }
 
 fn number<T: FromStr>(key: &str, text: &str) -> Result<T> {

@@ -7,10 +7,10 @@ use bandog_testkit::fuzz;
 
 use crate::{
     CatchUp, OnCrash, Overlap, Retry, Scope, StoreDown,
-    pauses::{All, Standing},
-    plan::{Event, View, Word, plan, say},
+    pauses::{AllJobsPause, StoredPauses},
+    plan::{Command, Event, PlanContext, apply_command, plan},
     policy::Policy,
-    state::{JobState, Past},
+    state::{HistoryEntry, JobState},
     trigger::Trigger,
 };
 
@@ -56,34 +56,36 @@ fn fuzz_records_of_jobs() {
     let key = Key::new("job/x").unwrap();
     let node: Arc<str> = "here".into();
     let me = Holding { key: Key::new("schedule/node/1").unwrap(), id: CLAIM.parse::<ClaimId>().unwrap() };
-    let all = All::default();
+    let all = AllJobsPause::default();
     let policy = Policy::new(Overlap::Skip);
     fuzz::texts("records of jobs", RECORDS, WORDS, |text| {
         let Ok(state) = JobState::read(text, &key) else { return false };
         let written = state.write().unwrap();
         assert_eq!(JobState::read(&written, &key).unwrap(), state);
         let trigger = state.spec.as_deref().and_then(|spec| spec.trigger()).unwrap_or(Trigger::FixedRate(1000));
-        // A record that was damaged, or written by somebody else, may be planned on in any way but a panic.
-        for (places, events) in [(0, vec![]), (2, vec![Event::Dead(me.clone()), Event::Unclaimed(NOW - 1000)])] {
+        // Planning on a damaged or foreign record may have any result but a panic.
+        for (free_slots, events) in
+            [(0, vec![]), (2, vec![Event::NodeDied(me.clone()), Event::RanUnclaimed(NOW - 1000)])]
+        {
             let mut state = state.clone();
-            let view = View {
+            let context = PlanContext {
                 name: "job",
                 trigger: &trigger,
                 policy: &policy,
                 now: NOW,
                 node: &node,
                 session: Some(&me),
-                places,
+                free_slots,
                 is_current: true,
                 all: &all,
             };
-            plan(&mut state, &view, &events);
+            plan(&mut state, &context, &events);
             let _ = state.wakes("job", &trigger, &policy);
             let written = state.write().unwrap();
             assert_eq!(JobState::read(&written, &key).unwrap(), state);
         }
-        for word in [Word::Run, Word::Resume, Word::Cancel(None), Word::Backfill(vec![NOW - 5000])] {
-            say(&mut state.clone(), "job", &trigger, &policy, NOW, &word);
+        for command in [Command::Run, Command::Resume, Command::Cancel(None), Command::Backfill(vec![NOW - 5000])] {
+            apply_command(&mut state.clone(), "job", &trigger, &policy, NOW, &command);
         }
         true
     });
@@ -93,10 +95,10 @@ fn fuzz_records_of_jobs() {
 fn fuzz_lines_of_histories() {
     let sample = r#"{"id":3,"kind":"scheduled","tick":1799999995000,"ticks":1,"attempt":1,"node":"shop:1","fence":7,"due":1799999995000,"started":1799999995001,"ended":1799999996000,"state":"ok","note":"42 pages"}"#;
     fuzz::texts("lines of histories", &[sample], WORDS, |text| {
-        let Some(past) = Past::read(text) else { return false };
+        let Some(past) = HistoryEntry::read(text) else { return false };
         let row = past.row("job");
         assert_eq!(row.job, "job");
-        assert_eq!(Past::read(&serde_json::to_string(&past).unwrap()), Some(past));
+        assert_eq!(HistoryEntry::read(&serde_json::to_string(&past).unwrap()), Some(past));
         true
     });
 }
@@ -106,15 +108,15 @@ fn fuzz_pauses() {
     let sample = r#"{"all":{"number":7,"paused":{"by":"ops","at":1799999999999,"reason":"stock"}},"nodes":{"shop:1":{"by":"ops","at":0,"reason":""}}}"#;
     fuzz::texts("pauses", &[sample, "{}"], WORDS, |text| {
         let record = Record { version: Version::new(7).unwrap(), value: text.to_owned() };
-        let Ok(standing) = Standing::of(Some(&record)) else { return false };
-        let value = standing.write().unwrap();
-        assert_eq!(Standing::of(Some(&Record { value, ..record })).unwrap(), standing);
-        let _ = (standing.of_node("shop:1"), standing.all.next(None, NOW), standing.all.next(None, i64::MAX));
+        let Ok(stored) = StoredPauses::of(Some(&record)) else { return false };
+        let value = stored.write().unwrap();
+        assert_eq!(StoredPauses::of(Some(&Record { value, ..record })).unwrap(), stored);
+        let _ = (stored.of_node("shop:1"), stored.all.next(None, NOW), stored.all.next(None, i64::MAX));
         true
     });
 }
 
-/// Whether a text is a policy of this kind, which then writes what is read as the same.
+/// Whether a text is a policy of this kind. If so, its written form reads as the same policy.
 fn is_policy<T>(text: &str) -> bool
 where
     T: std::str::FromStr + std::fmt::Display + PartialEq + std::fmt::Debug,

@@ -1,4 +1,4 @@
-//! What a declared job takes as parameters: its run, and values that jobs share.
+//! Parameters of declared jobs: the run, and values that jobs share.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -43,16 +43,15 @@ impl<T> Deref for Shared<T> {
 }
 
 impl Scheduler {
-    /// A value that declared jobs take as [`Shared<T>`]: one of each type, before or after the jobs that take it.
+    /// Adds a value that declared jobs take as [`Shared<T>`]: one of each type, before or after the jobs that take it.
     ///
-    /// A job that takes a type of which there is no value, and a second value of a type, are told by
-    /// [`Scheduler::start`].
+    /// [`Scheduler::start`] reports a job whose type has no value, and a second value of one type.
     pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.shares.keep(value);
         self
     }
 
-    /// The same values as somebody else.
+    /// Uses the values of another scheduler.
     pub(crate) fn sharing(mut self, shares: &Shares) -> Self {
         self.shares = shares.clone();
         self
@@ -60,21 +59,21 @@ impl Scheduler {
 }
 
 impl TestSetting {
-    /// A value that declared jobs take as [`Shared<T>`], the same on all replicas; see [`Scheduler::share`].
+    /// Adds a value that declared jobs take as [`Shared<T>`], the same on all replicas; see [`Scheduler::share`].
     pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.shares.keep(value);
         self
     }
 }
 
-/// What a parameter of a declared job can be.
+/// A type that a declared job can have as a parameter.
 #[diagnostic::on_unimplemented(
     message = "a job takes `Run` and `Shared<T>`, by value or by reference, and `{Self}` is neither",
     label = "a scheduler cannot give this",
     note = "a value of your own comes as `bandog::schedule::Shared<T>`, from `Scheduler::share(value)`"
 )]
 pub trait Inject: Sized {
-    /// What a scheduler must have been given for it, by its type's name.
+    /// The name of the type whose value the scheduler lacks, if it does.
     fn lacks(shares: &Shares) -> Option<&'static str>;
 
     /// The value for this run.
@@ -98,33 +97,33 @@ impl<T: Send + Sync + 'static> Inject for Shared<T> {
 
     #[expect(clippy::expect_used, reason = "start() has refused schedulers without it")]
     fn inject(given: &Given) -> Self {
-        Self(given.shares.get().and_then(Shares::get).expect("start() has looked"))
+        Self(given.shares.get().and_then(Shares::get).expect("start() has checked"))
     }
 }
 
-/// What a run's parameters are made of.
+/// The source of a run's parameters.
 #[derive(Debug)]
 pub struct Given {
     pub(crate) run: Run,
     pub(crate) shares: Arc<OnceLock<Shares>>,
 }
 
-type Lacks = fn(&Shares) -> Option<&'static str>;
+type MissingValue = fn(&Shares) -> Option<&'static str>;
 
-/// What a job asks of its scheduler, and where it finds that.
+/// The values that a job requires, and where it finds them at run time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wants {
+pub(crate) struct WantedValues {
     pub(crate) shares: Arc<OnceLock<Shares>>,
-    pub(crate) all: Vec<Lacks>,
+    pub(crate) all: Vec<MissingValue>,
 }
 
 impl Job {
-    /// The job of a scheduler that has these values, now or later.
+    /// Registers the job's required values with its scheduler, which may get them later.
     pub(crate) fn given(mut self, shares: &Shares) -> Self {
         if let Some(wants) = self.wants.take() {
             let name = self.name().to_owned();
             shares.locked(|inner| inner.wanted.extend(wants.all.into_iter().map(|lacks| (name.clone(), lacks))));
-            // A job is handed to one scheduler, so nobody has set it before.
+            // A job belongs to one scheduler, so this is the first value.
             let _ = wants.shares.set(shares.clone());
         }
         self
@@ -133,18 +132,18 @@ impl Job {
 
 /// The values of one scheduler. Clones are the same values.
 #[derive(Clone, Default)]
-pub struct Shares(Arc<Mutex<Inner>>);
+pub struct Shares(Arc<Mutex<SharedInner>>);
 
 #[derive(Default)]
-struct Inner {
+struct SharedInner {
     values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
-    wanted: Vec<(String, Lacks)>,
+    wanted: Vec<(String, MissingValue)>,
     twice: Vec<&'static str>,
 }
 
 impl Shares {
-    /// What is missing or too much.
-    pub(crate) fn faults(&self) -> Vec<Error> {
+    /// The errors about missing and duplicate values.
+    pub(crate) fn errors(&self) -> Vec<Error> {
         let (wanted, twice) = self.locked(|inner| (inner.wanted.clone(), inner.twice.clone()));
         let twice = twice.into_iter().map(|name| Error::misused(format!("share() was given two values of {name}")));
         let lacking = wanted.into_iter().filter_map(|(job, lacks)| {
@@ -168,7 +167,7 @@ impl Shares {
         self.locked(|inner| inner.values.get(&TypeId::of::<T>()).cloned())?.downcast().ok()
     }
 
-    fn locked<T>(&self, with: impl FnOnce(&mut Inner) -> T) -> T {
+    fn locked<T>(&self, with: impl FnOnce(&mut SharedInner) -> T) -> T {
         with(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,4 +1,4 @@
-//! A job: a name, a trigger, a body and policies.
+//! A job: its name, trigger, body and policies.
 
 use std::{
     fmt,
@@ -14,15 +14,15 @@ use futures_util::{FutureExt, future::BoxFuture};
 
 use crate::{
     CatchUp, OnCrash, Outcome, Overlap, Retry, Run, Scope, StoreDown,
-    inject::Wants,
+    inject::WantedValues,
     policy::Policy,
     run::Failure,
-    trigger::{MIN_PERIOD, Trigger, millis},
+    trigger::{MIN_PERIOD, Trigger, duration_ms},
 };
 
-/// A job to be handed to a [`crate::Scheduler`]: built step by step, and complete with [`Job::run`].
+/// A job for a [`crate::Scheduler`], built step by step. [`Job::run`] completes it.
 ///
-/// A wrong value is kept, and told with the job's name by [`crate::Scheduler::start`].
+/// [`crate::Scheduler::start`] reports wrong values, with the job's name.
 ///
 /// ```
 /// use bandog::schedule::{CatchUp, Job, Run};
@@ -37,107 +37,106 @@ use crate::{
 #[must_use = "a job does nothing until a scheduler has it"]
 pub struct Job {
     name: Box<str>,
-    when: When,
+    when: TriggerDraft,
     policy: Policy,
     body: Option<Body>,
-    fault: Option<Error>,
-    pub(crate) wants: Option<Wants>,
-    /// Where it was made, for the error of two jobs with one name.
-    pub(crate) place: &'static Location<'static>,
+    error: Option<Error>,
+    pub(crate) wants: Option<WantedValues>,
+    /// Where the job was made, for the error about two jobs with one name.
+    pub(crate) location: &'static Location<'static>,
 }
 
-/// A trigger as it is being built.
-enum When {
-    Cron(Expression),
+/// A trigger before its values are checked.
+enum TriggerDraft {
+    Cron(CronDraft),
     FixedRate(Duration),
     FixedDelay(Duration),
     At(Time),
     Once,
 }
 
-/// A cron expression and what was said of it.
-struct Expression {
+/// A cron expression before it is parsed.
+struct CronDraft {
     text: Box<str>,
     dialect: Dialect,
     days: Option<DayMatch>,
     daylight: Option<Daylight>,
     zone: Option<Box<str>>,
-    /// Whose words its errors use.
+    /// Whether errors name method calls or the keys of an attribute.
     phrasing: Phrasing,
 }
 
-/// How many ticks of a fixed rate wait by default.
-const BACKLOG: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
+/// Default maximum number of queued ticks of a fixed rate.
+const DEFAULT_QUEUE: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
 
 impl Job {
-    /// A job that fires when a cron expression does: Quartz's dialect and UTC, unless [`Job::dialect`] and
-    /// [`Job::zone`] say otherwise. The expression `-` disables it, as in Spring.
+    /// A job with a cron expression, in Quartz's dialect and UTC, unless [`Job::dialect`] and [`Job::zone`] set others.
+    /// The expression `-` disables the job, as in Spring.
     #[track_caller]
     pub fn cron(name: impl AsRef<str>, expression: impl AsRef<str>) -> Self {
         let text = expression.as_ref().into();
         let (dialect, days, daylight, zone) = (Dialect::Quartz, None, None, None);
-        let expression = Expression { text, dialect, days, daylight, zone, phrasing: Phrasing::Calls };
+        let expression = CronDraft { text, dialect, days, daylight, zone, phrasing: Phrasing::Calls };
         let is_dash = expression.is_dash();
-        let job = Self::new(name, When::Cron(expression));
+        let job = Self::new(name, TriggerDraft::Cron(expression));
         if is_dash { job.disabled() } else { job }
     }
 
-    /// A job that fires at once and then in every period (1 ms at least), on a grid that all nodes share.
+    /// A job that fires at once and then in every period (at least 1 ms), on a grid that all nodes share.
     ///
-    /// A run that takes longer than the period delays the ticks after it, which then run one after the other.
+    /// A run that takes longer than the period delays the next ticks, which then run one after the other.
     #[track_caller]
     pub fn fixed_rate(name: impl AsRef<str>, period: Duration) -> Self {
-        let job = Self::new(name, When::FixedRate(period)).overlap(Overlap::Queue(BACKLOG));
+        let job = Self::new(name, TriggerDraft::FixedRate(period)).overlap(Overlap::Queue(DEFAULT_QUEUE));
         job.at_least("fixed_rate", period, MIN_PERIOD)
     }
 
-    /// A job that fires at once and then so long after each run's end (1 ms at least), also of a run by hand.
+    /// A job that fires at once and then this delay after the end of each run (at least 1 ms), also of a run by hand.
     #[track_caller]
     pub fn fixed_delay(name: impl AsRef<str>, delay: Duration) -> Self {
-        Self::new(name, When::FixedDelay(delay)).at_least("fixed_delay", delay, MIN_PERIOD)
+        Self::new(name, TriggerDraft::FixedDelay(delay)).at_least("fixed_delay", delay, MIN_PERIOD)
     }
 
-    /// A job that fires once, at this instant. An instant that lies before the job's first registration never fires.
+    /// A job that fires once, at this instant. It never fires if the instant lies before the job's first registration.
     #[track_caller]
     pub fn at(name: impl AsRef<str>, time: Time) -> Self {
-        Self::new(name, When::At(time))
+        Self::new(name, TriggerDraft::At(time))
     }
 
     /// A job that fires once, at its first registration, or [`Job::initial_delay`] after it.
     #[track_caller]
     pub fn once(name: impl AsRef<str>) -> Self {
-        Self::new(name, When::Once)
+        Self::new(name, TriggerDraft::Once)
     }
 
     #[track_caller]
-    fn new(name: impl AsRef<str>, when: When) -> Self {
+    fn new(name: impl AsRef<str>, when: TriggerDraft) -> Self {
         let policy = Policy::new(Overlap::Skip);
-        let place = Location::caller();
-        Self { name: name.as_ref().into(), when, policy, body: None, fault: None, wants: None, place }
+        let location = Location::caller();
+        Self { name: name.as_ref().into(), when, policy, body: None, error: None, wants: None, location }
     }
 
-    /// What it does: an async function of the [`Run`], which gives nothing or a `Result`. It runs as a task of the
-    /// runtime in which the scheduler was started. An error and a panic are failures: logged, counted, recorded, and
-    /// tried again if [`Job::retry`] says so; they never stop the schedule. The first [`crate::MAX_ERROR`] bytes of an
-    /// error's text are kept.
+    /// Sets the body: an async function of the [`Run`] that returns `()` or a `Result`. It runs as a task of the
+    /// runtime in which the scheduler was started. Errors and panics are failures: they are logged, counted, recorded,
+    /// and retried as [`Job::retry`] says. They never stop the schedule. The history keeps the first
+    /// [`crate::MAX_ERROR`] bytes of an error's text.
     ///
     /// # Cancel safety
-    /// The future is dropped where it stands when the run was cancelled and its grace is over, or at once when its lease
-    /// was lost.
+    /// The future is dropped when a cancelled run's grace is over, or at once when the run's lease was lost.
     pub fn run<F, G>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> G + Send + Sync + 'static,
         G: Future<Output: Outcome> + Send + 'static,
     {
         self.body = Some(Arc::new(move |run| {
-            let going = body(run);
-            Box::pin(async move { going.await.failure() })
+            let future = body(run);
+            Box::pin(async move { future.await.failure() })
         }));
         self
     }
 
-    /// What it does, as a function that may block: it runs in the runtime's blocking pool. It cannot be dropped where it
-    /// stands, so it should check [`Run::is_cancelled`], or [`Run::is_stopping`] if it works in a loop.
+    /// Sets a body that may block: it runs in the runtime's blocking pool. It cannot be dropped while it runs, so it
+    /// should check [`Run::is_cancelled`], or [`Run::is_stopping`] if it works in a loop.
     pub fn run_blocking<F, O>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> O + Send + Sync + 'static,
@@ -154,18 +153,18 @@ impl Job {
         self
     }
 
-    /// The zone whose clocks a cron expression follows, by its IANA name. Default UTC.
+    /// The time zone of a cron expression, by its IANA name. Default UTC.
     pub fn zone(self, name: impl AsRef<str>) -> Self {
-        self.of_cron("zone", |cron| cron.zone = Some(name.as_ref().into()))
+        self.with_cron("zone", |cron| cron.zone = Some(name.as_ref().into()))
     }
 
-    /// The dialect of its cron expression. Default Quartz.
+    /// The dialect of the cron expression. Default Quartz.
     pub fn dialect(self, dialect: Dialect) -> Self {
-        self.of_cron("dialect", |cron| cron.dialect = dialect)
+        self.with_cron("dialect", |cron| cron.dialect = dialect)
     }
 
-    /// When a day matches, if its cron expression restricts the day of the month and the day of the week. Default what
-    /// the dialect says: Quartz refuses such an expression, in Spring's both must match, in Unix's one.
+    /// Which days match if the cron expression restricts both the day of the month and the day of the week. Default the
+    /// dialect's rule: Quartz refuses such an expression, in Spring both must match, in Unix one must.
     ///
     /// ```
     /// use bandog::schedule::{DayMatch, Job, Run};
@@ -173,11 +172,11 @@ impl Job {
     /// let job = Job::cron("friday the 13th", "0 0 9 13 * FRI").day_match(DayMatch::And).run(async |_: Run| ());
     /// ```
     pub fn day_match(self, days: DayMatch) -> Self {
-        self.of_cron("day_match", |cron| cron.days = Some(days))
+        self.with_cron("day_match", |cron| cron.days = Some(days))
     }
 
-    /// What its cron expression does where clocks are set forward or back. Default [`Daylight::Elapsed`] if its hours are
-    /// `*` or stepped, else [`Daylight::Pinned`].
+    /// What the cron expression does when clocks are set forward or back. Default [`Daylight::Elapsed`] if its hours
+    /// are `*` or stepped, else [`Daylight::Pinned`].
     ///
     /// ```
     /// use bandog::schedule::{Daylight, Job, Run};
@@ -186,109 +185,112 @@ impl Job {
     /// # let _ = job.run(async |_: Run| ());
     /// ```
     pub fn daylight(self, daylight: Daylight) -> Self {
-        self.of_cron("daylight", |cron| cron.daylight = Some(daylight))
+        self.with_cron("daylight", |cron| cron.daylight = Some(daylight))
     }
 
-    fn of_cron(mut self, what: &str, say: impl FnOnce(&mut Expression)) -> Self {
+    fn with_cron(mut self, what: &str, set: impl FnOnce(&mut CronDraft)) -> Self {
         match &mut self.when {
-            When::Cron(cron) => say(cron),
-            When::FixedRate(_) | When::FixedDelay(_) | When::At(_) | When::Once => {
-                self.blame(Error::misused(format!("{what} belongs to cron, and this job has another trigger")));
+            TriggerDraft::Cron(cron) => set(cron),
+            TriggerDraft::FixedRate(_) | TriggerDraft::FixedDelay(_) | TriggerDraft::At(_) | TriggerDraft::Once => {
+                self.record_error(Error::misused(format!("{what} belongs to cron, and this job has another trigger")));
             }
         }
         self
     }
 
-    /// How long after its first registration it fires first. Not for cron and [`Job::at`]. Default zero.
+    /// Time between the first registration and the first tick. Not for cron and [`Job::at`]. Default zero.
     pub fn initial_delay(mut self, delay: Duration) -> Self {
         match &self.when {
-            When::Cron(_) | When::At(_) => {
-                self.blame(Error::misused("initial_delay belongs to fixed_rate, fixed_delay and once"));
+            TriggerDraft::Cron(_) | TriggerDraft::At(_) => {
+                self.record_error(Error::misused("initial_delay belongs to fixed_rate, fixed_delay and once"));
             }
-            When::FixedRate(_) | When::FixedDelay(_) | When::Once => self.policy.initial_delay = delay,
+            TriggerDraft::FixedRate(_) | TriggerDraft::FixedDelay(_) | TriggerDraft::Once => {
+                self.policy.initial_delay = delay
+            }
         }
         self.at_least("initial_delay", delay, Duration::ZERO)
     }
 
-    /// What happens to a tick while it runs. Default [`Overlap::Skip`]; of fixed rates [`Overlap::Queue`] with 1000.
+    /// What happens to a tick while the job runs. Default [`Overlap::Skip`]; for fixed rates [`Overlap::Queue`] with
+    /// 1000.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.policy.overlap = overlap;
         self
     }
 
-    /// What happens to ticks that nobody claimed in time. Default [`CatchUp::Once`].
+    /// What happens to ticks that no node claimed in time. Default [`CatchUp::Once`].
     pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.policy.catch_up = catch_up;
         self
     }
 
-    /// How old a missed tick may be to be caught up. Default 1 h.
+    /// Maximum age of a missed tick that is caught up. Default 1 h.
     pub fn window(mut self, window: Duration) -> Self {
         self.policy.window = window;
         self.at_least("window", window, Duration::ZERO)
     }
 
-    /// How late a tick may be claimed to run as if nothing had been. Default 1 minute.
+    /// Maximum delay of a claim until the tick counts as missed. Default 1 minute.
     pub fn misfire_grace(mut self, grace: Duration) -> Self {
         self.policy.misfire_grace = grace;
         self.at_least("misfire_grace", grace, Duration::ZERO)
     }
 
-    /// What happens to a run whose node died. Default [`OnCrash::Abandon`]: choose [`OnCrash::Retry`] for jobs that may
+    /// What happens to a run whose node died. Default [`OnCrash::Abandon`]. Choose [`OnCrash::Retry`] for jobs that may
     /// run twice and must not be left out.
     pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
         self.policy.on_crash = on_crash;
         self
     }
 
-    /// After what time a node that is silent counts as dead. It is renewed as long as the node lives, so it need not be
-    /// as long as a run. Default the client's watchdog (30 s); 100 ms to 365 days.
+    /// Time after which a node without a sign of life counts as dead. A live node renews its lease, so it may be
+    /// shorter than a run. Default the client's watchdog (30 s); 100 ms to 365 days.
     pub fn lease(mut self, lease: Duration) -> Self {
         match check_ttl("lease", lease) {
             Ok(lease) => self.policy.lease = Some(lease),
-            Err(error) => self.blame(error),
+            Err(error) => self.record_error(error),
         }
         self
     }
 
-    /// How long one try may take before it is cancelled. Default no limit.
+    /// Maximum duration of one attempt, after which it is cancelled. Default no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.policy.timeout = Some(timeout);
         self.at_least("timeout", timeout, MIN_PERIOD)
     }
 
-    /// How long a run that was cancelled may go on before it is dropped. Default 5 s.
+    /// Maximum time that a cancelled run may continue before it is dropped. Default 5 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.policy.grace = grace;
         self.at_least("grace", grace, Duration::ZERO)
     }
 
-    /// How a failed run is tried again. Default not at all.
+    /// How a failed run is retried. Default not at all.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.policy.retry = retry;
         self
     }
 
-    /// Spreads its starts: each tick is delayed by less than this, by the same on every node. Default zero.
+    /// Spreads the starts: each tick is delayed by less than this, by the same time on every node. Default zero.
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.policy.jitter = jitter;
         self.at_least("jitter", jitter, Duration::ZERO)
     }
 
-    /// Its ticks do not run; it can still be run by hand.
+    /// Disables its ticks. It can still be run by hand.
     pub fn disabled(mut self) -> Self {
         self.policy.enabled = false;
         self
     }
 
-    /// Which writing of the job this is, for rolling deploys: a node with a lower revision than the store has seen
-    /// claims no tick of it. Default 0.
+    /// The revision of the job, for rolling deploys: a node with a lower revision than the one in the store claims no
+    /// tick of the job. Default 0.
     pub fn revision(mut self, revision: u64) -> Self {
         self.policy.revision = revision;
         self
     }
 
-    /// Who runs its ticks. Default [`Scope::Cluster`].
+    /// Whether one node or every node runs its ticks. Default [`Scope::Cluster`].
     pub fn scope(mut self, scope: Scope) -> Self {
         self.policy.scope = scope;
         self
@@ -300,13 +302,13 @@ impl Job {
         self
     }
 
-    /// Pauses it after so many failures in a row. Default never.
+    /// Pauses the job after this number of failures in a row. Default never.
     pub fn pause_after(mut self, failures: NonZeroU32) -> Self {
         self.policy.pause_after = Some(failures);
         self
     }
 
-    /// The same job, whose every try is told of before it begins.
+    /// The same job, which calls `watch` before each attempt.
     pub(crate) fn watched(mut self, watch: impl Fn(&Run) + Send + Sync + 'static) -> Self {
         self.body = self.body.map(|body| -> Body {
             Arc::new(move |run| {
@@ -325,40 +327,40 @@ impl Job {
     fn at_least(mut self, what: &str, value: Duration, least: Duration) -> Self {
         if !(least..=MAX_TTL).contains(&value) {
             let least = humantime::format_duration(least);
-            self.blame(Error::misused(format!("{what} is {value:?}; it takes {least} to 365 days")));
+            self.record_error(Error::misused(format!("{what} is {value:?}; it takes {least} to 365 days")));
         }
         self
     }
 
-    /// Keeps the first fault.
-    fn blame(&mut self, error: Error) {
-        self.fault.get_or_insert(error);
+    /// Keeps the first error.
+    fn record_error(&mut self, error: Error) {
+        self.error.get_or_insert(error);
     }
 
     /// The job of an attribute, whose errors name its keys.
-    pub(crate) fn in_keys(mut self) -> Self {
-        if let When::Cron(cron) = &mut self.when {
+    pub(crate) fn with_key_phrasing(mut self) -> Self {
+        if let TriggerDraft::Cron(cron) = &mut self.when {
             cron.phrasing = Phrasing::Keys;
         }
         self
     }
 
-    /// The job with this fault, unless it has one.
-    pub(crate) fn blamed(mut self, error: Error) -> Self {
-        self.blame(error);
+    /// The job with this error, unless it has one.
+    pub(crate) fn with_error(mut self, error: Error) -> Self {
+        self.record_error(error);
         self
     }
 
     /// The job as the scheduler keeps it.
-    pub(crate) fn ready(self) -> Result<Task> {
+    pub(crate) fn prepare(self) -> Result<JobDefinition> {
         let named = |error: Error| Error::misused(format!("job {:?}: {error}", self.name));
-        if let Some(fault) = &self.fault {
-            return Err(named(fault.clone()));
+        if let Some(error) = &self.error {
+            return Err(named(error.clone()));
         }
         check_name(&self.name).map_err(named)?;
-        let trigger = self.when.ready(self.policy.enabled).map_err(named)?;
+        let trigger = self.when.prepare(self.policy.enabled).map_err(named)?;
         let body = self.body.clone().ok_or_else(|| named(Error::misused("it has no body; end it with .run(…)")))?;
-        Ok(Task { name: self.name.into(), trigger, policy: Arc::new(self.policy), body })
+        Ok(JobDefinition { name: self.name.into(), trigger, policy: Arc::new(self.policy), body })
     }
 }
 
@@ -368,24 +370,24 @@ impl fmt::Debug for Job {
     }
 }
 
-impl When {
-    fn ready(&self, enabled: bool) -> Result<Trigger> {
+impl TriggerDraft {
+    fn prepare(&self, enabled: bool) -> Result<Trigger> {
         Ok(match self {
             Self::Cron(cron) if !enabled && cron.is_dash() => Trigger::Never,
-            Self::Cron(cron) => Trigger::Cron(Arc::new(cron.ready()?)),
-            Self::FixedRate(period) => Trigger::FixedRate(millis(*period)),
-            Self::FixedDelay(delay) => Trigger::FixedDelay(millis(*delay)),
+            Self::Cron(cron) => Trigger::Cron(Arc::new(cron.prepare()?)),
+            Self::FixedRate(period) => Trigger::FixedRate(duration_ms(*period)),
+            Self::FixedDelay(delay) => Trigger::FixedDelay(duration_ms(*delay)),
             Self::At(time) => Trigger::At(time.millisecond()),
             Self::Once => Trigger::Once,
         })
     }
 }
 
-impl Expression {
-    fn ready(&self) -> Result<Cron> {
+impl CronDraft {
+    fn prepare(&self) -> Result<Cron> {
         let Self { text, dialect, days, daylight, zone, phrasing } = self;
         let rules = days.map_or_else(|| (*dialect).into(), |days| dialect.days(days));
-        // The expression begins a line, so that the caret stands under its place.
+        // The expression begins a line, so that the caret stands under the wrong character.
         let refused = |error: ParseError| {
             Error::misused(format!(
                 "this is no expression of the {dialect} dialect\n{}",
@@ -410,7 +412,7 @@ impl Expression {
     }
 }
 
-/// The longest name of a job, in bytes.
+/// Maximum length of a job's name, in bytes.
 pub const MAX_NAME: usize = 200;
 
 pub(crate) fn check_name(name: &str) -> Result<()> {
@@ -420,24 +422,24 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 
 pub(crate) type Body = Arc<dyn Fn(Run) -> BoxFuture<'static, Option<Failure>> + Send + Sync>;
 
-/// A job that a scheduler keeps.
+/// A checked job, as the scheduler keeps it.
 #[derive(Clone)]
-pub(crate) struct Task {
+pub(crate) struct JobDefinition {
     pub(crate) name: Arc<str>,
     pub(crate) trigger: Trigger,
     pub(crate) policy: Arc<Policy>,
     pub(crate) body: Body,
 }
 
-/// One try of a body. A panic is a failure.
-pub(crate) async fn attempt(body: &Body, run: Run) -> Option<Failure> {
+/// Executes one attempt of a body. A panic is a failure.
+pub(crate) async fn run_body(body: &Body, run: Run) -> Option<Failure> {
     let making = AssertUnwindSafe(async { body(run).await });
     let failure = making.catch_unwind().await;
-    let failure = failure.unwrap_or_else(|panic| Some(Failure(format!("it panicked: {}", words(&*panic)))));
+    let failure = failure.unwrap_or_else(|panic| Some(Failure(format!("it panicked: {}", panic_message(&*panic)))));
     failure.map(Failure::cut)
 }
 
-fn words(panic: &(dyn std::any::Any + Send)) -> &str {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -1,10 +1,10 @@
-//! Jobs from outside: for operators, the command and the page. No scheduler need run in this process.
+//! The jobs of a store, for operators, the command and the page. This process needs no scheduler.
 
+mod commands;
 mod forget;
-mod look;
-mod near;
 mod pauses;
-mod say;
+mod queries;
+mod similar;
 
 use std::{collections::HashSet, time::SystemTime};
 
@@ -12,26 +12,27 @@ use bandog_core::{ClientId, Error, Holding, Key, Member, Pattern, Record, Record
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{PREFIX, key, only},
+    dispatch::{JOB_PREFIX, job_key, single_answer},
     job::check_name,
-    state::{JobState, Live},
+    state::{JobState, LiveRun},
     trigger::Trigger,
 };
 
-/// The longest reason of a pause or a reset, in bytes of UTF-8.
+/// Maximum length of the reason of a pause or a reset, in bytes of UTF-8.
 pub const MAX_REASON: usize = 4096;
-/// Records in one call.
+/// Maximum number of records in one call.
 const BATCH: usize = 256;
-/// So often a word is said again when the record changes at the same time. Of those who change it at a time one succeeds.
-const TRIES: u32 = 1000;
-/// So many names are told to somebody who asks for one that is not there.
-const NAMED: usize = 10;
+/// Maximum number of attempts to change a record that other processes change at the same time. One of them succeeds
+/// each time.
+const MAX_ATTEMPTS: u32 = 1000;
+/// Maximum number of names in the error about an unknown job.
+const MAX_LISTED_NAMES: usize = 10;
 
-/// The jobs of a store: what they are, what they did, and words to them. Cheap to clone.
+/// The jobs of a store: their settings, their histories, and commands to them. Cheap to clone.
 ///
-/// Nodes notice a word at once, and within a second where the store cannot ring or a ring is lost. Words are kept in the
-/// store, so they hold for nodes that start later too; a run that is asked for while no node has the job waits until one
-/// does ([`Jobs::nodes`]).
+/// Nodes notice a command at once. Where the store has no notifications, or one is lost, they notice within a second.
+/// Commands are stored, so they also apply to nodes that start later. A run that is requested while no node has the job
+/// waits for such a node ([`Jobs::nodes`]).
 #[derive(Debug, Clone)]
 pub struct Jobs {
     client: Client,
@@ -45,26 +46,26 @@ impl Jobs {
         Self { client: client.clone(), by: format!("{program}@{host}") }
     }
 
-    /// Who speaks, for the records of pauses. Default: the running program and its machine.
+    /// Name of the operator, for the records of pauses. Default: the running program and its machine.
     #[must_use]
-    pub fn by(mut self, who: impl Into<String>) -> Self {
-        self.by = who.into();
+    pub fn by(mut self, name: impl Into<String>) -> Self {
+        self.by = name.into();
         self
     }
 
-    /// A job's record as it is, and the store's time.
+    /// A job's record and the store's time.
     async fn record(&self, name: &str) -> Result<(Record, SystemTime)> {
         check_name(name)?;
-        let reading = self.client.read(&[key(name)?], &[]).await?;
-        match only(reading.records)? {
+        let reading = self.client.read(&[job_key(name)?], &[]).await?;
+        match single_answer(reading.records)? {
             Some(record) => Ok((record, reading.now)),
-            None => Err(self.no_such(name).await),
+            None => Err(self.unknown_job(name).await),
         }
     }
 
-    /// Those of these runs' sessions that have ended.
-    async fn ended<'a>(&self, live: impl Iterator<Item = &'a Live>) -> Result<HashSet<Holding>> {
-        let sessions: Vec<Holding> = live.filter_map(Live::holding).collect::<HashSet<_>>().into_iter().collect();
+    /// The sessions of these runs that have expired.
+    async fn ended<'a>(&self, live: impl Iterator<Item = &'a LiveRun>) -> Result<HashSet<Holding>> {
+        let sessions: Vec<Holding> = live.filter_map(LiveRun::holding).collect::<HashSet<_>>().into_iter().collect();
         let mut ended = HashSet::new();
         for some in sessions.chunks(BATCH) {
             let stands = self.client.read(&[], some).await?.held;
@@ -74,18 +75,18 @@ impl Jobs {
         Ok(ended)
     }
 
-    /// Tells of names that are near, or else of some that there are.
-    async fn no_such(&self, name: &str) -> Error {
-        let known: Vec<String> = match self.client.names(&Pattern::all().after(PREFIX)).await {
+    /// The error about an unknown job, with similar names, or else some known names.
+    async fn unknown_job(&self, name: &str) -> Error {
+        let known: Vec<String> = match self.client.names(&Pattern::all().after(JOB_PREFIX)).await {
             Ok(keys) => keys.iter().map(|key| name_of(key).to_owned()).collect(),
             Err(error) => return error,
         };
-        let near = near::near(name, &known);
+        let near = similar::similar_names(name, &known);
         let hint = match (&near[..], &known[..]) {
             (_, []) => "it knows none".to_owned(),
             ([], known) => {
-                let dots = if known.len() > NAMED { ", …" } else { "" };
-                format!("it knows {}{dots}", quoted(&known[..known.len().min(NAMED)], ", "))
+                let dots = if known.len() > MAX_LISTED_NAMES { ", …" } else { "" };
+                format!("it knows {}{dots}", quoted(&known[..known.len().min(MAX_LISTED_NAMES)], ", "))
             }
             (near, _) => format!("did you mean {}?", quoted(near, " or ")),
         };
@@ -99,20 +100,22 @@ fn quoted(names: &[impl AsRef<str>], between: &str) -> String {
 }
 
 fn name_of(key: &Key) -> &str {
-    key.as_str().strip_prefix(PREFIX).unwrap_or(key.as_str())
+    key.as_str().strip_prefix(JOB_PREFIX).unwrap_or(key.as_str())
 }
 
-fn trigger(name: &str, state: &JobState) -> Result<Trigger> {
+fn readable_trigger(name: &str, state: &JobState) -> Result<Trigger> {
     let trigger = state.spec.as_ref().and_then(|spec| spec.trigger());
     trigger.ok_or_else(|| {
-        Error::misused(format!("job {name:?} was written by a version of bandog that this one cannot read"))
+        Error::misused(format!(
+            "job {name:?} was written by another version of bandog, and this version cannot read it"
+        ))
     })
 }
 
-/// A reason that fits into a record.
-fn short(reason: &str) -> Result<String> {
+/// Checks the length of a reason.
+fn check_reason(reason: &str) -> Result<String> {
     if reason.len() > MAX_REASON {
-        return Err(Error::misused(format!("the reason has {} bytes; it may have {MAX_REASON}", reason.len())));
+        return Err(Error::misused(format!("the reason has {} bytes; the maximum is {MAX_REASON}", reason.len())));
     }
     Ok(reason.to_owned())
 }

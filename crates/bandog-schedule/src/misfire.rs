@@ -1,49 +1,49 @@
-//! Which ticks run that came since the last claim, and which do not.
+//! Decides which of the ticks since the last claim run.
 
 use bandog_cron::Time;
 
 use crate::{
     CatchUp, Kind,
     policy::Policy,
-    trigger::{Ms, Place, Trigger, millis},
+    trigger::{TickCursor, Trigger, UnixMs, duration_ms},
 };
 
-/// So many ticks are looked at in one round.
-const LOOKED_AT: usize = 100_000;
+/// Maximum number of ticks that one round visits.
+const MAX_VISITED: usize = 100_000;
 
 /// The ticks since the last claim.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Since {
+pub(crate) struct DueTicks {
     /// Those that run, in order.
-    pub(crate) run: Vec<(Ms, Kind)>,
-    /// Those that came while the job ran, though nobody claimed them then.
-    pub(crate) overlapped: Vec<Ms>,
-    /// Those that nobody will run.
-    pub(crate) missed: Range,
-    /// The last one of all: the new watermark.
-    pub(crate) last: Option<Ms>,
+    pub(crate) run: Vec<(UnixMs, Kind)>,
+    /// Those that overlapped with a run and were not claimed then.
+    pub(crate) overlapped: Vec<UnixMs>,
+    /// Those that never run.
+    pub(crate) missed: TickRange,
+    /// The last tick of all: the new watermark.
+    pub(crate) last: Option<UnixMs>,
 }
 
-/// Ticks that are told of as one.
+/// A range of ticks that is recorded and logged as one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) first: Option<Ms>,
-    pub(crate) last: Ms,
+pub(crate) struct TickRange {
+    pub(crate) first: Option<UnixMs>,
+    pub(crate) last: UnixMs,
     pub(crate) ticks: u64,
 }
 
-impl Range {
-    /// All ticks after the watermark up to this time. They are counted, and not visited one by one: there may be very
+impl TickRange {
+    /// All ticks after the watermark up to this time. They are counted without a visit of each, since there may be very
     /// many.
-    pub(crate) fn until(trigger: &Trigger, place: Place, until: Ms) -> Self {
-        let Some(first) = trigger.next(place).filter(|first| *first <= until) else { return Self::default() };
+    pub(crate) fn until(trigger: &Trigger, cursor: TickCursor, until: UnixMs) -> Self {
+        let Some(first) = trigger.next(cursor).filter(|first| *first <= until) else { return Self::default() };
         match trigger {
             Trigger::FixedRate(period) => {
                 let more = (until - first) / period;
                 Self { first: Some(first), last: first + more * period, ticks: more.unsigned_abs() + 1 }
             }
             Trigger::Cron(cron) => {
-                let (from, to) = (Time::from_millisecond(place.watermark), Time::from_millisecond(until));
+                let (from, to) = (Time::from_millisecond(cursor.watermark), Time::from_millisecond(until));
                 let last = cron.prev(Time::from_millisecond(until.saturating_add(1)));
                 let ticks = cron.count_between(from, to, usize::MAX);
                 let last = last.map_or(first, Time::millisecond);
@@ -55,13 +55,13 @@ impl Range {
         }
     }
 
-    pub(crate) fn add(&mut self, tick: Ms) {
+    pub(crate) fn add(&mut self, tick: UnixMs) {
         self.first = Some(self.first.map_or(tick, |first| first.min(tick)));
         self.last = if self.ticks == 0 { tick } else { self.last.max(tick) };
         self.ticks += 1;
     }
 
-    /// Takes in those of another range.
+    /// Adds the ticks of another range.
     pub(crate) fn join(&mut self, other: Self) {
         let Some(first) = other.first else { return };
         self.first = Some(self.first.map_or(first, |mine| mine.min(first)));
@@ -70,9 +70,9 @@ impl Range {
     }
 }
 
-/// When a tick is to start: the same on every node.
-pub(crate) fn due(name: &str, policy: &Policy, tick: Ms) -> Ms {
-    let jitter = millis(policy.jitter);
+/// The start time of a tick: the tick and the job's jitter, the same on every node.
+pub(crate) fn due_time(name: &str, policy: &Policy, tick: UnixMs) -> UnixMs {
+    let jitter = duration_ms(policy.jitter);
     if jitter == 0 {
         return tick;
     }
@@ -80,58 +80,64 @@ pub(crate) fn due(name: &str, policy: &Policy, tick: Ms) -> Ms {
         .bytes()
         .chain(tick.to_le_bytes())
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    // The low bits of this hash (FNV-1a) are its good ones once the high ones are mixed in.
+    // FNV-1a has its best bits at the high end, so they are mixed into the low ones.
     let spread = (hash ^ (hash >> 32)) % jitter.unsigned_abs();
     tick.saturating_add_unsigned(spread)
 }
 
-/// The ticks after the watermark that no policy runs, after an outage of days or years, and the place after them.
-fn too_late(trigger: &Trigger, place: Place, busy: Option<(Ms, Ms)>, late: Ms) -> (Since, Place) {
+/// The ticks after the watermark that are too old for any policy, as after an outage of days or years, and the cursor
+/// after them.
+fn skip_old_ticks(
+    trigger: &Trigger,
+    cursor: TickCursor,
+    busy: Option<(UnixMs, UnixMs)>,
+    late: UnixMs,
+) -> (DueTicks, TickCursor) {
     let is_many = matches!(trigger, Trigger::Cron(_) | Trigger::FixedRate(_));
-    let may_overlap = busy.is_some_and(|(_, ended)| ended > place.watermark);
+    let may_overlap = busy.is_some_and(|(_, ended)| ended > cursor.watermark);
     if !is_many || may_overlap {
-        return (Since::default(), place);
+        return (DueTicks::default(), cursor);
     }
-    let missed = Range::until(trigger, place, late);
+    let missed = TickRange::until(trigger, cursor, late);
     let last = Some(missed.last).filter(|_| missed.ticks > 0);
-    let place = Place { watermark: last.unwrap_or(place.watermark), ..place };
-    (Since { missed, last, ..Since::default() }, place)
+    let cursor = TickCursor { watermark: last.unwrap_or(cursor.watermark), ..cursor };
+    (DueTicks { missed, last, ..DueTicks::default() }, cursor)
 }
 
 /// Sorts the ticks after the watermark that are due by now.
-pub(crate) fn since(
+pub(crate) fn due_ticks(
     name: &str,
     trigger: &Trigger,
     policy: &Policy,
-    place: Place,
-    busy: Option<(Ms, Ms)>,
-    now: Ms,
-) -> Since {
-    let in_time = now.saturating_sub(millis(policy.misfire_grace));
-    let in_window = now.saturating_sub(millis(policy.window));
-    let late = in_time.min(in_window).saturating_sub(millis(policy.jitter).max(1));
-    let (mut since, place) = too_late(trigger, place, busy, late);
+    cursor: TickCursor,
+    busy: Option<(UnixMs, UnixMs)>,
+    now: UnixMs,
+) -> DueTicks {
+    let in_time = now.saturating_sub(duration_ms(policy.misfire_grace));
+    let in_window = now.saturating_sub(duration_ms(policy.window));
+    let late = in_time.min(in_window).saturating_sub(duration_ms(policy.jitter).max(1));
+    let (mut ticks, cursor) = skip_old_ticks(trigger, cursor, busy, late);
     let mut late = Vec::new();
-    for (nth, tick) in trigger.between(place, place.watermark, now).enumerate() {
-        // A tick comes when its jitter has passed, so it is late from then on.
-        let due = due(name, policy, tick);
+    for (nth, tick) in trigger.between(cursor, cursor.watermark, now).enumerate() {
+        // A tick is due after its jitter, and its age counts from then.
+        let due = due_time(name, policy, tick);
         if due > now {
             break;
         }
-        since.last = Some(tick);
+        ticks.last = Some(tick);
         let is_overlapped = busy.is_some_and(|(began, ended)| began < due && due <= ended);
         if is_overlapped {
-            since.overlapped.push(tick);
+            ticks.overlapped.push(tick);
         } else if due >= in_time {
-            since.run.push((tick, Kind::Scheduled));
+            ticks.run.push((tick, Kind::Scheduled));
         } else if due >= in_window {
             late.push(tick);
         } else {
-            since.missed.add(tick);
+            ticks.missed.add(tick);
         }
-        if nth + 1 >= LOOKED_AT {
-            // The rest is looked at in the next round, which follows at once; the latest missed ones are there.
-            late.drain(..).for_each(|tick| since.missed.add(tick));
+        if nth + 1 >= MAX_VISITED {
+            // The next round follows at once and visits the rest. It also has the latest missed ticks.
+            late.drain(..).for_each(|tick| ticks.missed.add(tick));
             break;
         }
     }
@@ -141,7 +147,7 @@ pub(crate) fn since(
         CatchUp::All(max) => usize::try_from(max.get()).unwrap_or(usize::MAX),
     };
     let (left_out, caught) = late.split_at(late.len().saturating_sub(caught));
-    left_out.iter().for_each(|tick| since.missed.add(*tick));
-    since.run.splice(0..0, caught.iter().map(|tick| (*tick, Kind::CatchUp)));
-    since
+    left_out.iter().for_each(|tick| ticks.missed.add(*tick));
+    ticks.run.splice(0..0, caught.iter().map(|tick| (*tick, Kind::CatchUp)));
+    ticks
 }

@@ -1,9 +1,9 @@
-//! Which jobs have changed, beside the board: a node that is notified reads these, and not all of its jobs.
+//! News: the record of the jobs that have changed. A node that is notified reads these jobs, and not all of its jobs.
 //!
-//! A change of the board by this version of bandog is followed by an item in the record `schedule/news`: the board's
-//! version before and after it, and the jobs that it is about. A node follows the items from the version that it knew to
-//! the one that stands now. It reads all of its jobs where that chain has a gap: nodes and commands of older versions
-//! change the board alone, and the record keeps the latest items only.
+//! This version of bandog adds an item to `schedule/news` after each change of the board: the board's version before
+//! and after it, and the jobs that changed. A node follows the items from its last known version to the present one. If
+//! the chain has a gap, it reads all of its jobs: nodes and commands of older versions change the board without an
+//! item, and the record keeps only the latest items.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,18 +11,18 @@ use bandog_core::{Error, ErrorKind, Key, Records, Result, Swap, Swapped, Version
 use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::dispatch::only;
+use crate::dispatch::single_answer;
 
 /// Maximum number of items in the record.
-const ITEMS: usize = 32;
-/// Maximum number of jobs that an item names; an item about more of them is about all.
-const NAMES: usize = 16;
-/// Number of attempts to add an item while others add theirs.
-const TRIES: u32 = 100;
+const MAX_ITEMS: usize = 32;
+/// Maximum number of jobs that an item names. An item about more jobs means all jobs.
+const MAX_NAMES: usize = 16;
+/// Maximum number of attempts to add an item while other processes add theirs.
+const MAX_ATTEMPTS: u32 = 100;
 
 /// Jobs whose records have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Changed {
+pub(crate) enum ChangedJobs {
     Jobs(BTreeSet<String>),
     All,
 }
@@ -31,19 +31,19 @@ pub(crate) enum Changed {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct News {
     /// In the order of the board's versions.
-    items: VecDeque<Item>,
+    items: VecDeque<NewsItem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Item {
-    /// The board's version before; none: it was not there.
+struct NewsItem {
+    /// The board's version before the change; none if there was no board.
     from: Option<u64>,
     to: u64,
-    /// None: all jobs.
+    /// None means all jobs.
     jobs: Option<BTreeSet<String>>,
 }
 
-impl Changed {
+impl ChangedJobs {
     /// No job: other records have changed.
     pub(crate) fn none() -> Self {
         Self::Jobs(BTreeSet::new())
@@ -58,7 +58,7 @@ impl Changed {
             && !names.contains(name)
         {
             names.insert(name.to_owned());
-            if names.len() > NAMES {
+            if names.len() > MAX_NAMES {
                 *self = Self::All;
             }
         }
@@ -73,7 +73,7 @@ impl Changed {
 }
 
 impl News {
-    /// What the record says. What cannot be read says nothing.
+    /// Reads the record. A record that cannot be read counts as empty.
     pub(crate) fn read(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
@@ -83,13 +83,13 @@ impl News {
             .map_err(|source| Error::new(ErrorKind::Corrupt, "the news cannot be written").caused_by(source))
     }
 
-    fn add(&mut self, item: Item) {
+    fn add(&mut self, item: NewsItem) {
         let at = self.items.partition_point(|other| other.to < item.to);
         self.items.insert(at, item);
-        self.items.drain(..self.items.len().saturating_sub(ITEMS));
+        self.items.drain(..self.items.len().saturating_sub(MAX_ITEMS));
     }
 
-    /// The jobs that changed between these versions of the board; none if the items do not say so.
+    /// The jobs that changed between these versions of the board. None if the items have a gap.
     pub(crate) fn since(&self, known: Version, now: Version) -> Option<Vec<&str>> {
         let (mut at, mut jobs) = (known.get(), Vec::new());
         while at < now.get() {
@@ -102,23 +102,28 @@ impl News {
 }
 
 /// Adds an item about a change of the board, which notifies the nodes.
-pub(crate) async fn publish(client: &Client, from: Option<Version>, to: Version, changed: &Changed) -> Result<()> {
+pub(crate) async fn add_news_item(
+    client: &Client,
+    from: Option<Version>,
+    to: Version,
+    changed: &ChangedJobs,
+) -> Result<()> {
     let jobs = match changed {
-        Changed::Jobs(names) => Some(names.clone()),
-        Changed::All => None,
+        ChangedJobs::Jobs(names) => Some(names.clone()),
+        ChangedJobs::All => None,
     };
-    let item = Item { from: from.map(Version::get), to: to.get(), jobs };
+    let item = NewsItem { from: from.map(Version::get), to: to.get(), jobs };
     let (mut present, mut news) = (None, News::default());
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         news.add(item.clone());
         let swap = Swap { notifies: true, ..Swap::new(news_key()?, present, news.write()?) };
-        match only(client.swap(&[swap]).await?.each)? {
+        match single_answer(client.swap(&[swap]).await?.each)? {
             Swapped::Differs(Some(record)) => (present, news) = (Some(record.version), News::read(&record.value)),
             Swapped::Differs(None) => (present, news) = (None, News::default()),
             Swapped::Done(_) | Swapped::Early(_) | Swapped::NotHeld => return Ok(()),
         }
     }
-    Err(Error::unavailable("the news change all the time"))
+    Err(Error::unavailable("other processes keep changing the news"))
 }
 
 /// The record's key.
@@ -134,8 +139,8 @@ mod tests {
         Version::new(number).unwrap()
     }
 
-    fn item(from: u64, to: u64, jobs: &[&str]) -> Item {
-        Item { from: Some(from), to, jobs: Some(jobs.iter().map(|name| (*name).to_owned()).collect()) }
+    fn item(from: u64, to: u64, jobs: &[&str]) -> NewsItem {
+        NewsItem { from: Some(from), to, jobs: Some(jobs.iter().map(|name| (*name).to_owned()).collect()) }
     }
 
     #[test]
@@ -158,20 +163,20 @@ mod tests {
         let mut news = News::default();
         (1..=100).for_each(|number| news.add(item(number, number + 1, &["a"])));
         assert_eq!(news.since(v(90), v(101)).map(|jobs| jobs.len()), Some(11));
-        assert_eq!((news.items.len(), news.since(v(60), v(101))), (ITEMS, None));
-        let mut changed = Changed::none();
-        (0..NAMES).for_each(|name| changed.add(&name.to_string()));
-        assert!(matches!(&changed, Changed::Jobs(names) if names.len() == NAMES));
-        changed.join(Changed::job("one more"));
-        assert_eq!(changed, Changed::All);
-        news.add(Item { from: Some(101), to: 102, jobs: None });
+        assert_eq!((news.items.len(), news.since(v(60), v(101))), (MAX_ITEMS, None));
+        let mut changed = ChangedJobs::none();
+        (0..MAX_NAMES).for_each(|name| changed.add(&name.to_string()));
+        assert!(matches!(&changed, ChangedJobs::Jobs(names) if names.len() == MAX_NAMES));
+        changed.join(ChangedJobs::job("one more"));
+        assert_eq!(changed, ChangedJobs::All);
+        news.add(NewsItem { from: Some(101), to: 102, jobs: None });
         assert_eq!(news.since(v(100), v(102)), None);
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written_and_another_says_nothing() {
+    fn a_record_reads_back_as_written_and_an_unreadable_one_is_empty() {
         let mut news = News::default();
-        news.add(Item { from: None, to: 3, jobs: Some(BTreeSet::from(["a \"b\"".to_owned()])) });
+        news.add(NewsItem { from: None, to: 3, jobs: Some(BTreeSet::from(["a \"b\"".to_owned()])) });
         assert_eq!(News::read(&news.write().unwrap()), news);
         for text in ["", "[]", "{\"items\": 5}", r#"{"items":[{"from":3,"to":3,"jobs":[]}]}"#] {
             assert_eq!(News::read(text).since(v(3), v(9)), None, "{text}");

@@ -1,6 +1,6 @@
-//! What nodes tell of themselves: one record, in which each session stands with the node's name and its time zones.
+//! The registered nodes: one record with the name and the time zones of each node, by its session.
 //!
-//! Nothing is decided by it.
+//! It serves operators only; no decision depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use bandog_cron::Zone;
 use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::dispatch::{SESSION, only};
+use crate::dispatch::{SESSION_PREFIX, single_answer};
 
-/// Maximum length of a node's name, in bytes of UTF-8: enough for a machine's name and a process.
+/// Maximum length of a node's name, in bytes of UTF-8. A machine's name and a process fit.
 pub const MAX_NODE: usize = 512;
 
-/// A name that a node may have, and that a pause of nodes may name.
+/// Checks the name of a node, also in a pause.
 pub(crate) fn check_node(name: &str) -> Result<()> {
     let fits = (1..=MAX_NODE).contains(&name.len()) && !name.chars().any(char::is_control);
     if fits {
@@ -26,17 +26,17 @@ pub(crate) fn check_node(name: &str) -> Result<()> {
     )))
 }
 
-/// Sessions in one call.
+/// Maximum number of sessions in one call.
 const BATCH: usize = 256;
-/// Numbers of sessions that are looked at together.
+/// Number of session numbers that one call checks.
 const NUMBERS: usize = 64;
-/// So often the record is read again that others change at the same time, as when a whole cluster starts.
-const TRIES: u32 = 200;
+/// Maximum number of attempts to write the record while other nodes write it, as when a whole cluster starts.
+const MAX_ATTEMPTS: u32 = 200;
 
-/// A node, as it tells of itself.
+/// A node as it registers itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct About {
-    /// Its session's lock.
+pub(crate) struct NodeInfo {
+    /// The lock of its session.
     session: String,
     pub(crate) node: String,
     /// The version of the time-zone table in its program.
@@ -44,22 +44,22 @@ pub(crate) struct About {
 }
 
 /// Nodes by their sessions' claims.
-pub(crate) type Told = BTreeMap<String, About>;
+pub(crate) type NodeInfos = BTreeMap<String, NodeInfo>;
 
-/// What nodes have told. What cannot be read is nothing.
-pub(crate) async fn told(client: &Client) -> Result<(Told, Option<bandog_core::Version>)> {
-    let record = only(client.read(&[key()?], &[]).await?.records)?;
-    let told = record.as_ref().and_then(|record| serde_json::from_str(&record.value).ok());
-    Ok((told.unwrap_or_default(), record.map(|record| record.version)))
+/// The registered nodes. A record that cannot be read counts as empty.
+pub(crate) async fn node_infos(client: &Client) -> Result<(NodeInfos, Option<bandog_core::Version>)> {
+    let record = single_answer(client.read(&[key()?], &[]).await?.records)?;
+    let infos = record.as_ref().and_then(|record| serde_json::from_str(&record.value).ok());
+    Ok((infos.unwrap_or_default(), record.map(|record| record.version)))
 }
 
-/// The sessions that are held, found by their numbers: a node takes the lowest one that is free. Those that have told
-/// of themselves are found wherever they are, the others unless a whole batch of numbers before theirs is free.
-pub(crate) async fn sessions(client: &Client, told: &Told) -> Result<Vec<Row>> {
-    let mut names: BTreeSet<String> = told.values().map(|about| about.session.clone()).collect();
+/// The sessions that are held. A node takes the lowest free number, so the search ends after a whole batch of free
+/// numbers. The sessions of registered nodes are found at any number.
+pub(crate) async fn sessions(client: &Client, infos: &NodeInfos) -> Result<Vec<Row>> {
+    let mut names: BTreeSet<String> = infos.values().map(|info| info.session.clone()).collect();
     let mut sessions = Vec::new();
     for from in (1..).step_by(NUMBERS) {
-        let numbers: Vec<String> = (from..from + NUMBERS).map(|number| format!("{SESSION}{number}")).collect();
+        let numbers: Vec<String> = (from..from + NUMBERS).map(|number| format!("{SESSION_PREFIX}{number}")).collect();
         numbers.iter().for_each(|name| _ = names.remove(name));
         let held: Vec<Row> = client.holders(&numbers).await?.into_iter().filter(|row| row.held).collect();
         if held.is_empty() {
@@ -67,48 +67,48 @@ pub(crate) async fn sessions(client: &Client, told: &Told) -> Result<Vec<Row>> {
         }
         sessions.extend(held);
     }
-    let names: Vec<String> = names.into_iter().filter(|name| name.starts_with(SESSION)).collect();
+    let names: Vec<String> = names.into_iter().filter(|name| name.starts_with(SESSION_PREFIX)).collect();
     for some in names.chunks(BATCH) {
         sessions.extend(client.holders(some).await?.into_iter().filter(|row| row.held));
     }
     Ok(sessions)
 }
 
-/// Adds a node, leaves out those whose sessions have ended, and gives those that are left.
-pub(crate) async fn announce(client: Client, node: String, session: Holding) -> Result<Told> {
-    let about = About { session: session.key.to_string(), node, zones: Zone::table().to_owned() };
-    for _ in 0..TRIES {
-        let (mut told, from) = told(&client).await?;
-        leave_out(&client, &mut told).await?;
-        let others = told.clone();
-        told.insert(session.id.to_string(), about.clone());
-        let Ok(value) = serde_json::to_string(&told) else { return Ok(others) };
-        if let Swapped::Done(_) = only(client.swap(&[Swap::new(key()?, from, value)]).await?.each)? {
+/// Registers a node, removes nodes whose sessions have expired, and returns the other nodes.
+pub(crate) async fn register_node(client: Client, node: String, session: Holding) -> Result<NodeInfos> {
+    let info = NodeInfo { session: session.key.to_string(), node, zones: Zone::table().to_owned() };
+    for _ in 0..MAX_ATTEMPTS {
+        let (mut infos, from) = node_infos(&client).await?;
+        remove_expired(&client, &mut infos).await?;
+        let others = infos.clone();
+        infos.insert(session.id.to_string(), info.clone());
+        let Ok(value) = serde_json::to_string(&infos) else { return Ok(others) };
+        if let Swapped::Done(_) = single_answer(client.swap(&[Swap::new(key()?, from, value)]).await?.each)? {
             return Ok(others);
         }
     }
-    Ok(Told::new())
+    Ok(NodeInfos::new())
 }
 
-/// Without those whose sessions have ended.
-async fn leave_out(client: &Client, told: &mut Told) -> Result<()> {
-    let of = |(id, about): (&String, &About)| {
-        let holding = Holding { key: Key::new(&about.session).ok()?, id: id.parse::<ClaimId>().ok()? };
+/// Removes the nodes whose sessions have expired.
+async fn remove_expired(client: &Client, infos: &mut NodeInfos) -> Result<()> {
+    let of = |(id, info): (&String, &NodeInfo)| {
+        let holding = Holding { key: Key::new(&info.session).ok()?, id: id.parse::<ClaimId>().ok()? };
         Some((id.clone(), holding))
     };
-    let sessions: Vec<(String, Holding)> = told.iter().filter_map(of).collect();
-    told.retain(|id, _| sessions.iter().any(|(known, _)| known == id));
+    let sessions: Vec<(String, Holding)> = infos.iter().filter_map(of).collect();
+    infos.retain(|id, _| sessions.iter().any(|(known, _)| known == id));
     for some in sessions.chunks(BATCH) {
         let holdings: Vec<Holding> = some.iter().map(|(_, holding)| holding.clone()).collect();
         let held = client.read(&[], &holdings).await?.held;
         let ended = some.iter().zip(held).filter(|(_, held)| matches!(held, Ok(false)));
-        ended.for_each(|((id, _), _)| _ = told.remove(id));
+        ended.for_each(|((id, _), _)| _ = infos.remove(id));
     }
     Ok(())
 }
 
-/// Says that others compute ticks by other time zones.
-pub(crate) fn compare(node: &str, others: &Told) {
+/// Warns if other nodes compute ticks with another time-zone table.
+pub(crate) fn warn_about_other_zones(node: &str, others: &NodeInfos) {
     let ours = Zone::table();
     let differ = others.values().filter(|other| other.zones != ours && other.node != node);
     let differ: BTreeMap<&str, &str> = differ.map(|other| (other.node.as_str(), other.zones.as_str())).collect();
@@ -118,7 +118,7 @@ pub(crate) fn compare(node: &str, others: &Told) {
             node,
             nodes,
             "this program has the time zones of {ours}, and {other} those of {theirs}: in zones that have changed since \
-             they may find different ticks, and each of them runs; let all nodes be of one build"
+             they may compute different ticks, and each of them runs; deploy one build to all nodes"
         );
     }
 }

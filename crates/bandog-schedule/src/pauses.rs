@@ -1,29 +1,29 @@
-//! Pauses of all jobs and of nodes: one record beside those of the jobs, which nodes read with each look.
+//! Pauses of all jobs and of nodes: one record, which nodes read with each poll.
 //!
-//! A pause of all jobs stands here and in each job's record. Here it is for jobs and nodes that come later; there it
-//! makes the store refuse every claim that was planned before it.
+//! A pause of all jobs is stored here and in each job's record. Here it is for jobs and nodes that start later. In the
+//! jobs' records it makes the store refuse every claim that was planned before it.
 
 use std::collections::BTreeMap;
 
 use bandog_core::{Error, ErrorKind, Key, Record, Result, Version};
 use serde::{Deserialize, Serialize};
 
-use crate::{Paused, trigger::Ms};
+use crate::{Paused, trigger::UnixMs};
 
-/// What is paused beside single jobs.
+/// The pauses of all jobs and of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Standing {
+pub(crate) struct StoredPauses {
     #[serde(default)]
-    pub(crate) all: All,
-    /// Nodes by their names, or machines by theirs.
+    pub(crate) all: AllJobsPause,
+    /// By the name of a node or of a machine.
     #[serde(default)]
     pub(crate) nodes: BTreeMap<String, Paused>,
 }
 
-/// The last word to all jobs.
+/// The last pause or resume of all jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct All {
-    /// A greater number is a later word, and the latest one counts; 0: nobody ever said one.
+pub(crate) struct AllJobsPause {
+    /// A greater number is later, and the latest one is in effect. 0: there was none.
     pub(crate) number: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) paused: Option<Paused>,
@@ -31,22 +31,22 @@ pub(crate) struct All {
 
 /// The record as a node knows it.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
-    /// None: it was not there.
+pub(crate) struct KnownPauses {
+    /// None if there is no record.
     pub(crate) version: Option<Version>,
-    pub(crate) standing: Standing,
+    pub(crate) stored: StoredPauses,
 }
 
-impl Standing {
-    /// None where there is no record: nothing was ever paused so.
+impl StoredPauses {
+    /// Reads the record. Without a record nothing is paused.
     pub(crate) fn of(record: Option<&Record>) -> Result<Self> {
         let Some(record) = record else { return Ok(Self::default()) };
         serde_json::from_str(&record.value).map_err(|source| {
             let error = Error::new(
                 ErrorKind::Corrupt,
-                "the record of pauses is none that this version can read; to resume all jobs begins it anew",
+                "this version cannot read the record of pauses; resuming all jobs replaces it",
             );
-            standing().map_or_else(|other| other, |key| error.at(&key)).caused_by(source)
+            pauses_key().map_or_else(|other| other, |key| error.at(&key)).caused_by(source)
         })
     }
 
@@ -62,15 +62,15 @@ impl Standing {
     }
 }
 
-impl All {
-    /// The next word; its number rises also where the record of the last one was lost.
-    pub(crate) fn next(&self, paused: Option<Paused>, now: Ms) -> Self {
+impl AllJobsPause {
+    /// The next pause or resume. Its number rises even if the store has lost the record.
+    pub(crate) fn next(&self, paused: Option<Paused>, now: UnixMs) -> Self {
         let number = (self.number + 1).max(u64::try_from(now.saturating_mul(1000)).unwrap_or(0));
         Self { number, paused }
     }
 }
 
 /// The record's key.
-pub(crate) fn standing() -> Result<Key> {
+pub(crate) fn pauses_key() -> Result<Key> {
     Key::new("schedule/paused")
 }

@@ -1,4 +1,4 @@
-//! What a job does beside firing: when it overlaps, misses ticks, crashes or fails. Read and written as one word.
+//! Policies of a job: overlaps, missed ticks, crashes and failures. Each is read from and written as a short text.
 
 use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
@@ -11,45 +11,45 @@ use bandog_core::{Error, MAX_TTL, Result};
 pub enum Overlap {
     /// The tick is skipped, and recorded. Default of cron, fixed delays and single runs.
     Skip,
-    /// So many ticks wait, and run one after the other; further ones are skipped. Default of fixed rates, with 1000.
+    /// Up to this number of ticks wait and run one after the other; further ones are skipped. Default of fixed rates,
+    /// with 1000.
     Queue(NonZeroU32),
-    /// So many runs at a time; further ones are skipped.
+    /// Up to this number of runs at a time; further ticks are skipped.
     Allow(NonZeroU32),
-    /// The run is cancelled, and the tick runs when it has ended.
+    /// The run is cancelled, and the tick runs after its end.
     Replace,
 }
 
-/// What happens to ticks that nobody claimed in time: no node lived, or the store was away.
+/// What happens to ticks that no node claimed in time, because no node was alive or the store was down.
 ///
-/// Ticks younger than the misfire grace run as if nothing had been; this is about older ones. Written `skip`, `once`,
-/// `all(10)`.
+/// Ticks younger than the misfire grace run normally; this policy is for older ones. Written `skip`, `once`, `all(10)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatchUp {
     /// None of them runs.
     Skip,
     /// The latest one runs. Default.
     Once,
-    /// The latest so many of them run, the oldest first.
+    /// The latest ticks up to this number run, the oldest first.
     All(NonZeroU32),
 }
 
 /// What happens to a run whose node died or lost its session. Written `retry`, `retry(3)`, `abandon`.
 ///
-/// Each such death is a line of the history with the state [`crate::State::Lost`] and the attempt's number, and counts as
-/// a failure for [`crate::Job::pause_after`].
+/// Each such death is a line of the history with the state [`crate::State::Lost`] and the attempt's number, and counts
+/// as a failure for [`crate::Job::pause_after`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnCrash {
-    /// Another node runs the same tick again, with the next attempt's number and a greater fence: at least once. The same
-    /// as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`]: a run that kills every node that runs it must end.
+    /// Another node runs the same tick again, with the next attempt's number and a greater fence: at least once. The
+    /// same as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`], so that a run that kills every node comes to an end.
     Retry,
-    /// The same, until this number of nodes has died while they ran it. Then the run is recorded as lost. A node that
-    /// stops in order and hands its run over is not counted.
+    /// The same, until this number of nodes has died during the run. Then the run is recorded as lost. A node that
+    /// stops in order and hands over its run does not count.
     RetryUpTo(NonZeroU32),
-    /// It is recorded as lost: at most once. Default, as it is with Spring.
+    /// The run is recorded as lost: at most once. Default, as in Spring.
     Abandon,
 }
 
-/// Number of deaths after which [`OnCrash::Retry`] gives up a run.
+/// Number of deaths after which [`OnCrash::Retry`] abandons a run.
 pub const MAX_DEATHS: u32 = 5;
 
 impl OnCrash {
@@ -71,26 +71,26 @@ impl OnCrash {
     }
 }
 
-/// Who runs a tick. Written `cluster`, `each_node`.
+/// Which nodes run a tick. Written `cluster`, `each_node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// One node of the cluster. Default; without a store there is only this process.
+    /// One node of the cluster. Default. Without a store there is only this process.
     Cluster,
-    /// Every node on its own, without the store: for caches.
+    /// Every node by itself, without the store, for example to fill caches.
     EachNode,
 }
 
 /// What happens at a tick while the store does not answer. Written `fail_closed`, `fail_open`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreDown {
-    /// Nothing runs until the store answers again; the tick is claimed late, or missed. Default.
+    /// Nothing runs until the store answers again. The tick is then claimed late, or missed. Default.
     FailClosed,
-    /// It runs on every node that cannot reach the store, marked as unclaimed: so more than once. A fixed delay
-    /// that another node was running at the time waits for the store: nothing else tells when that run ended.
+    /// The tick runs on every node that cannot reach the store, marked as unclaimed: so more than once. A fixed delay
+    /// that another node was running at the time waits for the store, since the end of that run is unknown.
     FailOpen,
 }
 
-/// How a failed run is tried again, within the same run and under the same fence.
+/// How a failed run is retried, within the same run and under the same fence.
 ///
 /// Written `3`, `3 from 1s`, `3 from 1s to 1m`, `3 within 10m`, `3 until next tick`, and all of it
 /// `3 from 1s to 1m within 10m until next tick`.
@@ -113,60 +113,60 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// So many more tries; the first pause is 1 s, each further one twice as long, up to 1 minute, and up to a tenth is
-    /// added at random.
+    /// This number of retries. The first backoff is 1 s, each further one twice as long, up to 1 minute, plus a random
+    /// part of up to a tenth.
     pub const fn times(times: u32) -> Self {
         let (base, cap) = (Duration::from_secs(1), Duration::from_secs(60));
         Self { times, base, cap, within: None, until_next_tick: false }
     }
 
-    /// The first pause.
+    /// The first backoff.
     #[must_use]
     pub const fn from(mut self, base: Duration) -> Self {
         self.base = base;
         self
     }
 
-    /// The longest pause.
+    /// The longest backoff.
     #[must_use]
     pub const fn to(mut self, cap: Duration) -> Self {
         self.cap = cap;
         self
     }
 
-    /// No try begins so long after the first one, or later: it would be too late. Counted anew when another node takes
-    /// the run over. A try that has begun goes on: [`crate::Job::timeout`] bounds it. Default no limit.
+    /// No retry starts later than this time after the first attempt. The time starts again when another node takes the
+    /// run over. An attempt that has started continues: [`crate::Job::timeout`] limits it. Default no limit.
     #[must_use]
     pub const fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
         self
     }
 
-    /// No try begins at the job's next tick or later, whose run does the same work. A fixed delay has no tick while it
-    /// runs, so this does nothing there. Default they go on.
+    /// No retry starts at or after the job's next tick, whose run does the same work. It has no effect on a fixed
+    /// delay, which has no tick while it runs. By default retries continue.
     #[must_use]
     pub const fn until_next_tick(mut self) -> Self {
         self.until_next_tick = true;
         self
     }
 
-    /// Before what time a try must begin, counted from the first one, if `next` tells how long it is to the next tick.
+    /// Maximum time from the first attempt to the start of a retry. `next` returns the time until the next tick.
     pub(crate) fn limit(&self, next: impl FnOnce() -> Option<Duration>) -> Option<Duration> {
         let next = if self.until_next_tick { next() } else { None };
         [self.within, next].into_iter().flatten().min()
     }
 
-    /// The pause before try number `again` (1 is the first one again), or none if there is none.
-    pub(crate) fn pause(&self, again: u32) -> Option<Duration> {
-        if again > self.times {
+    /// The backoff before this retry (1 is the first), or none if there is no such retry.
+    pub(crate) fn backoff(&self, attempt: u32) -> Option<Duration> {
+        if attempt > self.times {
             return None;
         }
-        let doubled = self.base.saturating_mul(1_u32.checked_shl(again - 1).unwrap_or(u32::MAX));
+        let doubled = self.base.saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
         Some(doubled.min(self.cap).min(MAX_TTL).mul_f64(1.0 + fastrand::f64() / 10.0))
     }
 }
 
-/// Everything of a job but its name, its trigger and its body.
+/// Everything of a job except its name, its trigger and its body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) overlap: Overlap,
@@ -210,8 +210,8 @@ impl Policy {
     }
 }
 
-/// `word`, or `word(number)`.
-fn word(text: &str) -> (&str, Option<&str>) {
+/// Splits `word` or `word(number)`.
+fn split_number(text: &str) -> (&str, Option<&str>) {
     let text = text.trim();
     match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
         Some((word, number)) => (word.trim(), Some(number.trim())),
@@ -227,9 +227,9 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What is wrong with a policy that is not read: its number, or all of it.
-fn unread<T>(what: &str, text: &str, words: &[&str], known: &str) -> Result<T> {
-    match word(text) {
+/// The error about a text that is no policy: its number is wrong, or all of it.
+fn unreadable<T>(what: &str, text: &str, words: &[&str], known: &str) -> Result<T> {
+    match split_number(text) {
         (word, Some(n)) if words.contains(&word) && is_number(n) => {
             let allowed = format!("{word} takes a number from 1 to {}", u32::MAX);
             Err(Error::misused(format!("{what} = {text:?}: {allowed}")))
@@ -246,13 +246,13 @@ impl FromStr for Overlap {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match word(text) {
+        match split_number(text) {
             ("skip", None) => Ok(Self::Skip),
             ("queue", None) => Ok(Self::Queue(NonZeroU32::MIN)),
             ("replace", None) => Ok(Self::Replace),
             ("queue", Some(n)) if count(n).is_some() => Ok(Self::Queue(count(n).unwrap_or(NonZeroU32::MIN))),
             ("allow", Some(n)) if count(n).is_some() => Ok(Self::Allow(count(n).unwrap_or(NonZeroU32::MIN))),
-            _ => unread("overlap", text, &["queue", "allow"], "skip, queue, queue(10), allow(3) or replace"),
+            _ => unreadable("overlap", text, &["queue", "allow"], "skip, queue, queue(10), allow(3) or replace"),
         }
     }
 }
@@ -272,11 +272,11 @@ impl FromStr for CatchUp {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match word(text) {
+        match split_number(text) {
             ("skip", None) => Ok(Self::Skip),
             ("once", None) => Ok(Self::Once),
             ("all", Some(n)) if count(n).is_some() => Ok(Self::All(count(n).unwrap_or(NonZeroU32::MIN))),
-            _ => unread("catch_up", text, &["all"], "skip, once or all(10)"),
+            _ => unreadable("catch_up", text, &["all"], "skip, once or all(10)"),
         }
     }
 }
@@ -295,11 +295,11 @@ impl FromStr for OnCrash {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match word(text) {
+        match split_number(text) {
             ("retry", None) => Ok(Self::Retry),
             ("abandon", None) => Ok(Self::Abandon),
             ("retry", Some(n)) if count(n).is_some() => Ok(Self::RetryUpTo(count(n).unwrap_or(NonZeroU32::MIN))),
-            _ => unread("on_crash", text, &["retry"], "retry, retry(3) or abandon"),
+            _ => unreadable("on_crash", text, &["retry"], "retry, retry(3) or abandon"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A scheduler's jobs, made known to the store before it starts.
+//! Registers a scheduler's jobs with the store before it starts.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -6,46 +6,46 @@ use bandog_core::{Error, ErrorKind, Holding, Key, Records, Result, Swap, Swapped
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{Entry, Timekeeper, board, era, key, tell_of_rest},
-    pauses::{Known, Standing, standing},
+    dispatch::{JobEntry, Timekeeper, board_key, job_key, read_or_create_era, warn_about_future_watermark},
+    pauses::{KnownPauses, StoredPauses, pauses_key},
     plan::Event,
-    state::{Born, JobState, Live, Spec},
-    trigger::{Ms, Trigger},
+    state::{Creation, JobSpec, JobState, LiveRun},
+    trigger::{Trigger, UnixMs},
 };
 
-/// Records in one call.
+/// Maximum number of records in one call.
 const BATCH: usize = 256;
-/// So often a record is read again that somebody else changes at the same time.
-const TRIES: u32 = 20;
+/// Maximum number of attempts to write a record that other processes change at the same time.
+const MAX_ATTEMPTS: u32 = 20;
 
-/// Reads the jobs' records, makes those that are not there, and writes down what the jobs are now. Tells what is paused.
-pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &mut [Entry]) -> Result<Known> {
-    let mut pauses = Known::default();
-    let mut left: Vec<&mut Entry> = entries.iter_mut().filter(|entry| entry.is_shared).collect();
-    for _ in 0..TRIES {
-        let mut again = Vec::new();
+/// Reads the jobs' records, creates the missing ones, and writes the jobs' settings. Returns the pauses in effect.
+pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &mut [JobEntry]) -> Result<KnownPauses> {
+    let mut pauses = KnownPauses::default();
+    let mut left: Vec<&mut JobEntry> = entries.iter_mut().filter(|entry| entry.is_shared).collect();
+    for _ in 0..MAX_ATTEMPTS {
+        let mut changed_meanwhile = Vec::new();
         let mut rest = left.into_iter();
         loop {
-            let some: Vec<&mut Entry> = rest.by_ref().take(BATCH).collect();
+            let some: Vec<&mut JobEntry> = rest.by_ref().take(BATCH).collect();
             if some.is_empty() {
                 break;
             }
-            again.extend(register_some(client, time, some, &mut pauses).await?);
+            changed_meanwhile.extend(register_some(client, time, some, &mut pauses).await?);
         }
-        if again.is_empty() {
-            bury(client, entries).await?;
+        if changed_meanwhile.is_empty() {
+            add_node_deaths(client, entries).await?;
             return Ok(pauses);
         }
-        left = again;
+        left = changed_meanwhile;
     }
-    Err(Error::unavailable("other nodes register the same jobs all the time").during("start"))
+    Err(Error::unavailable("other nodes keep changing the records of the same jobs").during("start"))
 }
 
-/// Runs of nodes that died before are seen before any tick is: they hold up none.
-async fn bury(client: &Client, entries: &mut [Entry]) -> Result<()> {
-    let running = |entry: &Entry| {
+/// Adds the deaths of nodes before the first tick, so that their runs block no tick.
+async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()> {
+    let running = |entry: &JobEntry| {
         let live = entry.state.iter().flat_map(|state| &state.running);
-        live.filter_map(Live::holding).collect::<HashSet<_>>()
+        live.filter_map(LiveRun::holding).collect::<HashSet<_>>()
     };
     let sessions: Vec<Holding> = entries.iter().flat_map(running).collect::<HashSet<_>>().into_iter().collect();
     let mut dead = HashSet::new();
@@ -56,49 +56,54 @@ async fn bury(client: &Client, entries: &mut [Entry]) -> Result<()> {
     }
     for entry in entries {
         let died = running(entry).into_iter().filter(|session| dead.contains(session));
-        entry.events.extend(died.map(Event::Dead));
+        entry.events.extend(died.map(Event::NodeDied));
     }
     Ok(())
 }
 
-/// Gives those back that somebody else has changed meanwhile.
+/// Returns the entries that another process has changed meanwhile.
 async fn register_some<'a>(
     client: &Client,
     time: &mut Timekeeper,
-    mut entries: Vec<&'a mut Entry>,
-    pauses: &mut Known,
-) -> Result<Vec<&'a mut Entry>> {
-    let keys = entries.iter().map(|entry| key(&entry.task.name)).collect::<Result<Vec<Key>>>()?;
+    mut entries: Vec<&'a mut JobEntry>,
+    pauses: &mut KnownPauses,
+) -> Result<Vec<&'a mut JobEntry>> {
+    let keys = entries.iter().map(|entry| job_key(&entry.definition.name)).collect::<Result<Vec<Key>>>()?;
     let sent = time.moment();
-    let reading = client.read(&[&[board()?, standing()?], &keys[..]].concat(), &[]).await?;
+    let reading = client.read(&[&[board_key()?, pauses_key()?], &keys[..]].concat(), &[]).await?;
     time.observe(sent, reading.now);
     let now = time.now();
     let mut records = reading.records.into_iter();
-    let told = records.next().transpose()?.flatten().map(|board| board.value).filter(|era| !era.is_empty());
+    let era = records.next().transpose()?.flatten().map(|board| board.value).filter(|era| !era.is_empty());
     let paused = records.next().transpose()?.flatten();
-    *pauses = Known { version: paused.as_ref().map(|record| record.version), standing: Standing::of(paused.as_ref())? };
-    let era = match told {
+    *pauses = KnownPauses {
+        version: paused.as_ref().map(|record| record.version),
+        stored: StoredPauses::of(paused.as_ref())?,
+    };
+    let era = match era {
         Some(era) => era,
-        None => era(client, None).await?,
+        None => read_or_create_era(client, None).await?,
     };
     let mut swaps = Vec::new();
     let mut written = Vec::new();
     for ((entry, key), record) in entries.iter_mut().zip(keys).zip(records) {
-        let spec = Box::new(Spec::new(&entry.task.trigger, &entry.task.policy, lease(client, entry)));
+        let spec = Box::new(JobSpec::new(&entry.definition.trigger, &entry.definition.policy, lease(client, entry)));
         let mut change = None;
         let (state, from) = match record? {
             None => {
-                let mut state = JobState::born(&entry.task.policy, now, Some(spec), &era);
-                state.all = Some(Box::new(pauses.standing.all.clone())).filter(|all| all.number > 0);
+                let mut state = JobState::create(&entry.definition.policy, now, Some(spec), &era);
+                state.all = Some(Box::new(pauses.stored.all.clone())).filter(|all| all.number > 0);
                 (state, None)
             }
             Some(record) => {
                 let mut state = JobState::read(&record.value, &key)?;
                 entry.version = Some(record.version);
-                state.born.get_or_insert_with(|| Box::new(Born { era: era.clone(), at: now, fresh: false, resets: 0 }));
-                change = renew(&mut state, spec, now, &entry.task.name);
-                tell_of_rest(&entry.task.name, &state, now);
-                if state.is_to_be_seen(now) {
+                state
+                    .born
+                    .get_or_insert_with(|| Box::new(Creation { era: era.clone(), at: now, fresh: false, resets: 0 }));
+                change = update_spec(&mut state, spec, now, &entry.definition.name);
+                warn_about_future_watermark(&entry.definition.name, &state, now);
+                if state.needs_heartbeat(now) {
                     state.seen = now;
                 }
                 (state, Some((record.version, record.value)))
@@ -116,7 +121,7 @@ async fn register_some<'a>(
         return Ok(Vec::new());
     }
     let mut answers = client.swap(&swaps).await?.each.into_iter();
-    let mut again = Vec::new();
+    let mut changed_meanwhile = Vec::new();
     for (entry, (is_written, change)) in entries.into_iter().zip(written) {
         if !is_written {
             continue;
@@ -124,33 +129,33 @@ async fn register_some<'a>(
         match answers.next().ok_or_else(|| Error::new(ErrorKind::Corrupt, "the store gave too few answers"))?? {
             Swapped::Done(version) => {
                 entry.version = version;
-                change.iter().for_each(|change| tell_of_change(&entry.task.name, change));
+                change.iter().for_each(|change| log_change(&entry.definition.name, change));
             }
-            Swapped::Differs(_) | Swapped::Early(_) | Swapped::NotHeld => again.push(entry),
+            Swapped::Differs(_) | Swapped::Early(_) | Swapped::NotHeld => changed_meanwhile.push(entry),
         }
     }
-    Ok(again)
+    Ok(changed_meanwhile)
 }
 
-fn lease(client: &Client, entry: &Entry) -> Duration {
-    entry.task.policy.lease.unwrap_or_else(|| client.ttl())
+fn lease(client: &Client, entry: &JobEntry) -> Duration {
+    entry.definition.policy.lease.unwrap_or_else(|| client.ttl())
 }
 
-/// What a job is now that was something else.
-struct Change {
-    /// What differs.
+/// A change of a job's settings.
+struct SpecChange {
+    /// The differences.
     what: String,
-    /// Replicas that have it as it was claim its ticks too.
+    /// Both have the same revision, so replicas with the old settings also claim ticks.
     is_disputed: bool,
 }
 
-/// Once it is written, so once for each change.
-fn tell_of_change(job: &str, Change { what, is_disputed }: &Change) {
+/// Called once the change is written, so once for each change.
+fn log_change(job: &str, SpecChange { what, is_disputed }: &SpecChange) {
     if *is_disputed {
         tracing::warn!(
             job,
             changed = what,
-            "the job has changed at the same revision: replicas that still have it as it was claim its ticks too; a \
+            "the job has changed at the same revision: replicas with the old settings also claim its ticks; a \
              greater `Job::revision` prevents that"
         );
     } else {
@@ -158,9 +163,9 @@ fn tell_of_change(job: &str, Change { what, is_disputed }: &Change) {
     }
 }
 
-/// Writes down what the job is now, and answers what that changes. After a change of its ticks, or when it is enabled
-/// again, nothing before now is missed.
-fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) -> Option<Change> {
+/// Writes the settings into the state, and returns the change. After a change of the trigger, or when the job is
+/// enabled again, no tick before now is missed.
+fn update_spec(state: &mut JobState, spec: Box<JobSpec>, now: UnixMs, name: &str) -> Option<SpecChange> {
     let Some(old) = &state.spec else {
         state.spec = Some(spec);
         return None;
@@ -178,8 +183,8 @@ fn renew(state: &mut JobState, spec: Box<Spec>, now: Ms, name: &str) -> Option<C
         );
         return None;
     }
-    let change = Change { what: old.change_to(&spec), is_disputed: old.revision == spec.revision };
-    // What came while it was disabled was not missed.
+    let change = SpecChange { what: old.change_to(&spec), is_disputed: old.revision == spec.revision };
+    // Ticks of a disabled job are not missed.
     if old.trigger != spec.trigger || (spec.enabled && !old.enabled) {
         state.watermark = state.watermark.max(now - 1);
         state.next_due = state.next_due.map(|due| due.max(now)).or(Some(now).filter(|_| state.is_idle()));

@@ -1,4 +1,4 @@
-//! What people see of jobs and runs: on the page, in `--json`, in tests.
+//! Jobs and runs as operators see them: on the page, in `--json`, in tests.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,33 @@ use crate::Kind;
 pub struct JobRow {
     /// Its name.
     pub name: String,
-    /// What fires it: `cron 0 0 2 * * ?`, `fixed_rate 5s`, `fixed_delay 5s`, `at 2026-01-31T00:00:00Z`, `once`.
+    /// Its trigger: `cron 0 0 2 * * ?`, `fixed_rate 5s`, `fixed_delay 5s`, `at 2026-01-31T00:00:00Z`, `once`.
     pub trigger: String,
-    /// The same in words.
+    /// The trigger in words.
     pub description: String,
-    /// The zone of a cron expression.
+    /// The time zone of a cron expression.
     pub zone: Option<String>,
-    /// Whether its ticks run at all.
+    /// Whether its ticks run.
     pub enabled: bool,
-    /// By whom and why it is paused, if it is.
+    /// The pause of the job, if it is paused.
     pub paused: Option<Paused>,
-    /// By whom and why all jobs are paused, if they are: its ticks run when neither pause stands.
+    /// The pause of all jobs, if they are paused. The job's ticks run when neither pause is in effect.
     #[serde(default)]
     pub all_paused: Option<Paused>,
-    /// Since when no node has said that it has this job, RFC 3339 in UTC; none if one did within two days. Nodes say so
-    /// once a day.
+    /// Time of the last heartbeat of a node that has this job, RFC 3339 in UTC. None if it is less than two days old.
+    /// Nodes write a heartbeat once a day.
     #[serde(default)]
     pub unknown_since: Option<String>,
-    /// The next tick, RFC 3339 in UTC; none when it will not fire any more, is paused, or waits for a run to end.
+    /// The next tick, RFC 3339 in UTC. None if the job will not fire any more, is paused, or waits for the end of a
+    /// run.
     pub next: Option<String>,
-    /// The newest tick that was ever claimed, or when the job was first registered.
+    /// The newest tick that was ever claimed, or the time of the job's first registration.
     pub watermark: String,
-    /// Until when it rests because the store's clock was ahead when its last tick was claimed, RFC 3339 in UTC; none if
-    /// it does not. [`crate::Jobs::reset`] ends it.
+    /// End of the job's rest, RFC 3339 in UTC: the store's clock was ahead when the last tick was claimed. None if the
+    /// job does not rest. [`crate::Jobs::reset`] ends the rest.
     #[serde(default)]
     pub rests_until: Option<String>,
-    /// How long a dead node's run keeps its place.
+    /// Time after which a dead node's run is lost or taken over, in milliseconds.
     pub lease_ms: u64,
     /// What happens to a tick while the job runs.
     pub overlap: String,
@@ -44,19 +45,19 @@ pub struct JobRow {
     pub catch_up: String,
     /// What happens to a dead node's run.
     pub on_crash: String,
-    /// The runs that are running now.
+    /// The runs under way.
     pub live: Vec<RunRow>,
-    /// How many runs wait.
+    /// Number of queued runs.
     pub queued: u64,
-    /// How many runs ended well, ever.
+    /// Total number of runs that succeeded.
     pub ok: u64,
-    /// How many failed, timed out or were cancelled, ever.
+    /// Total number of runs that failed, timed out or were cancelled.
     pub failed: u64,
-    /// How many ticks were skipped because of a run or a pause, ever.
+    /// Total number of ticks that were skipped because of a run or a pause.
     pub skipped: u64,
-    /// How many ticks nobody claimed in time and nobody ran later, ever.
+    /// Total number of ticks that no node claimed in time and that were not caught up.
     pub missed: u64,
-    /// How many runs were lost with their node, ever.
+    /// Total number of runs that were lost with their node.
     pub lost: u64,
     /// The run that ended last.
     pub last: Option<RunRow>,
@@ -65,49 +66,49 @@ pub struct JobRow {
 /// A pause of a job, of all jobs, or of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
-    /// Who paused it.
+    /// The operator, or `bandog` for [`crate::Job::pause_after`].
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Since when, RFC 3339 in UTC.
+    /// Start of the pause, RFC 3339 in UTC.
     pub at: String,
 }
 
-/// What is paused beside single jobs.
+/// The pauses of all jobs and of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pauses {
-    /// By whom and why all jobs are paused, if they are.
+    /// The pause of all jobs, if they are paused.
     pub all: Option<Paused>,
-    /// The nodes that are paused, by their names; a name without a process is a machine's, and means all of its nodes.
+    /// The paused nodes by name. A name without a process is a machine's, and means all of its nodes.
     pub nodes: BTreeMap<String, Paused>,
 }
 
-/// What became of a run.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It waits for a run before it, or for a node.
+    /// It waits for an earlier run, or for a node.
     Queued,
-    /// It runs.
+    /// It is under way.
     Running,
-    /// It ended well.
+    /// It succeeded.
     Ok,
-    /// It gave an error or panicked.
+    /// It returned an error or panicked.
     Failed,
     /// It took longer than its timeout.
     TimedOut,
-    /// Somebody, or its successor, cancelled it.
+    /// An operator or a newer run cancelled it.
     Cancelled,
-    /// Its node stopped before it had ended.
+    /// Its node stopped before its end.
     Interrupted,
     /// Its node died.
     Lost,
-    /// Its tick came while the job ran or was paused.
+    /// Its tick was due while the job ran or was paused.
     Skipped,
-    /// Its tick was claimed by nobody in time, and the catch-up policy left it out.
+    /// No node claimed its tick in time, and the catch-up policy left it out.
     Missed,
-    /// No run: the watermark lay in the future and was set back, from the row's `tick` to its `from`, as its note tells
-    /// ([`crate::Jobs::reset`]).
+    /// No run: an operator set a watermark in the future back, from the row's `tick` to its `from`. The note has the
+    /// reason ([`crate::Jobs::reset`]).
     Reset,
 }
 
@@ -131,21 +132,21 @@ impl State {
     }
 }
 
-/// A run of a job: one that waits or runs, one that ended, or a range of ticks that did not run. Times are RFC 3339 in
-/// UTC, with milliseconds where they have some.
+/// A run that is queued, under way or has ended, or a range of ticks that did not run. Times are RFC 3339 in UTC, with
+/// milliseconds if they are not zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRow {
     /// The job's name.
     pub job: String,
     /// Its number; 0 for ticks that did not run.
     pub id: u64,
-    /// The tick; of a range the last one.
+    /// The tick; the last one of a range.
     pub tick: String,
     /// The first tick of a range.
     pub from: Option<String>,
-    /// How many ticks it stands for: 1, or those of a range.
+    /// Number of ticks: 1, or those of the range.
     pub ticks: u64,
-    /// Why it came to be.
+    /// The cause of the run.
     pub kind: Kind,
     /// The last attempt's number.
     pub attempt: u32,
@@ -153,51 +154,51 @@ pub struct RunRow {
     pub node: Option<String>,
     /// The fence of its last claim.
     pub fence: Option<u64>,
-    /// When it was to start.
+    /// Its planned start.
     pub due: String,
-    /// When it was claimed.
+    /// Time of the claim.
     pub started: Option<String>,
-    /// When it ended.
+    /// Time of the end.
     pub ended: Option<String>,
-    /// How much later than due it was claimed, in milliseconds.
+    /// Delay of the claim after `due`, in milliseconds.
     pub lag_ms: Option<u64>,
-    /// What became of it.
+    /// Its state.
     pub state: State,
-    /// Why it failed.
+    /// The reason of a failure.
     pub error: Option<String>,
-    /// What it left as a note.
+    /// The note of its body.
     pub note: Option<String>,
-    /// It is recorded as running, but its node's session has ended: the next node that looks takes it over or records
-    /// it as lost. It stays so while no node has this job.
+    /// It is recorded as under way, but its node's session has expired. The next node that polls takes it over or
+    /// records it as lost. It stays so while no node has this job.
     #[serde(default)]
     pub orphaned: bool,
 }
 
-/// A tick that is to come.
+/// A tick to come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fire {
     /// The job's name.
     pub job: String,
     /// The tick, RFC 3339 in UTC.
     pub tick: String,
-    /// When it is to start: the tick and the job's jitter.
+    /// Its planned start: the tick and the job's jitter.
     pub due: String,
 }
 
 /// A scheduler that runs over the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRow {
-    /// What it calls itself, by default its machine and process, `host:pid`; in its first moments perhaps its client.
+    /// Its name, by default its machine and process, `host:pid`. In its first moments it may be the name of its client.
     pub node: String,
     /// Its program.
     pub program: Option<String>,
-    /// Since when its client lives, RFC 3339 in UTC, by its own clock.
+    /// Start of its client, RFC 3339 in UTC, by its own clock.
     pub since: Option<String>,
-    /// The version of the time-zone table in its program, such as `2026a`. Nodes with different ones may find different
-    /// ticks in zones that have changed.
+    /// The version of the time-zone table in its program, such as `2026a`. Nodes with different ones may compute
+    /// different ticks in zones that have changed.
     #[serde(default)]
     pub zones: Option<String>,
-    /// By whom and why it, or its machine, is paused, if it is.
+    /// The pause of the node or of its machine, if it is paused.
     #[serde(default)]
     pub paused: Option<Paused>,
 }

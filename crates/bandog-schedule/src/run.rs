@@ -1,4 +1,4 @@
-//! One run of a job, as its body sees it.
+//! A run of a job, as its body sees it.
 
 use std::{
     error::Error as StdError,
@@ -10,27 +10,27 @@ use bandog_core::Fence;
 use bandog_cron::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::{cancel::Cancel, trigger::Ms};
+use crate::{cancel::CancelToken, trigger::UnixMs};
 
-/// How much of a note is kept, in bytes.
+/// Maximum length of a note, in bytes.
 pub const MAX_NOTE: usize = 4096;
 
-/// How much of an error's text is kept, in bytes.
+/// Maximum length of an error's text, in bytes.
 pub const MAX_ERROR: usize = 4096;
 
-/// Why a run came to be.
+/// The cause of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Its tick came.
+    /// Its tick was due.
     Scheduled,
-    /// Its tick had been missed.
+    /// Its tick was missed and is caught up.
     CatchUp,
-    /// Somebody asked for it now.
+    /// An operator requested it.
     Manual,
-    /// Somebody asked for a tick of the past.
+    /// An operator requested the run of a past tick.
     Backfill,
-    /// Its tick came while the store was away, and the job runs all the same: perhaps on several nodes
+    /// Its tick was due while the store was down, and the job runs nevertheless, perhaps on several nodes
     /// ([`crate::StoreDown::FailOpen`]).
     Unclaimed,
 }
@@ -48,96 +48,97 @@ impl Kind {
     }
 }
 
-/// One run of a job: its tick, its fence, and whether it should stop. Clones are the same run.
+/// A run of a job: its tick, its fence, and its cancellation. Clones are the same run.
 ///
-/// One node of the cluster runs a tick, but nothing can promise that the effects of a run happen exactly once: a node
-/// may stop in the middle and another take over. Send [`Run::fence`] along with writes, and let the resource refuse a
-/// smaller one than it has seen; or use the job's name and [`Run::tick`] as an idempotency key.
+/// One node of the cluster runs a tick, but no scheduler can promise that the effects of a run happen exactly once: a
+/// node may stop in the middle, and another node takes over. Send [`Run::fence`] along with writes, and let the
+/// resource refuse a fence that is smaller than the greatest one it has seen. Or use the job's name and [`Run::tick`]
+/// as an idempotency key.
 #[derive(Debug, Clone)]
 pub struct Run {
-    facts: Arc<Facts>,
+    info: Arc<RunInfo>,
     attempt: u32,
 }
 
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct RunInfo {
     pub(crate) name: Arc<str>,
     pub(crate) id: u64,
     pub(crate) tick: Time,
     pub(crate) due: Time,
-    /// When it was claimed, or begun without a claim.
-    pub(crate) started: Ms,
+    /// Time of the claim, or of the start without a claim.
+    pub(crate) started: UnixMs,
     pub(crate) kind: Kind,
     pub(crate) fence: Fence,
     pub(crate) last_success: Option<Time>,
     pub(crate) note: Mutex<Option<String>>,
-    pub(crate) cancel: Cancel,
+    pub(crate) cancel: CancelToken,
 }
 
 impl Run {
-    pub(crate) fn new(facts: Arc<Facts>, attempt: u32) -> Self {
-        Self { facts, attempt }
+    pub(crate) fn new(info: Arc<RunInfo>, attempt: u32) -> Self {
+        Self { info, attempt }
     }
 
     /// The job's name.
     pub fn name(&self) -> &str {
-        &self.facts.name
+        &self.info.name
     }
 
     /// The run's number: 1 for the job's first run. It stays when another node takes over.
     pub fn id(&self) -> u64 {
-        self.facts.id
+        self.info.id
     }
 
-    /// The instant that this run is for: the same on every node, so it serves as an idempotency key. Of a manual run it
-    /// is when it was asked for.
+    /// The instant that this run is for. It is the same on every node, so it serves as an idempotency key. For a manual
+    /// run it is the time of the request.
     pub fn tick(&self) -> Time {
-        self.facts.tick
+        self.info.tick
     }
 
-    /// When it was to start: the tick and the job's jitter.
+    /// The planned start: the tick and the job's jitter.
     pub fn due(&self) -> Time {
-        self.facts.due
+        self.info.due
     }
 
-    /// 1 for the first try, one more for each retry and each take-over.
+    /// 1 for the first attempt, one more for each retry and each takeover.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Why it runs.
+    /// The cause of the run.
     pub fn kind(&self) -> Kind {
-        self.facts.kind
+        self.info.kind
     }
 
-    /// Greater than that of every earlier run of this job; a take-over has a greater one too, a retry the same.
+    /// Greater than the fence of every earlier run of this job. A takeover has a greater one too, a retry the same.
     pub fn fence(&self) -> Fence {
-        self.facts.fence
+        self.info.fence
     }
 
-    /// The tick of the last run that ended well, if there was one.
+    /// The tick of the last run that succeeded, if there was one.
     pub fn last_success(&self) -> Option<Time> {
-        self.facts.last_success
+        self.info.last_success
     }
 
-    /// Resolves when the run should stop: its time is up, the node stops, somebody cancelled it, or its lease is about
-    /// to end. After the job's grace it is dropped where it stands.
+    /// Resolves when the run should stop: its timeout is over, the node stops, the run was cancelled, or its lease is
+    /// about to expire. After the job's grace the run is dropped.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn cancelled(&self) {
-        self.facts.cancel.over(self.attempt).await;
+        self.info.cancel.over(self.attempt).await;
     }
 
     /// Whether the run should stop.
     pub fn is_cancelled(&self) -> bool {
-        self.facts.cancel.is_over(self.attempt)
+        self.info.cancel.is_over(self.attempt)
     }
 
     /// Resolves when the node begins to stop ([`crate::Running::stop`], or a signal in
-    /// [`crate::Running::until_signal`]), and whenever [`Run::cancelled`] does. The run may then go on for the drain
-    /// ([`crate::Scheduler::drain`]) before it is cancelled: a run that works in a loop comes to its end here, so that it
-    /// does not delay the stop. A run that gives `Ok` after it is recorded as one that ended well.
+    /// [`crate::Running::until_signal`]), and whenever [`Run::cancelled`] does. The run may continue for the drain
+    /// ([`crate::Scheduler::drain`]) before it is cancelled. A run that works in a loop should end here, so that it
+    /// does not delay the stop. If it then returns `Ok`, it is recorded as successful.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -160,46 +161,46 @@ impl Run {
     /// # }
     /// ```
     pub async fn stopping(&self) {
-        self.facts.cancel.stopping(self.attempt).await;
+        self.info.cancel.stopping(self.attempt).await;
     }
 
-    /// Whether the node has begun to stop, or the run should stop: what a blocking loop asks in each turn.
+    /// Whether the node has begun to stop, or the run should stop. A blocking loop checks this in each iteration.
     pub fn is_stopping(&self) -> bool {
-        self.facts.cancel.is_stopping(self.attempt)
+        self.info.cancel.is_stopping(self.attempt)
     }
 
-    /// Leaves a note in the history beside this run, instead of an earlier one. Its end is kept if it is longer than
-    /// [`MAX_NOTE`] bytes. After the run's end it does nothing.
+    /// Sets the note of this run in the history, and replaces an earlier one. Of a text longer than [`MAX_NOTE`] bytes
+    /// the end is kept. After the run's end it does nothing.
     pub fn note(&self, text: impl Into<String>) {
         let text = text.into();
         let cut = text.len().saturating_sub(MAX_NOTE);
         let start = (cut..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-        *self.facts.note.lock().unwrap_or_else(PoisonError::into_inner) = Some(text[start..].to_owned());
+        *self.info.note.lock().unwrap_or_else(PoisonError::into_inner) = Some(text[start..].to_owned());
     }
 }
 
-impl Facts {
-    /// What it said last; what it says afterwards nobody hears.
+impl RunInfo {
+    /// Takes the last note. Later notes are lost.
     pub(crate) fn take_note(&self) -> Option<String> {
         self.note.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// What a body may give: nothing, or a result whose error is a failure.
+/// The result of a body: `()`, or a `Result` whose error is a failure.
 #[diagnostic::on_unimplemented(
     message = "a job gives nothing or `Result<(), E>`, where `E` is an error or becomes a boxed one",
     label = "a scheduler does not know whether this is a failure"
 )]
 pub trait Outcome {
-    /// None when the run ended well.
+    /// None when the run succeeded.
     fn failure(self) -> Option<Failure>;
 }
 
-/// Why a run failed, in words.
+/// The text of a failure.
 pub struct Failure(pub(crate) String);
 
 impl Failure {
-    /// Its beginning, as much of it as is kept.
+    /// Keeps the first [`MAX_ERROR`] bytes.
     pub(crate) fn cut(mut self) -> Self {
         if self.0.len() > MAX_ERROR {
             let end = (0..=MAX_ERROR).rev().find(|at| self.0.is_char_boundary(*at)).unwrap_or(0);
@@ -229,7 +230,7 @@ impl<E: Into<Box<dyn StdError + Send + Sync>>> Outcome for Result<(), E> {
         let mut cause = error.source();
         while let Some(source) = cause {
             let source_text = source.to_string();
-            // Many errors tell their cause themselves.
+            // Many errors already contain the text of their cause.
             if !text.contains(&source_text) {
                 text = format!("{text}: {source_text}");
             }

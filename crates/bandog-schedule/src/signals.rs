@@ -7,16 +7,16 @@ use bandog_core::{Error, ErrorKind, Result};
 use crate::Running;
 
 impl Running {
-    /// Runs until a signal wants the process to end, and then stops in order, as [`Running::stop`] does: for the end of
+    /// Runs until a signal asks the process to end, and then stops in order, as [`Running::stop`] does: for the end of
     /// `main`. The signals are TERM, which systemd, Docker and Kubernetes send, and INT, which is Ctrl-C; on Windows
-    /// Ctrl-C. A second one ends the drain: runs are cancelled, and dropped after their grace.
+    /// Ctrl-C. A second signal ends the drain: runs are cancelled, and dropped after their grace.
     ///
-    /// From the first poll on these signals end the process no longer by themselves, not even after this has resolved.
-    /// Give the process as long to end as the drain and the grace of its jobs take, before it is killed (in Kubernetes
+    /// From the first poll on these signals no longer end the process by themselves, not even after this future has
+    /// resolved. Allow the process the drain and the grace of its jobs before it is killed (in Kubernetes
     /// `terminationGracePeriodSeconds`, 30 s by default, which is the drain's default too).
     ///
     /// # Errors
-    /// As [`Running::stop`]; `Unsupported` when the system hears no signals.
+    /// As [`Running::stop`]; `Unsupported` when the system has no signals.
     ///
     /// # Panics
     /// When the runtime has no I/O driver; `#[tokio::main]` has one.
@@ -32,14 +32,14 @@ impl Running {
     /// # }
     /// ```
     pub async fn until_signal(self) -> Result<()> {
-        let mut signals = Signals::hear().map_err(|error| {
-            Error::new(ErrorKind::Unsupported, "the system hears no signals").during("until_signal").caused_by(error)
+        let mut signals = Signals::subscribe().map_err(|error| {
+            Error::new(ErrorKind::Unsupported, "the system has no signals").during("until_signal").caused_by(error)
         })?;
         signals.next().await;
         let mut ended = pin!(self.end(self.drain));
         tokio::select! {
-            told = &mut ended => return told,
-            () = signals.next() => self.hurry(),
+            result = &mut ended => return result,
+            () = signals.next() => self.end_drain(),
         }
         ended.await
     }
@@ -53,7 +53,7 @@ struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    fn hear() -> io::Result<Self> {
+    fn subscribe() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
@@ -71,12 +71,12 @@ struct Signals(tokio::signal::windows::CtrlC);
 
 #[cfg(windows)]
 impl Signals {
-    fn hear() -> io::Result<Self> {
+    fn subscribe() -> io::Result<Self> {
         tokio::signal::windows::ctrl_c().map(Self)
     }
 
     async fn next(&mut self) {
-        // It never ends.
+        // The stream never ends.
         let _ = self.0.recv().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A virtual clock for tests of what jobs do when.
+//! A scheduler on a virtual clock, for tests.
 
 mod wire;
 
@@ -15,11 +15,11 @@ use tokio::time;
 use self::wire::Wire;
 use crate::{Job, Jobs, Kind, Running, Scheduler, inject::Shares};
 
-/// Schedulers over a store in memory, on a clock that only moves when the test says so: a day
-/// passes in about a second, most of which goes into the replicas' looks at each other.
+/// Schedulers over a store in memory, on a clock that moves only when the test moves it. A virtual day takes about a
+/// second, most of it for the polls of the replicas.
 ///
-/// The runtime's clock must be paused, as `#[tokio::test(start_paused = true)]` does. All bodies run on the runtime of the
-/// test, in the order in which they are due; whatever they await of tokio's timers passes in no time too.
+/// The runtime's clock must be paused, as `#[tokio::test(start_paused = true)]` does. All bodies run on the runtime of
+/// the test, in the order in which they are due. Timers of tokio that they await take no real time either.
 ///
 /// ```
 /// use bandog::schedule::{Job, Run, TestScheduler};
@@ -40,37 +40,37 @@ pub struct TestScheduler {
     setting: TestSetting,
     clock: Clock,
     store: Memory,
-    nodes: Vec<Node>,
-    ran: Ran,
+    nodes: Vec<Replica>,
+    ran: RunLog,
 }
 
 #[derive(Debug)]
-struct Node {
+struct Replica {
     wire: Wire,
-    /// None once it has ended.
+    /// None once the replica has ended.
     running: Option<Running>,
 }
 
-type Ran = Arc<Mutex<Vec<TestRun>>>;
+type RunLog = Arc<Mutex<Vec<TestRun>>>;
 
-/// A run that began, from [`TestScheduler::runs`].
+/// A run that has started, from [`TestScheduler::runs`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestRun {
     /// The job's name.
     pub job: String,
-    /// The tick that it is for.
+    /// The tick of the run.
     pub tick: Time,
-    /// Why it ran.
+    /// The cause of the run.
     pub kind: Kind,
     /// The attempt's number.
     pub attempt: u32,
     /// The replica that ran it: 0 is the first.
     pub replica: usize,
-    /// When it began, by the store's clock.
+    /// Start of the run, by the store's clock.
     pub began: Time,
 }
 
-/// What a [`TestScheduler`] is made of, from [`TestScheduler::at`].
+/// Settings of a [`TestScheduler`], from [`TestScheduler::at`].
 #[derive(Debug, Clone)]
 #[must_use = "it does nothing until it is started"]
 pub struct TestSetting {
@@ -82,13 +82,13 @@ pub struct TestSetting {
     pub(crate) shares: Shares,
 }
 
-/// How often replicas look at each other: looking every second would make a long simulation slow.
-const LOOK: Duration = Duration::from_secs(30);
-/// What jobs without a lease have, for the same reason.
+/// Interval between two polls of a replica. Polls every second would make a long simulation slow.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
+/// Default lease of jobs, long for the same reason.
 const LEASE: Duration = Duration::from_secs(300);
 
 impl TestScheduler {
-    /// Begins at this instant, RFC 3339, with one replica.
+    /// Starts at this instant (RFC 3339) with one replica.
     ///
     /// # Panics
     /// If the text is no instant.
@@ -103,7 +103,7 @@ impl TestScheduler {
         }
     }
 
-    /// Lets time pass until this instant, RFC 3339; everything that is due by then is started.
+    /// Advances the clock to this instant (RFC 3339), and starts everything that is due by then.
     ///
     /// # Panics
     /// If the text is no instant.
@@ -112,32 +112,32 @@ impl TestScheduler {
         self.advance(target.duration_since(self.clock.wall()).unwrap_or_default()).await;
     }
 
-    /// Lets this much time pass.
+    /// Advances the clock by this time.
     pub async fn advance(&self, time: Duration) {
-        self.running().for_each(Running::look);
+        self.running().for_each(Running::poll);
         time::sleep(time).await;
-        // What is due at the very instant is due before it is over.
+        // Ticks that are due at this very instant start before the return.
         time::sleep(Duration::from_millis(1)).await;
     }
 
-    /// Lets time pass until no run is under way.
+    /// Advances the clock until no run is under way.
     pub async fn run_until_idle(&self) {
         for running in self.running() {
             running.idle().await;
         }
     }
 
-    /// What the store's clock shows.
+    /// The time of the store's clock.
     pub fn now(&self) -> Time {
         self.clock.wall().into()
     }
 
-    /// The runs so far, in the order in which they began.
+    /// The runs so far, in the order of their starts.
     pub fn runs(&self) -> Vec<TestRun> {
         self.ran.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The ticks of this job that ran so far, RFC 3339 in UTC, in the order in which they began.
+    /// The ticks of this job that ran so far (RFC 3339 in UTC), in the order of their starts.
     pub fn ticks(&self, job: &str) -> Vec<String> {
         self.runs().iter().filter(|run| run.job == job).map(|run| run.tick.to_string()).collect()
     }
@@ -150,20 +150,20 @@ impl TestScheduler {
         Jobs::over(&self.outsider())
     }
 
-    /// Ends a replica as a crash does: what it ran is dropped, and nobody is told.
+    /// Ends a replica like a crash: its runs are dropped, and nothing is released or reported.
     ///
     /// # Panics
     /// If there is no such replica.
     pub fn crash(&mut self, replica: usize) {
         let node = &mut self.nodes[replica];
-        // A process that is dead gives nothing back.
+        // A dead process releases nothing.
         node.wire.cut();
         if let Some(running) = node.running.take() {
             running.crash();
         }
     }
 
-    /// Cuts a replica off from the store: it goes on by itself, and nobody hears of it.
+    /// Disconnects a replica from the store. The replica continues to run.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -171,7 +171,7 @@ impl TestScheduler {
         self.nodes[replica].wire.cut();
     }
 
-    /// Gives a replica its way to the store back.
+    /// Reconnects a replica to the store.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -179,7 +179,7 @@ impl TestScheduler {
         self.nodes[replica].wire.mend();
     }
 
-    /// Stops a replica in order, whose runs may go on for this long.
+    /// Stops a replica in order, with this drain.
     ///
     /// # Errors
     /// None, unless the store is at fault.
@@ -193,7 +193,7 @@ impl TestScheduler {
         }
     }
 
-    /// One more replica, with these jobs.
+    /// Adds a replica with these jobs.
     ///
     /// # Errors
     /// As [`Scheduler::start`].
@@ -210,15 +210,16 @@ impl TestScheduler {
                 ran.lock().unwrap_or_else(PoisonError::into_inner).push(run);
             })
         });
-        let scheduler =
-            Scheduler::over(&client).node(format!("replica-{replica}")).pool(self.setting.pool).looks_every(LOOK);
+        let scheduler = Scheduler::over(&client)
+            .node(format!("replica-{replica}"))
+            .pool(self.setting.pool)
+            .poll_every(POLL_INTERVAL);
         let running = scheduler.sharing(&self.setting.shares).jobs(logged).start().await?;
-        self.nodes.push(Node { wire, running: Some(running) });
+        self.nodes.push(Replica { wire, running: Some(running) });
         Ok(())
     }
 
-    /// Takes the session with this number from whoever holds it, as an operator or a store that forgot would. False:
-    /// nobody held it.
+    /// Releases the session with this number, as an operator would, or a store that lost it. False: no replica held it.
     ///
     /// # Errors
     /// None, unless the store is at fault.
@@ -230,7 +231,7 @@ impl TestScheduler {
         self.nodes.iter().filter_map(|node| node.running.as_ref())
     }
 
-    /// A client that no fault reaches.
+    /// A client that `cut` does not disconnect.
     fn outsider(&self) -> Client {
         self.client_of(usize::MAX, Wire::to(&self.store))
     }
@@ -258,27 +259,27 @@ impl TestScheduler {
 }
 
 impl TestSetting {
-    /// So many replicas, each with the same jobs. Default 1.
+    /// Number of replicas, each with the same jobs. Default 1.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// The first replicas' wall clocks are wrong by so many seconds: ahead of the store's, or behind it.
+    /// Errors of the first replicas' wall clocks, in seconds: ahead of the store's clock, or behind it.
     pub fn skew(mut self, seconds: impl IntoIterator<Item = i64>) -> Self {
         let by = |seconds: i64| (seconds >= 0, Duration::from_secs(seconds.unsigned_abs()));
         self.skew = seconds.into_iter().map(by).collect();
         self
     }
 
-    /// How many runs a replica may have at a time. Default 1.
+    /// Maximum number of concurrent runs of a replica. Default 1.
     pub fn pool(mut self, size: usize) -> Self {
         self.pool = size;
         self
     }
 
-    /// After what time a replica that has crashed counts as dead, for jobs without a lease of their own. Default 5
-    /// minutes; the others notice it within half a minute more.
+    /// Time after which a crashed replica counts as dead, for jobs without a lease of their own. Default 5 minutes. The
+    /// other replicas notice it at most half a minute later.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -291,13 +292,14 @@ impl TestSetting {
     pub async fn start(self, jobs: impl Fn() -> Vec<Job> + Send) -> Result<TestScheduler> {
         if !Clock::tokio_is_paused() {
             return Err(Error::misused(
-                "a TestScheduler needs a paused clock, or a virtual day would take a day; write #[tokio::test(start_paused = true)]",
+                "a TestScheduler needs a paused clock, or a virtual day would take a day; write \
+                 #[tokio::test(start_paused = true)]",
             ));
         }
         bandog_core::check_ttl("the lease", self.lease)?;
         let clock = Clock::tokio().set_to(self.at.into());
         let (replicas, store) = (self.replicas, Memory::new(clock));
-        let mut test = TestScheduler { setting: self, clock, store, nodes: Vec::new(), ran: Ran::default() };
+        let mut test = TestScheduler { setting: self, clock, store, nodes: Vec::new(), ran: RunLog::default() };
         for _ in 0..replicas {
             test.join(jobs()).await?;
         }

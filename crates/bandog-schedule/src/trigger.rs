@@ -1,69 +1,72 @@
-//! When a job is due, in milliseconds since 1970.
+//! Triggers: when a job is due.
 
 use std::{sync::Arc, time::Duration};
 
 use bandog_cron::{Cron, Time};
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
-pub(crate) type Ms = i64;
+pub(crate) type UnixMs = i64;
 
-/// The shortest period.
+/// Milliseconds between two instants.
+pub(crate) type DurationMs = i64;
+
+/// Minimum period of a fixed rate and of a fixed delay.
 pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Trigger {
     Cron(Arc<Cron>),
-    FixedRate(Ms),
-    FixedDelay(Ms),
-    At(Ms),
+    FixedRate(DurationMs),
+    FixedDelay(DurationMs),
+    At(UnixMs),
     Once,
-    /// By hand only: Spring's expression `-`.
+    /// Only runs started by hand: Spring's expression `-`.
     Never,
 }
 
-/// What of a job's state its next tick depends on.
+/// The part of a job's state that its next tick depends on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct TickCursor {
     /// The newest tick that was claimed.
-    pub(crate) watermark: Ms,
-    /// Where the grid of a fixed rate begins, and when a single run is due.
-    pub(crate) anchor: Ms,
-    /// When a fixed delay is due; none while it runs.
-    pub(crate) next_due: Option<Ms>,
+    pub(crate) watermark: UnixMs,
+    /// The start of a fixed rate's grid, and the time of a single run.
+    pub(crate) anchor: UnixMs,
+    /// The next tick of a fixed delay; none while it runs.
+    pub(crate) next_due: Option<UnixMs>,
 }
 
 impl Trigger {
     /// The first tick after the watermark.
-    pub(crate) fn next(&self, place: Place) -> Option<Ms> {
-        let after = place.watermark;
+    pub(crate) fn next(&self, cursor: TickCursor) -> Option<UnixMs> {
+        let after = cursor.watermark;
         match self {
             Self::Cron(cron) => Some(cron.next(Time::from_millisecond(after))?.millisecond()),
             Self::FixedRate(period) => {
                 let period = *period;
-                let passed = after.saturating_sub(place.anchor);
+                let passed = after.saturating_sub(cursor.anchor);
                 let turns = if passed < 0 { 0 } else { passed / period + 1 };
-                turns.checked_mul(period)?.checked_add(place.anchor)
+                turns.checked_mul(period)?.checked_add(cursor.anchor)
             }
-            Self::FixedDelay(_) => place.next_due.map(|due| due.max(after.saturating_add(1))),
+            Self::FixedDelay(_) => cursor.next_due.map(|due| due.max(after.saturating_add(1))),
             Self::At(time) => Some(*time).filter(|time| *time > after),
-            Self::Once => Some(place.anchor).filter(|time| *time > after),
+            Self::Once => Some(cursor.anchor).filter(|time| *time > after),
             Self::Never => None,
         }
     }
 
-    /// The ticks in `(place.watermark, until]` that are later than `from`, in order.
-    pub(crate) fn between(&self, place: Place, from: Ms, until: Ms) -> impl Iterator<Item = Ms> + '_ {
-        let mut place = Place { watermark: place.watermark.max(from), ..place };
+    /// The ticks in `(cursor.watermark, until]` that are later than `from`, in order.
+    pub(crate) fn between(&self, cursor: TickCursor, from: UnixMs, until: UnixMs) -> impl Iterator<Item = UnixMs> + '_ {
+        let mut cursor = TickCursor { watermark: cursor.watermark.max(from), ..cursor };
         std::iter::from_fn(move || {
-            let tick = self.next(place).filter(|tick| *tick <= until)?;
-            place.watermark = tick;
+            let tick = self.next(cursor).filter(|tick| *tick <= until)?;
+            cursor.watermark = tick;
             // A fixed delay has one tick until its run has ended.
-            place.next_due = None;
+            cursor.next_due = None;
             Some(tick)
         })
     }
 
-    /// Whether it counts a time from something, and does not wait for an instant that a clock shows.
+    /// Whether the trigger counts a duration, and does not name instants of the calendar.
     pub(crate) fn is_counted(&self) -> bool {
         match self {
             Self::FixedRate(_) | Self::FixedDelay(_) | Self::Once => true,
@@ -71,7 +74,7 @@ impl Trigger {
         }
     }
 
-    /// What it is, in one line that a machine can tell apart.
+    /// The trigger in one line, for programs.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Cron(cron) => format!("cron {}", cron.text()),
@@ -83,7 +86,7 @@ impl Trigger {
         }
     }
 
-    /// What it is, in words.
+    /// The trigger in words.
     pub(crate) fn description(&self) -> String {
         match self {
             Self::Cron(cron) => cron.describe(),
@@ -103,12 +106,12 @@ impl Trigger {
     }
 }
 
-/// Milliseconds as people write them.
-fn span(ms: Ms) -> humantime::FormattedDuration {
+/// A duration for people, such as `1m 30s`.
+fn span(ms: DurationMs) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_millis(ms.unsigned_abs()))
 }
 
-/// A duration in milliseconds; what is longer than 292 million years becomes that.
-pub(crate) fn millis(duration: Duration) -> Ms {
-    Ms::try_from(duration.as_millis()).unwrap_or(Ms::MAX)
+/// The duration in milliseconds, at most 292 million years.
+pub(crate) fn duration_ms(duration: Duration) -> DurationMs {
+    DurationMs::try_from(duration.as_millis()).unwrap_or(DurationMs::MAX)
 }

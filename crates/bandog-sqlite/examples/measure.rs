@@ -1,5 +1,6 @@
-//! Measures the backend by itself: `cargo run --release -p bandog-sqlite --example measure -- floor|callers|processes|bell|idle`.
-#![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing better to do than to end")]
+//! Measures the backend alone:
+//! `cargo run --release -p bandog-sqlite --example measure -- floor|callers|processes|notifications|idle`.
+#![allow(clippy::unwrap_used, reason = "a failed measurement may panic")]
 
 use std::{
     env,
@@ -28,22 +29,22 @@ fn main() {
 
 async fn run() {
     let args: Vec<String> = env::args().skip(1).collect();
-    let place = tempfile::tempdir_in(env::var("MEASURE_IN").unwrap_or("/tmp".into())).unwrap();
-    let path = place.path().join("locks.db");
+    let dir = tempfile::tempdir_in(env::var("MEASURE_IN").unwrap_or("/tmp".into())).unwrap();
+    let path = dir.path().join("locks.db");
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["floor"] => floor(&path).await,
         ["callers", n] => println!("{n} callers: {:.0} cycles/s", callers(&path, n.parse().unwrap()).await),
         ["processes", n] => processes(&path, n.parse().unwrap()),
         ["cycles", path, name] => cycles(Path::new(path), name).await,
-        ["bell"] => bell(&path),
+        ["notifications"] => notifications(&path),
         ["holder", path, n] => hold(Path::new(path), n.parse().unwrap()).await,
         ["waiter", path, name] => wait(Path::new(path), name).await,
         ["idle", n] => idle(&path, n.parse().unwrap()).await,
-        _ => panic!("floor | callers N | processes N | bell | idle N"),
+        _ => panic!("floor | callers N | processes N | notifications | idle N"),
     }
 }
 
-/// The same statements, one by one on one connection.
+/// The same SQL statements on one connection, without the backend.
 async fn floor(path: &Path) {
     Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap();
     let conn = Connection::open(path).unwrap();
@@ -93,7 +94,7 @@ async fn callers(path: &Path, count: usize) -> f64 {
     f64::from(cycles) / start.elapsed().as_secs_f64()
 }
 
-/// Many processes that do nothing but take and release names of their own.
+/// Many processes that only take and release locks of their own.
 fn processes(path: &Path, count: usize) {
     let children: Vec<_> = (0..count).map(|n| start(&["cycles", path.to_str().unwrap(), &format!("k{n}")])).collect();
     let mut micros = Vec::new();
@@ -117,8 +118,8 @@ async fn cycles(path: &Path, name: &str) {
     taken.iter().for_each(|micros| writeln!(out, "{micros}").unwrap());
 }
 
-/// How long after a release a waiter in another process has the lock.
-fn bell(path: &Path) {
+/// Time between a release and the grant to a waiter in another process.
+fn notifications(path: &Path) {
     let waiter = start(&["waiter", path.to_str().unwrap(), "k"]);
     let holder = start(&["holder", path.to_str().unwrap(), "300"]);
     let released: Vec<u64> = lines(holder).map(|line| line.parse().unwrap()).collect();
@@ -127,7 +128,7 @@ fn bell(path: &Path) {
     print_shares("release to grant", late.collect());
 }
 
-/// Takes the lock, waits until somebody else waits, releases; prints when.
+/// Takes the lock, waits so that the other process waits for it, releases it, and prints the time of the release.
 async fn hold(path: &Path, turns: usize) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     for _ in 0..turns {
@@ -145,15 +146,15 @@ async fn hold(path: &Path, turns: usize) {
     take(&store, &last).await;
 }
 
-/// Waits for the lock as the engine does; prints when it was granted.
+/// Waits for the lock as the engine does, and prints the time of each grant.
 async fn wait(path: &Path, name: &str) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
-    let rung = Arc::new(Notify::new());
+    let notified = Arc::new(Notify::new());
     let notifier = {
-        let rung = rung.clone();
-        Notifier::new(move || rung.notify_one())
+        let notified = notified.clone();
+        Notifier::new(move || notified.notify_one())
     };
-    let _bell = store.subscribe(&Key::new(name).unwrap(), notifier).await.unwrap();
+    let _subscription = store.subscribe(&Key::new(name).unwrap(), notifier).await.unwrap();
     let done = Key::new("done").unwrap();
     while !bandog_core::Inspect::show(&store, &done).await.unwrap().held {
         let ours = claim(name);
@@ -162,12 +163,12 @@ async fn wait(path: &Path, name: &str) {
             release(&store, &ours).await;
             tokio::time::sleep(Duration::from_millis(3)).await;
         } else {
-            let _ = tokio::time::timeout(Duration::from_secs(1), rung.notified()).await;
+            let _ = tokio::time::timeout(Duration::from_secs(1), notified.notified()).await;
         }
     }
 }
 
-/// What processes cost that wait for a lock that nobody releases, each for its own.
+/// CPU time of processes that wait for locks that are never released.
 async fn idle(path: &Path, count: usize) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let names: Vec<String> = (0..count).map(|n| format!("idle{n}")).collect();
@@ -184,7 +185,7 @@ async fn idle(path: &Path, count: usize) {
     children.iter_mut().for_each(|child| drop(child.wait()));
 }
 
-/// The processor time of a process, in hundredths of a second.
+/// The CPU time of a process, in hundredths of a second.
 fn ticks(child: &Child) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();

@@ -1,5 +1,6 @@
-//! Measures records: `cargo run --release -p bandog-sqlite --example records -- floor|one|batch|callers|beside|processes`.
-#![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing better to do than to end")]
+//! Measures records:
+//! `cargo run --release -p bandog-sqlite --example records -- floor|batch|callers|beside|processes`.
+#![allow(clippy::unwrap_used, reason = "a failed measurement may panic")]
 
 use std::{
     env,
@@ -20,8 +21,8 @@ const SECONDS: Duration = Duration::from_secs(3);
 #[tokio::main]
 async fn main() {
     let args: Vec<String> = env::args().skip(1).collect();
-    let place = tempfile::tempdir_in(env::var("MEASURE_IN").unwrap_or("/tmp".into())).unwrap();
-    let path = place.path().join("locks.db");
+    let dir = tempfile::tempdir_in(env::var("MEASURE_IN").unwrap_or("/tmp".into())).unwrap();
+    let path = dir.path().join("locks.db");
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["floor", n] => floor(&path, n.parse().unwrap()).await,
         ["batch", n] => println!("{n} in a call: {:.0} swaps/s", swaps(&path, 1, n.parse().unwrap()).await),
@@ -33,7 +34,7 @@ async fn main() {
     }
 }
 
-/// The same statements on one connection, so many swaps in a transaction.
+/// The same SQL statements on one connection, without the backend. `count`: swaps in a transaction.
 async fn floor(path: &Path, count: usize) {
     Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap();
     let conn = Connection::open(path).unwrap();
@@ -54,7 +55,7 @@ async fn floor(path: &Path, count: usize) {
     println!("floor, {count} in a transaction: {:.0} swaps/s", done as f64 / start.elapsed().as_secs_f64());
 }
 
-/// So many tasks, each with so many swaps in a call.
+/// `tasks` tasks, each with `each` swaps in a call.
 async fn swaps(path: &Path, tasks: usize, each: usize) -> f64 {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     store.ping().await.unwrap();
@@ -76,7 +77,7 @@ async fn swap(store: Sqlite, name: String, each: usize) -> usize {
         let swaps: Vec<Swap> =
             keys.iter().zip(&versions).map(|(key, from)| Swap::new(key.clone(), *from, &*value)).collect();
         for (answer, version) in store.swap(&swaps).await.unwrap().each.into_iter().zip(&mut versions) {
-            let Swapped::Done(now) = answer.unwrap() else { panic!("somebody else has swapped it") };
+            let Swapped::Done(now) = answer.unwrap() else { panic!("another process has swapped it") };
             *version = now;
         }
         done += each;
@@ -84,7 +85,7 @@ async fn swap(store: Sqlite, name: String, each: usize) -> usize {
     done
 }
 
-/// How long leases take while records are swapped by so many tasks of the same handle.
+/// Duration of lease steps while `callers` tasks of the same handle swap records.
 async fn beside(path: &Path, callers: usize) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let swapping: Vec<_> = (0..callers).map(|n| tokio::spawn(swap(store.clone(), format!("r{n}-"), 1))).collect();
@@ -96,7 +97,7 @@ async fn beside(path: &Path, callers: usize) {
     println!("  {done} swaps meanwhile");
 }
 
-/// The same while other processes swap, each its own record.
+/// The same while other processes swap records of their own.
 async fn processes(path: &Path, count: usize) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     store.ping().await.unwrap();

@@ -1,4 +1,4 @@
--- Writes down who a client is, instead of what it said before.
+-- Registers a client. An earlier row of it is replaced.
 -- ?1 id
 -- ?2 host
 -- ?3 pid
@@ -8,7 +8,7 @@
 -- ?7 ttl
 -- ?8 expires
 -- ?9 this boot
--- ?10 told: the wall clock
+-- ?10 told: the present wall clock
 -- ?11 prefix
 -- Result: none.
 insert into client (id, host, pid, program, since, waits, ttl, expires, boot, told, prefix)

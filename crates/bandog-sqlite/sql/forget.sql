@@ -1,4 +1,4 @@
--- Deletes what any boot has seen of a hold that has ended.
+-- Deletes the sightings by all boots of a hold that has ended.
 -- ?1 name
 -- Result: none.
 delete from sighting where name = ?1;

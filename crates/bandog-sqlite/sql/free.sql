@@ -1,4 +1,4 @@
--- Frees a name for which nobody waits, if this owner holds it by the clock of this boot: what most releases are.
+-- Frees a name without a waiters' mark, if this owner holds it by the clock of this boot. This is the common case.
 -- ?1 name
 -- ?2 owner
 -- ?3 this boot

@@ -1,4 +1,4 @@
--- Gives a name to an owner. The mark of those who wait stays as it is.
+-- Grants a name to an owner. The waiters' mark stays as it is.
 -- ?1 name
 -- ?2 owner
 -- ?3 fence: the end of the reserved block

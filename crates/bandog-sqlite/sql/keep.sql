@@ -1,4 +1,4 @@
--- Ends a part: what it did belongs to the transaction.
+-- Ends a part and keeps its writes in the transaction.
 -- Parameters: none.
 -- Result: none.
 release part;

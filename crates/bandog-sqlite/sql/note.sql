@@ -1,4 +1,4 @@
--- Writes a line of a record's history, instead of what stands in its slot.
+-- Writes a line of a record's history. An earlier line in the same slot is replaced.
 -- ?1 name
 -- ?2 slot
 -- ?3 value

@@ -1,8 +1,8 @@
 -- offer
--- Keeps a name that its owner frees for clients that starve for it, and takes the marks of those who wait: whoever frees
--- it rings for them.
+-- Reserves a name that its owner frees for the clients that starve for it, and removes the waiters' mark: the process
+-- that frees it notifies the waiters.
 -- ?1 name
--- ?2 the owner that stands for the offer
+-- ?2 the owner that represents the offer
 -- ?3 expires
 -- ?4 ttl
 -- ?5 this boot

@@ -1,4 +1,4 @@
--- Begins a part of a transaction that can be taken back by itself.
+-- Begins a part of a transaction that can be rolled back alone.
 -- Parameters: none.
 -- Result: none.
 savepoint part;

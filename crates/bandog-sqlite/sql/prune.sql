@@ -1,6 +1,6 @@
--- Deletes the rows of clients that were not announced again in time. A row of this boot ends by the boot's clock. The
--- clock of another boot cannot be read, so there the wall clock must do: it may have been set meanwhile, and then the
--- row ends early or late, which costs nobody a lock.
+-- Deletes the expired rows of clients. A row of this boot expires by the boot's clock. The clock of another boot cannot
+-- be read, so a row of another boot expires by the wall clock. If that was set meanwhile, the row expires early or
+-- late; no lock depends on it.
 -- ?1 this boot
 -- ?2 now
 -- ?3 the wall clock

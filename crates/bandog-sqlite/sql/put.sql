@@ -1,4 +1,4 @@
--- Writes a record, there or not.
+-- Creates or replaces a record.
 -- ?1 name
 -- ?2 version
 -- ?3 value

@@ -1,19 +1,19 @@
--- Adds records, which are version 3 of the tables. A new database gets them after registry.sql, an old one when it is
--- opened, in one transaction with the setting of user_version.
+-- Adds records: version 3 of the tables. It runs after registry.sql in a new database, and at the upgrade of an old
+-- one, in one transaction with the update of user_version.
 -- Parameters: none.
 -- Result: none.
 
--- Small texts that are replaced whole, each for what has a state of its own beside locks.
+-- Small texts that are replaced as a whole, such as the state of a job.
 create table record (
     name    text    not null primary key,
-    version integer not null,               -- grows with every writing: the wall clock in µs, or the last one and 1
+    version integer not null,               -- rises with every write: the wall clock in µs, or the last version + 1
     value   text    not null
 ) strict;
 
 -- The history of records. A record's lines are deleted with it.
 create table line (
     name    text    not null,               -- the record
-    slot    text    not null,               -- where the line stands: a new one takes the place of the old
+    slot    text    not null,               -- the line's key: a new line replaces the old one of its slot
     value   text    not null,
     primary key (name, slot)
 ) strict;

@@ -1,19 +1,19 @@
--- Adds the registry of clients, which is version 2 of the tables. A new database gets it after schema.sql, an old one
--- when it is opened, in one transaction with the setting of user_version.
+-- Adds the registry of clients: version 2 of the tables. It runs after schema.sql in a new database, and at the upgrade
+-- of an old one, in one transaction with the update of user_version.
 -- Parameters: none.
 -- Result: none.
 
--- The clients that hold or wait for something, or did a moment ago: for people, nothing is decided by it.
+-- The clients that hold or wait for a lock, or did recently. For operators only: no decision depends on it.
 create table client (
-    id      text    not null primary key,   -- the client: the first half of its owners' names
+    id      text    not null primary key,   -- the client: the first part of the owners of its leases
     host    text    not null,               -- the name of its machine
     pid     integer not null,               -- its process there
-    program text    not null,               -- the program, as it calls itself
-    since   integer not null,               -- since when it lives, in ns of its wall clock since 1970
-    prefix  text    not null,               -- what its names begin with
+    program text    not null,               -- the name of the program
+    since   integer not null,               -- when it started, in ns of its wall clock since 1970
+    prefix  text    not null,               -- the prefix of its names
     waits   text    not null,               -- the names that it waits for, one a line
-    ttl     integer not null,               -- how long the last announcement was for, in ns
-    expires integer not null,               -- when the row ends, in ns of the boot clock of `boot`
-    boot    text    not null,               -- the boot whose clock counted
-    told    integer not null                -- the wall clock at the last announcement, in ns since 1970
+    ttl     integer not null,               -- how long the last registration is valid, in ns
+    expires integer not null,               -- when the row expires, in ns of the boot clock of `boot`
+    boot    text    not null,               -- the boot id of that clock
+    told    integer not null                -- the wall clock at the last registration, in ns since 1970
 ) strict, without rowid;

@@ -1,4 +1,4 @@
--- Frees a name and takes the mark of those who wait: whoever frees it rings for them.
+-- Frees a name and removes the waiters' mark: the process that frees it notifies the waiters.
 -- ?1 name
 -- Result: none.
 update lease set owner = null, wanted = 0 where name = ?1;

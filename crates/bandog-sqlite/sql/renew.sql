@@ -1,4 +1,4 @@
--- Lets a hold last again.
+-- Renews a hold.
 -- ?1 name
 -- ?2 expires
 -- ?3 ttl

@@ -1,4 +1,4 @@
--- Writes down what this boot sees of a hold of another boot.
+-- Stores this boot's first sighting of a hold of another boot.
 -- ?1 name
 -- ?2 this boot
 -- ?3 since

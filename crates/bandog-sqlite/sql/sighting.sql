@@ -1,4 +1,4 @@
--- Reads what this boot has seen of a hold of another boot.
+-- Reads this boot's sighting of a hold of another boot.
 -- ?1 name
 -- ?2 this boot
 -- Result: no row, or since, stamp.

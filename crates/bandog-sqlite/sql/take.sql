@@ -1,5 +1,5 @@
--- Gives a free name to an owner without a look at it, if this boot's clock counted its last hold and the wall clock
--- is above its last fence: what most claims of a free name are.
+-- Grants a free name to an owner without reading its row first, if its last hold was of this boot and the wall clock is
+-- above its last fence. This is the common case for a free name.
 -- ?1 name
 -- ?2 owner
 -- ?3 fence: the end of the reserved block

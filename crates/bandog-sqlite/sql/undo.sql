@@ -1,4 +1,4 @@
--- Takes back what a part did; keep.sql ends it.
+-- Rolls back a part; keep.sql ends it.
 -- Parameters: none.
 -- Result: none.
 rollback to part;

@@ -1,5 +1,5 @@
 -- unstarve
--- Takes the mark of a client that starves and has given up. Others may wait for the bell.
+-- Removes the mark of a starving client that has given up. Other waiters may still need a notification.
 -- ?1 name
 -- Result: none.
 update lease set wanted = 1 where name = ?1 and wanted = 2;

@@ -1,5 +1,5 @@
--- Leaves the mark of somebody who waits.
+-- Sets the waiters' mark.
 -- ?1 name
--- ?2 wanted: see the table
+-- ?2 wanted: see schema.sql
 -- Result: none.
 insert into lease (name, wanted) values (?1, ?2) on conflict (name) do update set wanted = max(wanted, ?2);

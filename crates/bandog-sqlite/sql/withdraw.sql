@@ -1,4 +1,4 @@
--- Takes a client out of the registry.
+-- Deregisters a client.
 -- ?1 id
 -- Result: none.
 delete from client where id = ?1;

@@ -1,4 +1,4 @@
-//! The file system under the database: what it is, how much room it has, and who may write there.
+//! The file system of the database: its kind, its free space, and whether this process may write there.
 
 use std::{
     fs::{File, OpenOptions},
@@ -6,80 +6,80 @@ use std::{
     path::Path,
 };
 
-/// What a file system is to a file of locks.
+/// The kinds of file systems, as far as locks of a file depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux tells by a number"))]
-pub(crate) enum Kind {
-    /// All processes of this machine see the same file, and its locks.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux reports the kind"))]
+pub(crate) enum FileSystemKind {
+    /// All processes of this machine see the same file and its locks.
     Local,
-    /// The upper layer of a container, which has files of its own there.
+    /// An overlay: each container has files of its own there.
     Layered,
-    /// It ends with the machine's next start.
+    /// It is empty after a restart of the machine.
     Memory,
-    /// Other machines may see the file, but not its locks. So may a program that serves the files (FUSE).
+    /// Other machines may see the file, but not its locks. This includes file systems that a program serves (FUSE).
     Network,
 }
 
-/// A file system, by the number that the kernel gives to its kind.
+/// A file system, identified by the kernel's number for its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileSystem {
-    pub(crate) kind: Kind,
-    /// What people call it; none when the number is not known here.
+    pub(crate) kind: FileSystemKind,
+    /// Its common name; none if the number is not in our list.
     pub(crate) name: Option<&'static str>,
 }
 
-/// How much room a disk has.
+/// The free space of a disk.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct DiskSpace {
     pub(crate) bytes: u64,
-    /// Whether one more file can be made.
+    /// Whether one more file can be created.
     pub(crate) has_inodes: bool,
     pub(crate) is_read_only: bool,
 }
 
 impl FileSystem {
-    /// By its number in `statfs(2)`. What is not known is taken for local: there are more of those, and new ones.
+    /// The file system with this number in `statfs(2)`. An unknown one counts as local: most of them are.
     #[cfg(any(target_os = "linux", test))]
     pub(crate) fn of_magic(magic: u32) -> Self {
         let (kind, name) = match magic {
-            0x0000_ef53 => (Kind::Local, "ext4"),
-            0x5846_5342 => (Kind::Local, "xfs"),
-            0x9123_683e => (Kind::Local, "btrfs"),
-            0x2fc1_2fc1 => (Kind::Local, "zfs"),
-            0xf2f5_2010 => (Kind::Local, "f2fs"),
-            0xca45_1a4e => (Kind::Local, "bcachefs"),
-            0x794c_7630 => (Kind::Layered, "overlay"),
-            0x6175_6673 => (Kind::Layered, "aufs"),
-            0x0102_1994 => (Kind::Memory, "tmpfs"),
-            0x8584_58f6 => (Kind::Memory, "ramfs"),
-            0x0000_6969 => (Kind::Network, "nfs"),
-            0x0000_517b | 0xfe53_4d42 => (Kind::Network, "smb"),
-            0xff53_4d42 => (Kind::Network, "cifs"),
-            0x0102_1997 => (Kind::Network, "9p"),
-            0x6573_5546 => (Kind::Network, "fuse"),
-            0x00c3_6400 => (Kind::Network, "ceph"),
-            0x5346_414f | 0x6b41_4653 => (Kind::Network, "afs"),
-            0x7375_7245 => (Kind::Network, "coda"),
-            0x0000_564c => (Kind::Network, "ncp"),
-            0x0bd0_0bd0 => (Kind::Network, "lustre"),
-            0x4750_4653 => (Kind::Network, "gpfs"),
-            0x1983_0326 => (Kind::Network, "beegfs"),
-            0x0116_1970 => (Kind::Network, "gfs2"),
-            0x7461_636f => (Kind::Network, "ocfs2"),
-            0xaad7_aaea => (Kind::Network, "panfs"),
-            0x786f_4256 => (Kind::Network, "vboxsf"),
-            0xbacb_acbc => (Kind::Network, "vmhgfs"),
-            0x7c7c_6673 => (Kind::Network, "prl_fs"),
-            _ => return Self { kind: Kind::Local, name: None },
+            0x0000_ef53 => (FileSystemKind::Local, "ext4"),
+            0x5846_5342 => (FileSystemKind::Local, "xfs"),
+            0x9123_683e => (FileSystemKind::Local, "btrfs"),
+            0x2fc1_2fc1 => (FileSystemKind::Local, "zfs"),
+            0xf2f5_2010 => (FileSystemKind::Local, "f2fs"),
+            0xca45_1a4e => (FileSystemKind::Local, "bcachefs"),
+            0x794c_7630 => (FileSystemKind::Layered, "overlay"),
+            0x6175_6673 => (FileSystemKind::Layered, "aufs"),
+            0x0102_1994 => (FileSystemKind::Memory, "tmpfs"),
+            0x8584_58f6 => (FileSystemKind::Memory, "ramfs"),
+            0x0000_6969 => (FileSystemKind::Network, "nfs"),
+            0x0000_517b | 0xfe53_4d42 => (FileSystemKind::Network, "smb"),
+            0xff53_4d42 => (FileSystemKind::Network, "cifs"),
+            0x0102_1997 => (FileSystemKind::Network, "9p"),
+            0x6573_5546 => (FileSystemKind::Network, "fuse"),
+            0x00c3_6400 => (FileSystemKind::Network, "ceph"),
+            0x5346_414f | 0x6b41_4653 => (FileSystemKind::Network, "afs"),
+            0x7375_7245 => (FileSystemKind::Network, "coda"),
+            0x0000_564c => (FileSystemKind::Network, "ncp"),
+            0x0bd0_0bd0 => (FileSystemKind::Network, "lustre"),
+            0x4750_4653 => (FileSystemKind::Network, "gpfs"),
+            0x1983_0326 => (FileSystemKind::Network, "beegfs"),
+            0x0116_1970 => (FileSystemKind::Network, "gfs2"),
+            0x7461_636f => (FileSystemKind::Network, "ocfs2"),
+            0xaad7_aaea => (FileSystemKind::Network, "panfs"),
+            0x786f_4256 => (FileSystemKind::Network, "vboxsf"),
+            0xbacb_acbc => (FileSystemKind::Network, "vmhgfs"),
+            0x7c7c_6673 => (FileSystemKind::Network, "prl_fs"),
+            _ => return Self { kind: FileSystemKind::Local, name: None },
         };
         Self { kind, name: Some(name) }
     }
 
-    /// That of this path, or of the nearest directory above it of which anything can be seen; none where it cannot be
-    /// known.
+    /// The file system of this path, or of the nearest directory above it that exists; none if the system does not
+    /// report it.
     #[cfg(target_os = "linux")]
     pub(crate) fn of(path: &Path) -> io::Result<Option<Self>> {
-        let found = nearest(path, |place| rustix::fs::statfs(place))?;
+        let found = nearest(path, |path| rustix::fs::statfs(path))?;
         // The number has 32 bits in fields of other widths and signs.
         let mut magic = [0; 4];
         magic.copy_from_slice(&found.f_type.to_le_bytes()[..4]);
@@ -91,18 +91,19 @@ impl FileSystem {
         Ok(None)
     }
 
-    /// Its name for people.
-    pub(crate) fn called(self) -> &'static str {
+    /// Its name, for messages.
+    pub(crate) fn display_name(self) -> &'static str {
         self.name.unwrap_or("a file system that bandog does not know")
     }
 }
 
-/// What this path answers, or the nearest directory above it that answers: a file that is not there will lie there.
+/// The result of `query` for this path, or for the nearest directory above it for which it succeeds: a missing file
+/// will be created there.
 #[cfg(target_os = "linux")]
-fn nearest<T>(path: &Path, ask: impl Fn(&Path) -> rustix::io::Result<T>) -> io::Result<T> {
+fn nearest<T>(path: &Path, query: impl Fn(&Path) -> rustix::io::Result<T>) -> io::Result<T> {
     let mut last = Err(io::ErrorKind::NotFound.into());
-    for place in path.ancestors() {
-        last = ask(place).map_err(io::Error::from);
+    for ancestor in path.ancestors() {
+        last = query(ancestor).map_err(io::Error::from);
         if last.is_ok() {
             break;
         }
@@ -110,12 +111,12 @@ fn nearest<T>(path: &Path, ask: impl Fn(&Path) -> rustix::io::Result<T>) -> io::
     last
 }
 
-/// The room on the disk of this file.
+/// The free space on the disk of this file.
 #[cfg(target_os = "linux")]
-pub(crate) fn room(path: &Path) -> io::Result<Room> {
+pub(crate) fn space(path: &Path) -> io::Result<DiskSpace> {
     use rustix::fs::StatVfsMountFlags;
-    let found = nearest(path, |place| rustix::fs::statvfs(place))?;
-    Ok(Room {
+    let found = nearest(path, |path| rustix::fs::statvfs(path))?;
+    Ok(DiskSpace {
         bytes: found.f_bavail.saturating_mul(found.f_frsize),
         has_inodes: found.f_files == 0 || found.f_favail > 0,
         is_read_only: found.f_flag.contains(StatVfsMountFlags::RDONLY),
@@ -123,13 +124,13 @@ pub(crate) fn room(path: &Path) -> io::Result<Room> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn room(_: &Path) -> io::Result<Room> {
+pub(crate) fn space(_: &Path) -> io::Result<DiskSpace> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether this process may read and write the file, and make others beside it.
+/// Fails unless this process may read and write the file, and create files beside it.
 #[cfg(target_os = "linux")]
-pub(crate) fn may_write(path: &Path) -> io::Result<()> {
+pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
     use rustix::fs::{Access, access};
     access(path, Access::READ_OK | Access::WRITE_OK)?;
     let directory = path.parent().unwrap_or(Path::new("."));
@@ -137,11 +138,11 @@ pub(crate) fn may_write(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn may_write(path: &Path) -> io::Result<()> {
+pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
     std::fs::metadata(path).map(drop)
 }
 
-/// Opens a file to read and write it, and makes it with the rights of the database if it is not there.
+/// Opens a file for reading and writing. If it does not exist, it is created with the permissions of the database.
 #[cfg(unix)]
 pub(crate) fn create_like(path: &Path, database: &Path) -> io::Result<File> {
     use std::{
@@ -154,7 +155,7 @@ pub(crate) fn create_like(path: &Path, database: &Path) -> io::Result<File> {
     file.set_permissions(Permissions::from_mode(mode))?;
     let ours = file.metadata()?;
     if (ours.uid(), ours.gid()) != (database.uid(), database.gid()) {
-        // Root's file would shut out those to whom the database belongs; others may not give files away.
+        // A file of root would lock out the owner of the database. Only root may change the owner.
         let _ = fchown(&file, Some(database.uid()), Some(database.gid()));
     }
     Ok(file)

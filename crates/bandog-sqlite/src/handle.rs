@@ -1,4 +1,4 @@
-//! The handle, and how it asks its writer.
+//! The handle, and how it sends requests to its writer thread.
 
 use std::{
     fmt,
@@ -10,23 +10,22 @@ use bandog_core::{Clock, Error, Result};
 use tokio::{
     sync::{Semaphore, mpsc, watch},
     task::coop::unconstrained,
-    time::timeout,
 };
 
 use crate::{
     SqliteOptions,
-    bell::NotificationFile,
-    ears::Ears,
+    batches::MAX_DURABLE,
     host::Host,
-    lanes::DURABLE,
+    notification_file::NotificationFile,
     open::Purpose,
-    queue::Order,
-    seen::Seen,
-    work::{Way, Work},
+    request::Request,
+    sightings::Sightings,
+    subscribers::Subscribers,
+    work::{AccessMode, Work},
     writer,
 };
 
-/// Leases in a SQLite file. Clones share one connection and one thread, which ends with the last of them.
+/// Leases in a SQLite file. Clones share one connection and one thread. The thread ends with the last clone.
 ///
 /// Its calls need a tokio runtime with time enabled.
 ///
@@ -36,34 +35,33 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Sqlite(Arc<Inner>);
+pub struct Sqlite(Arc<HandleInner>);
 
-/// What a handle, its writer and its listener share.
+/// The data that a handle shares with its writer thread and its watch thread.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct HandleContext {
     pub(crate) options: SqliteOptions,
     pub(crate) host: Host,
-    /// Who waits for locks.
-    pub(crate) ears: Arc<Ears>,
-    /// Who hears records.
-    pub(crate) record_subscribers: Arc<Ears>,
-    pub(crate) bell: Arc<NotificationFile>,
+    pub(crate) lock_subscribers: Arc<Subscribers>,
+    pub(crate) record_subscribers: Arc<Subscribers>,
+    pub(crate) notification_file: Arc<NotificationFile>,
+    /// The number of times that the database was opened.
     pub(crate) epoch: watch::Sender<u64>,
-    pub(crate) seen: Seen,
+    pub(crate) sightings: Sightings,
 }
 
-struct Inner {
-    shared: Arc<Shared>,
-    /// The way to the writer, once there is one.
-    queue: Mutex<Option<mpsc::Sender<Order>>>,
-    /// Where those wait for whom the queue has no room: first come, first served.
-    line: tokio::sync::Mutex<()>,
-    /// The places of those who wait for the disk, so that they do not take all the room.
-    places: Arc<Semaphore>,
+struct HandleInner {
+    context: Arc<HandleContext>,
+    /// The queue of the writer thread, once the thread was started.
+    queue: Mutex<Option<mpsc::Sender<Request>>>,
+    /// Held while a request waits for room in the queue, so that requests enter in their order.
+    send_order: tokio::sync::Mutex<()>,
+    /// Limits the requests that wait for the disk, so that other requests find room in the queue.
+    durable_permits: Arc<Semaphore>,
 }
 
 impl Sqlite {
-    /// A handle that opens the database when it is first used.
+    /// A handle that opens the database at its first request.
     ///
     /// # Errors
     /// `Misused` for a path that names no file, or a timeout below 10 ms; `Unsupported` on systems other than Linux.
@@ -71,77 +69,89 @@ impl Sqlite {
         Self::on(Host::this(), options)
     }
 
-    /// The same, on another machine.
+    /// The same, with another host, for tests.
     pub(crate) fn on(host: Host, options: SqliteOptions) -> Result<Self> {
         let options = options.checked()?;
-        let bell = Arc::new(NotificationFile::new(options.beside("-bell"), options.path.clone()));
-        let epoch = watch::Sender::new(0);
-        let (ears, record_subscribers) = Default::default();
-        let shared = Shared { options, host, ears, record_subscribers, bell, epoch, seen: Seen::default() };
-        Ok(Self(Arc::new(Inner {
-            shared: Arc::new(shared),
+        let notification_file = Arc::new(NotificationFile::new(options.beside("-bell"), options.path.clone()));
+        let (lock_subscribers, record_subscribers) = Default::default();
+        let context = HandleContext {
+            options,
+            host,
+            lock_subscribers,
+            record_subscribers,
+            notification_file,
+            epoch: watch::Sender::new(0),
+            sightings: Sightings::default(),
+        };
+        Ok(Self(Arc::new(HandleInner {
+            context: Arc::new(context),
             queue: Mutex::new(None),
-            line: Default::default(),
-            places: Arc::new(Semaphore::new(DURABLE)),
+            send_order: Default::default(),
+            durable_permits: Arc::new(Semaphore::new(MAX_DURABLE)),
         })))
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.0.shared
+    pub(crate) fn context(&self) -> &HandleContext {
+        &self.0.context
     }
 
-    pub(crate) fn share(&self) -> Arc<Shared> {
-        Arc::clone(&self.0.shared)
+    pub(crate) fn clone_context(&self) -> Arc<HandleContext> {
+        Arc::clone(&self.0.context)
     }
 
-    /// What the database is opened for by whoever only reads, but is here to do more than that.
+    /// The purpose of a read that is part of a client's work: unlike `list` and `show`, it creates the database.
     pub(crate) fn purpose(&self) -> Purpose {
-        if self.shared().options.may_create { Purpose::Use } else { Purpose::Look }
+        if self.context().options.may_create { Purpose::Use } else { Purpose::Inspect }
     }
 
-    /// Lets the writer do this, in the order in which these calls were first polled.
-    pub(crate) async fn ask<W: Work>(&self, work: W) -> Result<W::Answer> {
-        let patience = self.shared().options.timeout;
-        let (mut order, answer) = Order::new(work, Clock::system().now() + writers_part(patience));
+    /// Sends a request to the writer thread and waits for the answer. Requests are executed in the order in which these
+    /// calls were first polled.
+    ///
+    /// If the future is dropped before the request is in the queue, the request is not executed. After that it may be.
+    pub(crate) async fn request<W: Work>(&self, work: W) -> Result<W::Answer> {
+        let timeout = self.context().options.timeout;
+        let (mut request, answer) = Request::new(work, Clock::system().now() + writer_timeout(timeout));
         let queue = self.queue()?;
-        let asked = async {
-            if order.way() == Way::Durable {
-                order = order.at(unconstrained(Arc::clone(&self.0.places).acquire_owned()).await.map_err(ended)?);
+        let answered = async {
+            if request.access_mode() == AccessMode::DurableWrite {
+                let permits = Arc::clone(&self.0.durable_permits);
+                request = request.with_permit(unconstrained(permits.acquire_owned()).await.map_err(writer_ended)?);
             }
-            // The first poll takes a place in the line, for without a line somebody who came later may get the room
-            // that was made for another. Unconstrained, since tokio might put that poll off.
-            let turn = unconstrained(self.0.line.lock()).await;
-            unconstrained(queue.send(order)).await.map_err(ended)?;
+            // The first poll joins the lock's waiters. Without the lock, a later call could get the room that was freed
+            // for an earlier one. `unconstrained`, because tokio might defer that first poll.
+            let turn = unconstrained(self.0.send_order.lock()).await;
+            unconstrained(queue.send(request)).await.map_err(writer_ended)?;
             drop(turn);
-            answer.await.map_err(ended)?
+            answer.await.map_err(writer_ended)?
         };
-        // The writer itself keeps the time, and can say that nothing was done. This is for a disk that stands still.
-        match timeout(patience, asked).await {
+        // The writer has a timeout of its own, at which it can report that nothing was done. This one is for a disk
+        // that does not respond.
+        match tokio::time::timeout(timeout, answered).await {
             Ok(answer) => answer,
-            Err(_) => Err(Error::unavailable(format!("the disk did not answer within {patience:?}")).ambiguous()),
+            Err(_) => Err(Error::unavailable(format!("the disk did not answer within {timeout:?}")).ambiguous()),
         }
     }
 
-    fn queue(&self) -> Result<mpsc::Sender<Order>> {
+    fn queue(&self) -> Result<mpsc::Sender<Request>> {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         match &*queue {
             Some(open) if !open.is_closed() => Ok(open.clone()),
-            Some(_) | None => Ok(queue.insert(writer::start(Arc::clone(&self.0.shared))?).clone()),
+            Some(_) | None => Ok(queue.insert(writer::start(Arc::clone(&self.0.context))?).clone()),
         }
     }
 }
 
 impl fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Sqlite").field(&self.shared().options.path).finish()
+        f.debug_tuple("Sqlite").field(&self.context().options.path).finish()
     }
 }
 
-/// How much of a request's time the writer may use, so that its answer comes before the asker's own timer.
-fn writers_part(patience: Duration) -> Duration {
-    patience - (patience / 10).min(Duration::from_millis(100))
+/// The part of a request's timeout that the writer may use, so that its answer arrives before the caller's timeout.
+fn writer_timeout(timeout: Duration) -> Duration {
+    timeout - (timeout / 10).min(Duration::from_millis(100))
 }
 
-fn ended(_: impl fmt::Debug) -> Error {
+fn writer_ended(_: impl fmt::Debug) -> Error {
     Error::unavailable("the thread for SQLite ended unexpectedly").ambiguous()
 }

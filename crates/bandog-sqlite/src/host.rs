@@ -1,4 +1,4 @@
-//! What this machine says of itself: its boot, its clocks, and who keeps a file locked.
+//! This machine: its boot id and its clocks.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,61 +6,61 @@ use bandog_core::Clock;
 
 use crate::rules::nanos;
 
-/// The machine, as far as leases depend on it.
+/// The properties of the machine on which leases depend.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
-    /// Names the clock: times of the same boot can be compared.
+    /// Identifies the clock: only times of the same boot id can be compared.
     boot: String,
     clock: Clock,
-    /// What to add to the clock to get the boot's own time.
-    shift: i64,
+    /// Nanoseconds to add to the clock to get the boot's own time.
+    shift_ns: i64,
     wall: fn() -> SystemTime,
 }
 
 impl Host {
     /// This machine.
     pub(crate) fn this() -> Self {
-        let (boot, shift) = boot();
-        Self { boot, clock: Clock::system(), shift, wall: SystemTime::now }
+        let (boot, shift_ns) = boot();
+        Self { boot, clock: Clock::system(), shift_ns, wall: SystemTime::now }
     }
 
     /// Another machine, for tests.
     #[cfg(test)]
-    pub(crate) fn other(boot: &str, shift: i64, wall: fn() -> SystemTime) -> Self {
-        Self { boot: boot.into(), clock: Clock::system(), shift, wall }
+    pub(crate) fn other(boot: &str, shift_ns: i64, wall: fn() -> SystemTime) -> Self {
+        Self { boot: boot.into(), clock: Clock::system(), shift_ns, wall }
     }
 
-    /// The boot's name.
+    /// The boot id.
     pub(crate) fn boot(&self) -> &str {
         &self.boot
     }
 
-    /// The present moment, in nanoseconds of the boot's clock.
-    pub(crate) fn now(&self) -> i64 {
-        i64::try_from(self.clock.now().as_nanos()).unwrap_or(i64::MAX).saturating_add(self.shift)
+    /// The present time of the boot's clock, in nanoseconds.
+    pub(crate) fn now_ns(&self) -> i64 {
+        i64::try_from(self.clock.now().as_nanos()).unwrap_or(i64::MAX).saturating_add(self.shift_ns)
     }
 
-    /// The wall clock, for records: what they are about is not over when the machine restarts.
+    /// The wall clock, for records: their times remain valid after a restart of the machine.
     pub(crate) fn wall(&self) -> SystemTime {
         (self.wall)()
     }
 
-    /// Microseconds of the wall clock, for fences only.
+    /// The wall clock in microseconds, for fences only.
     pub(crate) fn wall_micros(&self) -> i64 {
         self.wall_nanos() / 1_000
     }
 
-    /// Nanoseconds of the wall clock, for what decides nothing.
+    /// The wall clock in nanoseconds, for the registry of clients only.
     pub(crate) fn wall_nanos(&self) -> i64 {
         nanos(self.wall().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 }
 
-/// The boot's name, and what to add to our clock to get its time.
+/// The boot id, and the nanoseconds to add to our clock to get the boot's time.
 ///
-/// A time namespace has the machine's boot id and a clock of its own, so its offset is taken away. The kernel tells
-/// the offset of the namespace that our children will have: if that is not ours, or if nothing can be read, the name
-/// is one that no other process has, and each hold of others is watched for its ttl.
+/// A time namespace has the machine's boot id and a clock of its own, so its offset is subtracted. The kernel reports
+/// the offset of our children's namespace. If that is not our namespace, or if nothing can be read, the boot id is a
+/// random one, and each hold of another process counts as held until it was observed for its ttl.
 #[cfg(target_os = "linux")]
 fn boot() -> (String, i64) {
     use std::fs::{read_link, read_to_string};
@@ -80,7 +80,7 @@ fn boot() -> (String, i64) {
     }
 }
 
-/// It compiles there, and is never asked: see `options::check_system`.
+/// Never called on these systems: see `options::check_system`.
 #[cfg(not(target_os = "linux"))]
 fn boot() -> (String, i64) {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -88,7 +88,7 @@ fn boot() -> (String, i64) {
     ("wall clock".into(), nanos(wall).saturating_sub(ours))
 }
 
-/// The nanoseconds by which a time namespace's boot clock is ahead: a line `boottime SECONDS NANOSECONDS`.
+/// The nanoseconds by which a time namespace's boot clock is ahead, from a line `boottime SECONDS NANOSECONDS`.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn boottime_offset(offsets: &str) -> Option<i64> {
     let line = offsets.lines().find_map(|line| line.trim().strip_prefix("boottime"))?;

@@ -1,4 +1,4 @@
-//! The verbs, as the engine asks for them.
+//! The operations on leases, as the engine calls them.
 
 use std::time::Duration;
 
@@ -9,62 +9,62 @@ use bandog_core::{
 
 use crate::{
     Sqlite,
-    work::{Announce, Apply, Listen, Ping, Renew, Withdraw},
+    work::{Announce, Apply, Ping, Renew, Subscribe, Withdraw},
 };
 
 #[async_trait]
 impl Leases for Sqlite {
     async fn ping(&self) -> Result<()> {
-        self.ask(Ping(self.purpose())).await.map_err(|error| error.during("connect"))
+        self.request(Ping(self.purpose())).await.map_err(|error| error.during("connect"))
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let answers = match self.ask(Apply(steps.to_vec())).await {
+        let answers = match self.request(Apply(steps.to_vec())).await {
             Ok(answers) => answers,
             Err(error) => vec![Err(error); steps.len()],
         };
-        let told =
+        let with_context =
             |(answer, step): (Result<Answer>, &Step)| answer.map_err(|error| error.during(step.verb()).at(step.key()));
-        answers.into_iter().zip(steps).map(told).collect()
+        answers.into_iter().zip(steps).map(with_context).collect()
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let answers = match self.ask(Renew(claims.to_vec())).await {
+        let answers = match self.request(Renew(claims.to_vec())).await {
             Ok(answers) => answers,
             Err(error) => vec![Err(error); claims.len()],
         };
-        let told =
+        let with_context =
             |(answer, claim): (Result<Renewal>, &Claim)| answer.map_err(|error| error.during("renew").at(&claim.key));
-        answers.into_iter().zip(claims).map(told).collect()
+        answers.into_iter().zip(claims).map(with_context).collect()
     }
 
     async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let number = self.shared().ears.add(key, notifier);
-        let (handle, wanted) = (self.clone(), key.clone());
-        let bell = Subscription::new(move || handle.shared().ears.remove(&wanted, number));
-        match self.ask(Listen(vec![key.clone()])).await {
-            Ok(true) => Ok(bell),
+        let number = self.context().lock_subscribers.add(key, notifier);
+        let (handle, subscribed) = (self.clone(), key.clone());
+        let subscription = Subscription::new(move || handle.context().lock_subscribers.remove(&subscribed, number));
+        match self.request(Subscribe(vec![key.clone()])).await {
+            Ok(true) => Ok(subscription),
             Ok(false) => Ok(Subscription::silent()),
             Err(error) => Err(error.during("subscribe").at(key)),
         }
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.ask(Announce(member.clone(), ttl)).await.flatten().map_err(|error| error.during("announce"))
+        self.request(Announce(member.clone(), ttl)).await.flatten().map_err(|error| error.during("announce"))
     }
 
     async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.ask(Withdraw(client)).await.map_err(|error| error.during("withdraw"))
+        self.request(Withdraw(client)).await.map_err(|error| error.during("withdraw"))
     }
 
     fn profile(&self) -> Profile {
-        let shared = self.shared();
+        let context = self.context();
         Profile {
-            store: format!("sqlite:{}", shared.options.path.display()),
-            timeout: shared.options.timeout,
+            store: format!("sqlite:{}", context.options.path.display()),
+            timeout: context.options.timeout,
             fence_survives_failover: true,
             expiry: "the machine's boot clock",
-            epoch: shared.epoch.subscribe(),
+            epoch: context.epoch.subscribe(),
         }
     }
 }

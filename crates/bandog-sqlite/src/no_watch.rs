@@ -1,25 +1,30 @@
-//! Where there is no inotify: nobody hears the bell, and waiters poll.
+//! The watch on systems without inotify: it never starts, and waiters poll.
 
 use std::{io, sync::Arc};
 
 use bandog_core::Key;
 
-use crate::{bell::NotificationFile, ears::Ears};
+use crate::{notification_file::NotificationFile, subscribers::Subscribers};
 
-/// Looks after the marks of keys that were rung.
-pub(crate) type Remark = Box<dyn Fn(Vec<Key>) + Send>;
+/// Restores the waiters' marks of keys that were notified.
+pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
 
-/// A listener that cannot be had.
+/// A watch thread, which cannot exist here.
 #[derive(Debug)]
 pub(crate) enum Watch {}
 
 impl Watch {
-    /// Cannot start.
-    pub(crate) fn start(_: Arc<NotificationFile>, _: Arc<Ears>, _: Arc<Ears>, _: Remark) -> io::Result<Self> {
+    /// Always fails.
+    pub(crate) fn start(
+        _: Arc<NotificationFile>,
+        _: Arc<Subscribers>,
+        _: Arc<Subscribers>,
+        _: RestoreMarks,
+    ) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Never existed.
+    /// Cannot be called.
     pub(crate) fn has_failed(&self) -> bool {
         match *self {}
     }

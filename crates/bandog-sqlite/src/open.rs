@@ -1,4 +1,4 @@
-//! Opens the database, and makes it if it is not there: many processes may do so at once.
+//! Opens the database, and creates it if it does not exist. Many processes may do so at once.
 
 use std::{cell::Cell, fs, io, path::Path, sync::Once};
 
@@ -6,99 +6,104 @@ use bandog_core::{Error, ErrorKind};
 use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior, config::DbConfig};
 
 use crate::{
-    SqliteOptions,
-    disk::{FileSystem, Kind},
+    SqliteOptions, busy_wait,
+    disk::{FileSystem, FileSystemKind},
     fault::Fault,
-    neighbours::{Neighbour, Poke},
-    patience,
-    place::{self, Files, Names, Place},
-    rescue::{self, Log},
+    open_files::{self, FileIds, FilePaths, OpenFiles},
+    other_connections::{RegisteredConnection, RequestFileCheck},
+    rescue::{self, RescueOutcome},
     sql,
 };
 
-/// `bdog`, which `file` and others can see in the header.
+/// The application id `bdog`, which `file` and other programs read from the header.
 const APPLICATION: i64 = 0x6264_6f67;
-/// The schema that this version writes.
+/// The version of the tables that this program writes.
 const VERSION: i64 = 3;
 
-/// A database without tables.
+/// The version of a database without tables.
 const NONE: i64 = 0;
-/// The first version that there was.
+/// The first version.
 const FIRST: i64 = 1;
-/// The version that has the registry of clients.
+/// The first version with the registry of clients.
 const REGISTRY: i64 = 2;
-/// The version that has records.
+/// The first version with records.
 const RECORDS: i64 = 3;
 
-/// What a database is opened for.
+/// The purpose for which a database is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It is not made when it is not there, and tables of an older version stay as they are.
-    Look,
-    /// It is made, unless the options say that it must exist, and its tables are brought up to date.
+    /// A missing database is not created, and tables of an older version stay as they are.
+    Inspect,
+    /// A missing database is created, unless the options forbid it, and older tables are upgraded.
     Use,
 }
 
-/// What a commit outlives.
+/// The failures that a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// The process. A power failure may take the last ones: enough for leases, whose holders it takes as well.
+    /// The end of the process. A power failure may lose the last commits. That is enough for leases: their holders are
+    /// lost with them.
     Process,
-    /// The machine's power: the disk has it before anybody is answered.
+    /// A power failure: the commit is on the disk before the requests are answered.
     Power,
 }
 
-/// A connection that is ready for work, and which file it is of.
+/// A connection that is ready for use, and the files that it has open.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) conn: Connection,
-    /// What the connection's commits outlive at present.
+    /// The present setting of the connection.
     durability: Cell<Durability>,
-    place: Place,
+    files: OpenFiles,
     version: i64,
     is_read_only: bool,
-    /// Taken away after the connection was closed.
-    _neighbour: Neighbour,
+    /// Dropped after the connection was closed.
+    _registered: RegisteredConnection,
 }
 
 impl Store {
-    /// Opens the database, waiting for others as long as this thread's patience lasts.
+    /// Opens the database, and waits for other processes until this thread's deadline.
     pub(crate) fn open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
-        Self::open_poked(options, purpose, None)
+        Self::open_shared(options, purpose, None)
     }
 
-    /// The same, for a connection that stays open: by `poke` it is asked to look whether its files are still there.
-    pub(crate) fn open_poked(options: &SqliteOptions, purpose: Purpose, poke: Option<Poke>) -> Result<Self, Fault> {
+    /// The same, for a connection that stays open. Other connections of this process call `request_check` when it must
+    /// check its files.
+    pub(crate) fn open_shared(
+        options: &SqliteOptions,
+        purpose: Purpose,
+        request_check: Option<RequestFileCheck>,
+    ) -> Result<Self, Fault> {
         loop {
             // SQLite does not wait by itself while another process switches the journal or recovers it.
-            match Self::try_open(options, purpose, poke.clone()) {
-                Err(fault) if fault.is_busy() && patience::busy(i32::MAX) => {}
+            match Self::try_open(options, purpose, request_check.clone()) {
+                Err(fault) if fault.is_busy() && busy_wait::handle_busy(i32::MAX) => {}
                 done => return done,
             }
         }
     }
 
-    /// Whether the path still leads to these files. If not, others may use other ones by now.
+    /// Whether the path still leads to these files. If not, other processes may have other files open.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        self.place.is_at(path)
+        self.files.are_at(path)
     }
 
-    /// Whether the files still lie at their names.
-    pub(crate) fn stands(&self) -> bool {
-        self.place.stands()
+    /// Whether the files are still at their paths.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.files.are_in_place()
     }
 
-    /// Saves what stands in files that were deleted.
-    pub(crate) fn rescue(&self) -> Result<Log, Fault> {
-        if self.is_read_only { Ok(Log::Lost) } else { rescue::copy(&self.conn, &self.place) }
+    /// Copies the contents of a deleted log into the database.
+    pub(crate) fn rescue(&self) -> Result<RescueOutcome, Fault> {
+        if self.is_read_only { Ok(RescueOutcome::Lost) } else { rescue::copy(&self.conn, &self.files) }
     }
 
-    /// Whether it serves this purpose as it is.
+    /// Whether this connection can be used for this purpose.
     pub(crate) fn serves(&self, purpose: Purpose) -> bool {
-        purpose == Purpose::Look || (self.is_current() && !self.is_read_only)
+        purpose == Purpose::Inspect || (self.is_current() && !self.is_read_only)
     }
 
-    /// Whether its tables are this version's.
+    /// Whether its tables have this program's version.
     pub(crate) fn is_current(&self) -> bool {
         self.version == VERSION
     }
@@ -113,13 +118,13 @@ impl Store {
         self.version >= RECORDS
     }
 
-    /// Begins a transaction in which nothing that others write is seen.
-    pub(crate) fn reading(&self) -> Result<Transaction<'_>, Fault> {
+    /// Begins a transaction that reads one consistent state.
+    pub(crate) fn begin_read(&self) -> Result<Transaction<'_>, Fault> {
         Ok(Transaction::new_unchecked(&self.conn, TransactionBehavior::Deferred)?)
     }
 
     /// Begins a transaction that writes.
-    pub(crate) fn writing(&self, durability: Durability) -> Result<Transaction<'_>, Fault> {
+    pub(crate) fn begin_write(&self, durability: Durability) -> Result<Transaction<'_>, Fault> {
         if self.durability.get() != durability {
             set_durability(&self.conn, durability)?;
             self.durability.set(durability);
@@ -127,31 +132,36 @@ impl Store {
         Ok(Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?)
     }
 
-    fn try_open(options: &SqliteOptions, purpose: Purpose, poke: Option<Poke>) -> Result<Self, Fault> {
+    fn try_open(
+        options: &SqliteOptions,
+        purpose: Purpose,
+        request_check: Option<RequestFileCheck>,
+    ) -> Result<Self, Fault> {
         let path = &options.path;
         check_file_system(path)?;
         let may_create = purpose == Purpose::Use && options.may_create;
         if may_create {
             create(path).map_err(Fault::Files)?;
         }
-        let names = match Names::of(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !may_create => return Err(Fault::NeverUsed),
+        let paths = match FilePaths::of(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !may_create => return Err(Fault::NoDatabase),
             found => found.map_err(Fault::Files)?,
         };
-        check_names(path)?;
-        let before = names.look();
-        let database = before.database.ok_or(Fault::Moved(None))?;
-        let neighbour = Neighbour::open(database, before, poke)?;
-        rescue::clear(&names);
+        check_single_name(path)?;
+        let before = paths.find();
+        let database = before.database.ok_or(Fault::FilesReplaced(None))?;
+        let registered = RegisteredConnection::open(database, before, request_check)?;
+        rescue::remove_leftovers(&paths);
         #[allow(unused_mut, reason = "rusqlite before 0.41 sets the handler without it")]
         let mut conn = Connection::open_with_flags(path, flags(may_create))?;
-        conn.busy_handler(Some(patience::busy as fn(i32) -> bool))?;
+        conn.busy_handler(Some(busy_wait::handle_busy as fn(i32) -> bool))?;
         conn.set_prepared_statement_cache_capacity(32);
         let mut version = version(&conn, path)?;
         if version == NONE && !may_create {
-            return Err(Fault::NeverUsed);
+            return Err(Fault::NoDatabase);
         }
-        // SQLite opens it for reading if it cannot be written: enough for a look, if the files beside it are there.
+        // SQLite opens a file that cannot be written for reading. That is enough to inspect it, if the files beside it
+        // exist.
         let is_read_only = conn.is_readonly(MAIN_DB)?;
         if is_read_only && purpose == Purpose::Use {
             return Err(Fault::ReadOnly);
@@ -162,27 +172,27 @@ impl Store {
             version = VERSION;
         }
         // From its first statement on, the connection keeps SQLite in other processes from deleting the files.
-        let is_ours = |files: &Files| {
-            let is_known = before.files() == Some(*files) || !neighbour.is_alone(database);
+        let is_ours = |files: &FileIds| {
+            let is_known = before.all() == Some(*files) || !registered.is_alone(database);
             files.database == database
-                && neighbour.opened(*files)
-                && (is_known || place::are_open_here([files.log, files.index]))
+                && registered.opened(*files)
+                && (is_known || open_files::are_open_here([files.log, files.index]))
         };
-        let Some(files) = names.look().files().filter(is_ours) else {
+        let Some(files) = paths.find().all().filter(is_ours) else {
             close_untouched(conn);
-            return Err(Fault::Moved(None));
+            return Err(Fault::FilesReplaced(None));
         };
-        let place = Place::new(names, files);
+        let files = OpenFiles::new(paths, files);
         let durability = Cell::new(Durability::Process);
-        Ok(Self { conn, durability, place, version, is_read_only, _neighbour: neighbour })
+        Ok(Self { conn, durability, files, version, is_read_only, _registered: registered })
     }
 }
 
 impl Drop for Store {
-    /// The last connection of all copies the log into the database when it is closed, and deletes the log by its name.
-    /// If another log lies there, that would destroy the commits of other processes.
+    /// When the last of all connections is closed, SQLite copies the log into the database and deletes the log by its
+    /// path. If another log is at that path, this would destroy commits of other processes.
     fn drop(&mut self) {
-        if self.place.is_taken() {
+        if self.files.are_replaced() {
             let _ = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
     }
@@ -196,74 +206,76 @@ fn close_untouched(conn: Connection) {
 
 fn flags(may_create: bool) -> OpenFlags {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let by_us = cfg!(target_os = "linux") || !may_create;
-    if by_us { flags } else { flags | OpenFlags::SQLITE_OPEN_CREATE }
+    let is_created_by_us = cfg!(target_os = "linux") || !may_create;
+    if is_created_by_us { flags } else { flags | OpenFlags::SQLITE_OPEN_CREATE }
 }
 
-/// A file whose locks not everybody sees would be granted to two at once.
+/// Refuses a file system on which the file's locks are not visible to every process: a lock could have two holders.
 fn check_file_system(path: &Path) -> Result<(), Fault> {
-    static TOLD: Once = Once::new();
+    static WARNED: Once = Once::new();
     let Ok(Some(found)) = FileSystem::of(path) else {
-        return Ok(()); // Whoever opens the file says what is wrong with it.
+        return Ok(()); // Opening the file reports what is wrong with it.
     };
     match found.kind {
-        Kind::Local | Kind::Memory => Ok(()),
-        Kind::Layered => {
-            TOLD.call_once(|| {
-                let (database, name) = (path.display(), found.called());
-                tracing::warn!(%database, "it lies on {name}, so other containers have a file of their own there; \
-                    mount a volume for all who share the locks");
+        FileSystemKind::Local | FileSystemKind::Memory => Ok(()),
+        FileSystemKind::Layered => {
+            WARNED.call_once(|| {
+                let (database, name) = (path.display(), found.display_name());
+                tracing::warn!(%database, "the database is on {name}, so other containers have a file of their own \
+                    there; mount a volume into all containers that share the locks");
             });
             Ok(())
         }
-        Kind::Network => Err(Fault::Told(Error::new(ErrorKind::Unsupported, not_local(path, found.called())))),
+        FileSystemKind::Network => {
+            Err(Fault::Described(Error::new(ErrorKind::Unsupported, not_local(path, found.display_name()))))
+        }
     }
 }
 
-/// Why a file system of others is refused.
+/// Why a file system that is not local is refused.
 pub(crate) fn not_local(path: &Path, name: &str) -> String {
     let what = match name {
         "fuse" => "a file system that another program serves, perhaps from a network",
         _ => "a file system that other machines may share",
     };
     format!(
-        "{path:?} lies on {name}, {what}, and SQLite's locks do not reach over it, so two could hold one lock: \
-         name a file on a local disk, or use a server (redis://HOST)"
+        "{path:?} is on {name}, {what}: SQLite's locks may not exclude other machines there, so one lock could have \
+         two holders. Name a file on a local disk, or use a server (redis://HOST)"
     )
 }
 
-/// The version of the tables, or [`NONE`]; or why the database is not for us.
+/// The version of the tables, or [`NONE`]; or why the database cannot be used.
 fn version(conn: &Connection, path: &Path) -> Result<i64, Fault> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     match conn.query_row(sql::IDENTITY, [], read)? {
         (0, 0, 0) => Ok(NONE),
         (APPLICATION, version @ FIRST..=VERSION, _) => Ok(version),
-        (APPLICATION, version, _) => Err(Fault::Told(Error::new(
+        (APPLICATION, version, _) => Err(Fault::Described(Error::new(
             ErrorKind::Unsupported,
             format!(
                 "{path:?} has version {version} of the tables and this program knows {VERSION}: update the program"
             ),
         ))),
-        (_, _, _) => Err(Fault::Told(Error::new(
+        (_, _, _) => Err(Fault::Described(Error::new(
             ErrorKind::Corrupt,
-            format!("{path:?} is the database of another program, which is left alone: name another file"),
+            format!("{path:?} is the database of another program and was not changed: name another file"),
         ))),
     }
 }
 
-/// Readers then see the last commit while somebody writes.
+/// Switches to the write-ahead log, in which readers see the last commit while another process writes.
 fn use_wal(conn: &Connection, path: &Path) -> Result<(), Fault> {
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
         let message =
             format!("the file system of {path:?} has no shared memory, so SQLite cannot share the file there");
-        return Err(Fault::Told(Error::new(ErrorKind::Unsupported, message)));
+        return Err(Fault::Described(Error::new(ErrorKind::Unsupported, message)));
     }
     conn.pragma_update(None, "fullfsync", true)?; // Apple's fsync leaves the data in the disk's own memory.
     set_durability(conn, Durability::Process)
 }
 
-/// SQLite takes this between transactions only.
+/// SQLite accepts this between transactions only.
 fn set_durability(conn: &Connection, durability: Durability) -> Result<(), Fault> {
     let level = match durability {
         Durability::Process => "normal",
@@ -272,10 +284,10 @@ fn set_durability(conn: &Connection, durability: Durability) -> Result<(), Fault
     Ok(conn.pragma_update(None, "synchronous", level)?)
 }
 
-/// Makes the tables, or those that an older version has not: all of them or none.
+/// Creates the tables that are missing: all of them or none.
 fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-    let version = version(&transaction, path)?; // Somebody else may have been faster.
+    let version = version(&transaction, path)?; // Another process may have created them meanwhile.
     if version == NONE {
         transaction.execute_batch(sql::SCHEMA)?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;
@@ -290,7 +302,7 @@ fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     transaction.commit().map_err(Fault::Commit)
 }
 
-/// Makes the directory and an empty file, both for their owner only, if they are not there.
+/// Creates the directory and an empty file if they do not exist, both for their owner only.
 fn create(path: &Path) -> io::Result<()> {
     if fs::exists(path)? {
         return Ok(());
@@ -304,14 +316,14 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Each directory that is not there, for its owner only, whatever the process takes away from new files' rights.
+/// Creates each missing directory for its owner only, whatever the process's umask.
 fn create_directory(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent()
         && !fs::exists(parent)?
     {
         create_directory(parent)?;
     }
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no rights to set"))]
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no permissions to set"))]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -319,8 +331,8 @@ fn create_directory(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         done => done.and_then(|()| restrict(path, 0o700)),
     }?;
-    // Or a power failure takes the directory with all that is in it. SQLite does the same for the directory of the
-    // log. Where it may not be opened, nothing can be done about it.
+    // Without this a power failure could lose the directory and everything in it. SQLite does the same for the
+    // directory of the log. If the parent may not be opened, this is skipped.
     if let Some(parent) = path.parent() {
         let _ = fs::File::open(parent).and_then(|parent| parent.sync_all());
     }
@@ -338,8 +350,8 @@ fn restrict(_: &Path, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The file is never opened for that: another handle of this process may have it open by then, and closing any
-/// descriptor of a file gives up all of a process's locks of it.
+/// The file is created without opening it: another handle of this process may have it open by then, and closing any
+/// descriptor of a file releases all locks that the process has of it.
 #[cfg(target_os = "linux")]
 fn create_file(path: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -349,17 +361,17 @@ fn create_file(path: &Path) -> io::Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 fn create_file(_: &Path) -> io::Result<()> {
-    Ok(()) // SQLite makes it, with the rights that the process gives to new files.
+    Ok(()) // SQLite creates it, with the process's default permissions.
 }
 
-/// SQLite keeps its log and its locks beside the *name*, so two names of one file would be two stores that overwrite
-/// each other: both a lock that is held twice and a damaged file.
+/// Refuses a file with two names. SQLite has its log and its locks beside the *name*, so two names of one file would be
+/// two stores that overwrite each other: a lock could have two holders, and the file would be damaged.
 #[cfg(unix)]
-fn check_names(path: &Path) -> Result<(), Fault> {
+fn check_single_name(path: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::MetadataExt;
     let found = fs::metadata(path).map_err(Fault::Files)?;
     if !found.is_file() {
-        return Ok(()); // SQLite says what is wrong with it.
+        return Ok(()); // SQLite reports what is wrong with it.
     }
     let names = found.nlink();
     let what = if names > 1 {
@@ -370,22 +382,22 @@ fn check_names(path: &Path) -> Result<(), Fault> {
         return Ok(());
     };
     let message = format!(
-        "{what}, and SQLite would not see who locks it under another one: give it one name, and share its directory \
-         instead of the file"
+        "{what}, and SQLite does not see locks that were taken under another name: give it one name, and share its \
+         directory instead of the file"
     );
-    Err(Fault::Told(Error::new(ErrorKind::Unsupported, message)))
+    Err(Fault::Described(Error::new(ErrorKind::Unsupported, message)))
 }
 
 #[cfg(not(unix))]
-fn check_names(_: &Path) -> Result<(), Fault> {
+fn check_single_name(_: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// As `docker -v FILE:FILE` does.
+/// Whether the file is a mount point, as with `docker -v FILE:FILE`.
 #[cfg(target_os = "linux")]
 fn is_mounted_by_itself(path: &Path) -> bool {
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-    // A kernel before 5.8 does not tell.
+    // A kernel before 5.8 does not report it.
     statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
         .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }

@@ -1,4 +1,4 @@
-//! Where the database is, and how long a request may take.
+//! The options of a handle.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,7 +7,7 @@ use std::{
 
 use bandog_core::{Error, ErrorKind, Result};
 
-/// Where the database is, and how long a request may take.
+/// The path of the database, the timeout of a request, and whether the database may be created.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
     pub(crate) path: PathBuf,
@@ -16,29 +16,29 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// The database at this path. It is created when it is first used: for its owner only (0600), as is a missing
-    /// directory above it (0700). A relative path is taken from the directory in which the process is when
-    /// [`crate::Sqlite::new`] is called.
+    /// The database at this path. It is created at its first use, for its owner only (0600), and so are missing
+    /// directories above it (0700). A relative path is relative to the working directory at the call of
+    /// [`crate::Sqlite::new`].
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), timeout: Duration::from_secs(3), may_create: true }
     }
 
-    /// How long one request may take before it ends with `Unavailable`: 3 s, unless said otherwise.
+    /// Timeout of a request, after which it fails with `Unavailable`. The default is 3 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Never creates the database: every call ends with `Unavailable` as long as there is none, and nothing is written
-    /// to the disk. Without this a look creates nothing either, but a claim or a ping does.
+    /// Never creates the database: while it does not exist, every call fails with `Unavailable`, and nothing is written
+    /// to the disk. Without this option, queries (`list`, `show`) do not create it either, but a claim or a ping does.
     #[must_use]
     pub fn must_exist(mut self) -> Self {
         self.may_create = false;
         self
     }
 
-    /// The same, with an absolute path, or why it cannot work.
+    /// The same options with an absolute path, or an error if they cannot work.
     pub(crate) fn checked(mut self) -> Result<Self> {
         check_system(std::env::consts::OS)?;
         if self.timeout < Duration::from_millis(10) {
@@ -52,7 +52,7 @@ impl SqliteOptions {
         Ok(self)
     }
 
-    /// The file beside the database with this ending.
+    /// The path of the database followed by this ending.
     pub(crate) fn beside(&self, ending: &str) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(ending);
@@ -60,15 +60,15 @@ impl SqliteOptions {
     }
 }
 
-/// Leases need a clock that all processes share and that nobody sets, and only Linux has one with a name for each boot.
+/// Leases need a clock that all processes share and that cannot be set. Only Linux has one with an id for each boot.
 pub(crate) fn check_system(system: &str) -> Result<()> {
     if system == "linux" {
         return Ok(());
     }
     let message = format!(
-        "SQLite as a store needs Linux, and this system is {system}: here the processes have no common clock that nobody \
-         sets, so a lease could end early and a lock could have two holders. Use a server (redis://HOST), or memory: for \
-         the locks of one process"
+        "SQLite as a store needs Linux, and this system is {system}: here the processes have no common clock that \
+         cannot be set, so a lease could expire early and a lock could have two holders. Use a server \
+         (redis://HOST), or memory: for the locks of one process"
     );
     Err(Error::new(ErrorKind::Unsupported, message))
 }

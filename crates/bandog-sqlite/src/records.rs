@@ -1,4 +1,4 @@
-//! Records: small texts that are swapped whole, and outlive the machine's power.
+//! Records: small texts that are replaced as a whole, and survive a power failure.
 
 use std::time::SystemTime;
 
@@ -14,65 +14,70 @@ use crate::{
     fault::Fault,
     sql,
     table::Table,
-    work::{Hear, History, Names, ReadRecords, SwapRecords},
+    work::{ReadRecords, RecordHistory, RecordNames, SubscribeToRecords, SwapRecords},
 };
 
 #[async_trait]
 impl Records for Sqlite {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
-        let mut answer = self.ask(SwapRecords(swaps.to_vec())).await.map_err(|error| error.during("swap"))?;
-        answer.each = tell("swap", answer.each, swaps.iter().map(|swap| &swap.key));
+        let mut answer = self.request(SwapRecords(swaps.to_vec())).await.map_err(|error| error.during("swap"))?;
+        answer.each = with_context("swap", answer.each, swaps.iter().map(|swap| &swap.key));
         Ok(answer)
     }
 
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
         let work = ReadRecords { keys: keys.to_vec(), holdings: holdings.to_vec(), purpose: self.purpose() };
-        let mut answer = self.ask(work).await.map_err(|error| error.during("read"))?;
-        answer.records = tell("read", answer.records, keys);
-        answer.held = tell("read", answer.held, holdings.iter().map(|holding| &holding.key));
+        let mut answer = self.request(work).await.map_err(|error| error.during("read"))?;
+        answer.records = with_context("read", answer.records, keys);
+        answer.held = with_context("read", answer.held, holdings.iter().map(|holding| &holding.key));
         Ok(answer)
     }
 
     async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
-        self.ask(Names(pattern.clone(), self.purpose())).await.map_err(|error| error.during("names"))
+        self.request(RecordNames(pattern.clone(), self.purpose())).await.map_err(|error| error.during("names"))
     }
 
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
-        self.ask(History(key.clone(), self.purpose())).await.map_err(|error| error.during("history").at(key))
+        self.request(RecordHistory(key.clone(), self.purpose())).await.map_err(|error| error.during("history").at(key))
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let number = self.shared().record_subscribers.add(key, notifier);
-        let (handle, heard) = (self.clone(), key.clone());
-        let bell = Subscription::new(move || handle.shared().record_subscribers.remove(&heard, number));
-        match self.ask(Hear).await {
-            Ok(true) => Ok(bell),
+        let number = self.context().record_subscribers.add(key, notifier);
+        let (handle, subscribed) = (self.clone(), key.clone());
+        let subscription = Subscription::new(move || handle.context().record_subscribers.remove(&subscribed, number));
+        match self.request(SubscribeToRecords).await {
+            Ok(true) => Ok(subscription),
             Ok(false) => Ok(Subscription::silent()),
             Err(error) => Err(error.during("subscribe").at(key)),
         }
     }
 }
 
-fn tell<'k, T>(verb: &'static str, each: Vec<Result<T>>, keys: impl IntoIterator<Item = &'k Key>) -> Vec<Result<T>> {
-    let told = |(answer, key): (Result<T>, &Key)| answer.map_err(|error: Error| error.during(verb).at(key));
-    each.into_iter().zip(keys).map(told).collect()
+/// Adds the verb and the key to each error.
+fn with_context<'k, T>(
+    verb: &'static str,
+    each: Vec<Result<T>>,
+    keys: impl IntoIterator<Item = &'k Key>,
+) -> Vec<Result<T>> {
+    let add = |(answer, key): (Result<T>, &Key)| answer.map_err(|error: Error| error.during(verb).at(key));
+    each.into_iter().zip(keys).map(add).collect()
 }
 
 impl Table<'_> {
-    /// Does swaps in their order, each if its conditions hold.
+    /// Executes swaps in their order, each only if its conditions hold.
     pub(crate) fn swap_all(&mut self, swaps: &[Swap]) -> Result<Swaps, Fault> {
         let now = self.host().wall();
         let each = swaps.iter().map(|swap| {
             let swapped = self.one_row(|table| table.swap(swap, now))?;
             if swap.notifies && matches!(swapped, Ok(Swapped::Done(_))) {
-                self.ring(&swap.key);
+                self.notify_after_commit(&swap.key);
             }
             Ok(swapped)
         });
         Ok(Swaps { now, each: each.collect::<Result<_, Fault>>()? })
     }
 
-    /// Reads records, and who holds what.
+    /// Reads records, and whether these claims hold their locks.
     pub(crate) fn read(&mut self, keys: &[Key], holdings: &[Holding]) -> Result<Reading, Fault> {
         let now = self.host().wall();
         let records = keys.iter().map(|key| self.one_row(|table| table.record(key))).collect::<Result<_, Fault>>()?;
@@ -80,7 +85,7 @@ impl Table<'_> {
         Ok(Reading { now, records, held: held.collect::<Result<_, Fault>>()? })
     }
 
-    /// The names of the records that match.
+    /// The names of all matching records.
     pub(crate) fn names(&mut self, pattern: &Pattern) -> Result<Vec<Key>, Fault> {
         if !self.has_records() {
             return Ok(Vec::new());
@@ -151,7 +156,7 @@ impl Table<'_> {
     }
 }
 
-/// A row, unless somebody else than bandog has written its version.
+/// Reads a row. Fails if the version is not one that bandog writes.
 fn read_record(row: &rusqlite::Row<'_>) -> rusqlite::Result<Record> {
     let number: i64 = row.get(0)?;
     let version = u64::try_from(number).ok().and_then(Version::new);

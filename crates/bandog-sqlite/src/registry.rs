@@ -1,4 +1,4 @@
-//! The registry of clients: who they are, for people.
+//! The registry of clients, for operators. No decision depends on it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,46 +8,46 @@ use rusqlite::params;
 use crate::{fault::Fault, rules::nanos, sql, table::Table};
 
 impl Table<'_> {
-    /// Writes down who a client is, and clears away those that have ended.
+    /// Registers a client, and deletes the rows of expired clients.
     pub(crate) fn announce(&mut self, member: &Member, ttl: Duration) -> Result<(), Fault> {
         let host = self.host();
-        let (boot, now, wall) = (host.boot(), host.now(), host.wall_nanos());
-        self.write(sql::PRUNE, params![boot, now, wall])?;
-        let waits = member.waits.iter().map(Key::as_str).collect::<Vec<_>>().join("\n"); // No name has a line's end.
-        let (ttl, since) = (nanos(ttl), nanos(member.since.duration_since(UNIX_EPOCH).unwrap_or_default()));
-        let (id, until) = (member.id.to_string(), now.saturating_add(ttl));
+        let (boot, now_ns, wall_ns) = (host.boot(), host.now_ns(), host.wall_nanos());
+        self.write(sql::PRUNE, params![boot, now_ns, wall_ns])?;
+        let waits = member.waits.iter().map(Key::as_str).collect::<Vec<_>>().join("\n"); // No name contains a newline.
+        let (ttl_ns, since_ns) = (nanos(ttl), nanos(member.since.duration_since(UNIX_EPOCH).unwrap_or_default()));
+        let (id, until_ns) = (member.id.to_string(), now_ns.saturating_add(ttl_ns));
         let Member { host, pid, program, prefix, .. } = member;
-        let row = params![id, host, pid, program, since, waits, ttl, until, boot, wall, prefix];
+        let row = params![id, host, pid, program, since_ns, waits, ttl_ns, until_ns, boot, wall_ns, prefix];
         self.write(sql::ANNOUNCE, row)?;
         Ok(())
     }
 
-    /// Takes a client out.
+    /// Deregisters a client.
     pub(crate) fn withdraw(&mut self, client: ClientId) -> Result<(), Fault> {
         self.write(sql::WITHDRAW, [client.to_string()])?;
         Ok(())
     }
 
-    /// Who is in it.
+    /// The registered clients.
     pub(crate) fn members(&mut self) -> Result<Vec<Member>, Fault> {
         if !self.has_registry() {
             return Ok(Vec::new());
         }
         let host = self.host();
-        let params = params![host.boot(), host.now(), host.wall_nanos()];
+        let params = params![host.boot(), host.now_ns(), host.wall_nanos()];
         let rows = self.statement(sql::MEMBERS)?.query_map(params, read_member)?;
         Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }
 
-/// A row, unless somebody else than bandog has written its id.
+/// Reads a row. None if the id is not one that bandog writes.
 fn read_member(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Member>> {
     let id: String = row.get(0)?;
     let Ok(id) = id.parse() else {
         return Ok(None);
     };
-    let (since, waits): (i64, String) = (row.get(4)?, row.get(5)?);
-    let since = Duration::from_nanos(since.max(0).unsigned_abs());
+    let (since_ns, waits): (i64, String) = (row.get(4)?, row.get(5)?);
+    let since = Duration::from_nanos(since_ns.max(0).unsigned_abs());
     Ok(Some(Member {
         id,
         host: row.get(1)?,

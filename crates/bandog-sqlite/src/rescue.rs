@@ -1,10 +1,10 @@
-//! Brings into the database what stands in a log that was deleted, before anybody opens the files anew.
+//! Copies the contents of a deleted log into the database, before other processes open new files.
 //!
-//! Processes that had the log open share its index and see all of it. A process that opens the files later sees the
-//! database alone. So the first process that notices keeps later ones out and copies the log into the database. SQLite
-//! does not open an index while another process has locked it, so a lock of the new index is the gate. The copy takes
-//! the locks of the old index, so it waits for processes that write into the old log. None of their commits is left
-//! out: each of them holds that lock when it looks whether its files are still there, and then commits.
+//! Processes that had the log open share its index and see all of it. A process that opens the files later sees only
+//! the database. So the first process that detects the deletion blocks later ones and copies the log into the database.
+//! SQLite does not open an index while another process has locked it, so a lock of the new index blocks them. The copy
+//! takes the locks of the old index, so it waits for processes that write to the old log. It includes all of their
+//! commits: each of them holds that lock while it checks whether its files are in place, and until it has committed.
 
 use std::{
     fs::{self, File},
@@ -15,65 +15,66 @@ use std::{
 use rusqlite::Connection;
 
 use crate::{
+    busy_wait::WriterProcess,
     fault::Fault,
-    patience::Writing,
-    place::{FileId, Names, Place},
+    open_files::{FileId, FilePaths, OpenFiles},
 };
 
-/// What has become of the log.
+/// What happened to a deleted log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Log {
-    /// The database has all of it.
-    Kept,
-    /// Another process has opened the files anew, or a reader was in the way: the commits that the database had not
-    /// yet are lost.
+pub(crate) enum RescueOutcome {
+    /// The database contains all of it.
+    Saved,
+    /// Another process has already opened new files, or a reader blocked the copy. Commits that were only in the log
+    /// are lost.
     Lost,
 }
 
-/// Copies a log into its database, if the files beside it were deleted and nobody has opened them anew.
+/// Copies a log into its database, if files beside the database were deleted and no process has opened new ones.
 ///
-/// A fault that is busy says that a process is in the middle of a write, and that it is to be tried again.
-pub(crate) fn copy(conn: &Connection, place: &Place) -> Result<Log, Fault> {
-    let (names, ours, found) = (place.names(), place.files, place.names().look());
+/// A busy fault means that a process is in the middle of a write; the caller retries.
+pub(crate) fn copy(conn: &Connection, files: &OpenFiles) -> Result<RescueOutcome, Fault> {
+    let (paths, ours, found) = (files.paths(), files.ids, files.paths().find());
     if found.database != Some(ours.database) {
-        return Ok(Log::Lost);
+        return Ok(RescueOutcome::Lost);
     }
     if found.index == Some(ours.index) {
-        // It belongs to our log, which is not there any more. With another log it makes no sense.
-        let _ = fs::remove_file(&names.index);
+        // It belongs to our deleted log. It does not fit another log.
+        let _ = fs::remove_file(&paths.index);
     }
-    if is_used(&names.log, found.log.filter(|log| *log != ours.log)) {
-        return Ok(Log::Lost);
+    if is_used(&paths.log, found.log.filter(|log| *log != ours.log)) {
+        return Ok(RescueOutcome::Lost);
     }
-    let Some(_gate) = shut(names)? else { return Ok(Log::Lost) };
+    let Some(_index_lock) = lock_index(paths)? else { return Ok(RescueOutcome::Lost) };
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let (busy, all, copied): (i64, i64, i64) = conn.query_row("pragma wal_checkpoint(full)", [], read)?;
     if busy == 0 && all == copied {
-        return Ok(Log::Kept);
+        return Ok(RescueOutcome::Saved);
     }
-    match Writing::into(ours.index) {
-        Some(writing) => Err(Fault::Moved(Some(writing))),
-        None => Ok(Log::Lost), // A reader is in the way, perhaps without an end.
+    match WriterProcess::of_index(ours.index) {
+        Some(process) => Err(Fault::FilesReplaced(Some(process))),
+        None => Ok(RescueOutcome::Lost), // A reader blocks the copy, perhaps for a long time.
     }
 }
 
-/// Keeps other processes from opening the index that lies at its name, until the file is closed. None if one of them has
-/// it open already, or has written by it.
+/// Keeps other processes from opening the index at its path, until the returned file is closed. None if one of them
+/// has it open already, or has written with it.
 #[cfg(target_os = "linux")]
-fn shut(names: &Names) -> Result<Option<File>, Fault> {
+fn lock_index(paths: &FilePaths) -> Result<Option<File>, Fault> {
     use rustix::fs::{FlockOperation, fcntl_lock};
-    // Closing it gives up the locks that this process has of it. It has none: no connection of this process opens the
-    // new index while another has the old one open.
-    let gate = crate::disk::create_like(&names.index, &names.database).map_err(Fault::Files)?;
-    // SQLite has a lock of it as long as it has it open.
-    if fcntl_lock(&gate, FlockOperation::NonBlockingLockExclusive).is_err() {
+    // Closing this file releases all locks that this process has of it. It has none: no connection of this process
+    // opens the new index while another one has the old index open.
+    let index = crate::disk::create_like(&paths.index, &paths.database).map_err(Fault::Files)?;
+    // A process that has the index open holds a lock of it.
+    if fcntl_lock(&index, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(None);
     }
-    let is_there = FileId::of_file(&gate).is_ok_and(|gate| FileId::of(&names.index).is_ok_and(|now| now == gate));
-    Ok(if is_there && was_only_read(&gate) { Some(gate) } else { None })
+    let is_in_place =
+        FileId::of_file(&index).is_ok_and(|locked| FileId::of(&paths.index).is_ok_and(|now| now == locked));
+    Ok(if is_in_place && was_only_read(&index) { Some(index) } else { None })
 }
 
-/// Whether no commit was made by this index: the third number in it counts them. It is empty when it is new.
+/// Whether no commit was made with this index: its third number counts them. A new index is empty.
 #[cfg(target_os = "linux")]
 fn was_only_read(index: &File) -> bool {
     use std::os::unix::fs::FileExt;
@@ -82,21 +83,22 @@ fn was_only_read(index: &File) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn shut(_: &Names) -> Result<Option<File>, Fault> {
+fn lock_index(_: &FilePaths) -> Result<Option<File>, Fault> {
     Ok(None)
 }
 
-/// Removes the files that a deleted database has left beside a new one, and an index whose log was deleted.
-pub(crate) fn clear(names: &Names) {
-    let found = names.look();
-    let is_new = is_empty(&names.database);
-    let is_left = is_new || found.log.is_none();
-    // SQLite creates the log before the index, and deletes it after the index. An empty index may be a gate.
-    if is_left && is_used(&names.index, found.index) {
-        let _ = fs::remove_file(&names.index);
+/// Removes files that a deleted database left beside a new one, and an index whose log was deleted.
+pub(crate) fn remove_leftovers(paths: &FilePaths) {
+    let found = paths.find();
+    let is_new = is_empty(&paths.database);
+    let is_leftover = is_new || found.log.is_none();
+    // SQLite creates the log before the index, and deletes it after the index. An empty index may be one that
+    // `lock_index` has created.
+    if is_leftover && is_used(&paths.index, found.index) {
+        let _ = fs::remove_file(&paths.index);
     }
     if is_new && found.log.is_some() {
-        let _ = fs::remove_file(&names.log);
+        let _ = fs::remove_file(&paths.log);
     }
 }
 

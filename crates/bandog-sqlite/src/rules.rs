@@ -1,6 +1,6 @@
-//! Who holds a row at a moment, and which fence comes next: no SQL, no clock.
+//! The rules: whether a lease is held at a moment, and which fence comes next. No SQL, no clock.
 //!
-//! Moments are nanoseconds of the boot's clock.
+//! Times are nanoseconds of the boot's clock.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -9,28 +9,28 @@ use std::{num::NonZeroU32, time::Duration};
 pub(crate) struct Lease {
     pub(crate) owner: Option<String>,
     pub(crate) fence: i64,
-    pub(crate) expires: i64,
-    pub(crate) ttl: i64,
+    pub(crate) expires_ns: i64,
+    pub(crate) ttl_ns: i64,
     pub(crate) stamp: i64,
-    /// Whether this boot's clock counted.
-    pub(crate) ours: bool,
+    /// Whether its times are of this boot's clock.
+    pub(crate) is_of_this_boot: bool,
     pub(crate) wanted: Wanted,
 }
 
-/// Who waits for a row, besides those who poll.
+/// The waiters' mark of a row. Waiters that only poll leave none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wanted {
-    /// Nobody.
+    /// No waiter.
     #[default]
     No,
-    /// Somebody who listens.
+    /// A subscriber waits.
     Waiting,
     /// A client that starves: the release offers the lock to such clients.
     Starving,
 }
 
 impl Wanted {
-    /// As the table has it.
+    /// The value in the table.
     pub(crate) fn number(self) -> i64 {
         match self {
             Self::No => 0,
@@ -48,62 +48,63 @@ impl Wanted {
     }
 }
 
-/// One row of `sighting`: what this boot saw of a hold of another one.
+/// One row of `sighting`: when this boot first observed this stamp of another boot's hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sighting {
-    pub(crate) since: i64,
+    pub(crate) since_ns: i64,
     pub(crate) stamp: i64,
 }
 
-/// What a row says at a moment.
+/// The state of a row's hold at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State<'r> {
-    /// Nobody holds it, or not any more.
+pub(crate) enum HoldState<'r> {
+    /// There is no hold, or it has expired.
     Free,
-    /// Somebody holds it.
+    /// A claim holds it.
     Held {
         owner: &'r str,
-        /// For how long, if nobody renews it.
+        /// Time until the hold expires, if it is not renewed.
         left: Duration,
-        /// Whether this boot must write down that it watches, since it cannot read the hold's clock.
-        unseen: bool,
+        /// Whether this boot has no sighting of the hold yet and must store one, because it cannot read the hold's
+        /// clock.
+        is_unseen: bool,
     },
 }
 
 impl Lease {
-    /// Whether the hold's times mean nothing here: another boot id, or the same one and a time that has not come yet
-    /// (a machine that was put back to an earlier state).
-    pub(crate) fn is_foreign(&self, now: i64) -> bool {
-        !self.ours || self.expires.saturating_sub(self.ttl) > now
+    /// Whether the hold's times cannot be compared with this boot's clock: another boot id, or the same one and a time
+    /// in the future (a machine that was restored to an earlier state).
+    pub(crate) fn is_foreign(&self, now_ns: i64) -> bool {
+        !self.is_of_this_boot || self.expires_ns.saturating_sub(self.ttl_ns) > now_ns
     }
 
-    /// Who holds it now. `sighting` is needed for foreign holds only.
-    pub(crate) fn state(&self, now: i64, sighting: Option<Sighting>) -> State<'_> {
+    /// The state at this moment. `sighting` is needed for foreign holds only.
+    pub(crate) fn state(&self, now_ns: i64, sighting: Option<Sighting>) -> HoldState<'_> {
         let Some(owner) = self.owner.as_deref() else {
-            return State::Free;
+            return HoldState::Free;
         };
-        let (left, unseen) = match sighting {
-            _ if !self.is_foreign(now) => (self.expires.saturating_sub(now), false),
-            // Another boot's hold ends when its ttl has passed here without a renewal since it was first seen.
-            Some(seen) if seen.stamp == self.stamp && seen.since <= now => {
-                (self.ttl.saturating_sub(now - seen.since), false)
+        let (left_ns, is_unseen) = match sighting {
+            _ if !self.is_foreign(now_ns) => (self.expires_ns.saturating_sub(now_ns), false),
+            // Another boot's hold expires when this boot has observed the same stamp for the hold's ttl.
+            Some(seen) if seen.stamp == self.stamp && seen.since_ns <= now_ns => {
+                (self.ttl_ns.saturating_sub(now_ns - seen.since_ns), false)
             }
-            Some(_) | None => (self.ttl, true),
+            Some(_) | None => (self.ttl_ns, true),
         };
-        match u64::try_from(left) {
-            Ok(1..) => State::Held { owner, left: Duration::from_nanos(left.unsigned_abs()), unseen },
-            Ok(0) | Err(_) => State::Free,
+        match u64::try_from(left_ns) {
+            Ok(1..) => HoldState::Held { owner, left: Duration::from_nanos(left_ns.unsigned_abs()), is_unseen },
+            Ok(0) | Err(_) => HoldState::Free,
         }
     }
 }
 
-/// The end of the next block of fences: above the last one, and not below the wall clock, so that it rises although
-/// the file was lost.
+/// The last fence of the next block. The block is above the last fence, and not below the wall clock, so that fences
+/// still rise after the file was lost.
 pub(crate) fn next_fence(last: i64, wall_micros: i64, count: NonZeroU32) -> i64 {
     last.saturating_add(1).max(wall_micros) + i64::from(count.get()) - 1
 }
 
-/// A duration in the unit of the table. Leases are never longer than a year.
+/// A duration in nanoseconds, the unit of the tables. Leases are never longer than a year.
 pub(crate) fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The statements, without the headers of their files: a statement is found again by its text.
+//! The SQL statements, without the header comments of their files. Prepared statements are cached by their text.
 
 pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
 pub(crate) const REGISTRY: &str = include_str!("../sql/registry.sql");
@@ -32,7 +32,7 @@ pub(crate) const PART: &str = body(include_str!("../sql/part.sql"));
 pub(crate) const KEEP: &str = body(include_str!("../sql/keep.sql"));
 pub(crate) const UNDO: &str = body(include_str!("../sql/undo.sql"));
 
-/// The text after the leading lines of comment.
+/// The text after the leading comment lines.
 const fn body(file: &str) -> &str {
     let (mut rest, mut at) = (file, 0);
     while rest.as_bytes()[0] == b'-' {

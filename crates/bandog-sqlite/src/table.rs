@@ -1,4 +1,4 @@
-//! The verbs on rows, in whatever transaction the writer is.
+//! The operations on rows, within a transaction that the writer has begun.
 
 use std::{ptr, time::Duration};
 
@@ -9,50 +9,50 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use crate::{
     fault::Fault,
-    handle::Shared,
+    handle::HandleContext,
     host::Host,
     open::Store,
-    rules::{Lease, Sighting, State, Wanted, nanos, next_fence},
+    rules::{HoldState, Lease, Sighting, Wanted, nanos, next_fence},
     sql,
 };
 
-/// The tables, as one transaction sees them.
+/// The tables, in one transaction.
 pub(crate) struct Table<'t> {
     conn: &'t Connection,
-    shared: &'t Shared,
-    heard: bool,
+    context: &'t HandleContext,
+    is_watched: bool,
     has_registry: bool,
     has_records: bool,
     may_write: bool,
-    rung: Vec<Key>,
-    /// Those in use, so that a batch looks for each of them once.
+    keys_to_notify: Vec<Key>,
+    /// Prepared statements, so that a batch searches the connection's cache once for each.
     statements: Vec<(&'static str, CachedStatement<'t>)>,
 }
 
 impl<'t> Table<'t> {
-    /// To look only: whatever must write ends with [`Fault::MustWrite`]. `heard` says whether this process hears the
-    /// bell.
-    pub(crate) fn new(store: &'t Store, shared: &'t Shared, heard: bool) -> Self {
+    /// Read-only: an operation that must write fails with [`Fault::MustWrite`]. `is_watched`: whether this handle
+    /// watches the notification file.
+    pub(crate) fn new(store: &'t Store, context: &'t HandleContext, is_watched: bool) -> Self {
         Self {
             conn: &store.conn,
-            shared,
-            heard,
+            context,
+            is_watched,
             has_registry: store.has_registry(),
             has_records: store.has_records(),
             may_write: false,
-            rung: Vec::new(),
+            keys_to_notify: Vec::new(),
             statements: Vec::new(),
         }
     }
 
-    /// To write, in a transaction that the caller has begun.
-    pub(crate) fn writing(self) -> Self {
+    /// Allows writes. The caller has begun a write transaction.
+    pub(crate) fn with_writes(self) -> Self {
         Self { may_write: true, ..self }
     }
 
-    /// Whether this process hears the bell.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.heard
+    /// Whether this handle watches the notification file.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched
     }
 
     /// Whether the database has the registry of clients.
@@ -65,37 +65,38 @@ impl<'t> Table<'t> {
         self.has_records
     }
 
-    /// The machine.
     pub(crate) fn host(&self) -> &'t Host {
-        &self.shared.host
+        &self.context.host
     }
 
-    /// The keys to ring for after the commit: locks that were freed and for which somebody waits, records whose swaps
-    /// ring.
-    pub(crate) fn into_rung(self) -> Vec<Key> {
-        self.rung
+    /// The keys to notify after the commit: freed locks with waiters, and records that were swapped with a
+    /// notification.
+    pub(crate) fn into_keys_to_notify(self) -> Vec<Key> {
+        self.keys_to_notify
     }
 
-    /// Notifications for a key after the commit.
-    pub(crate) fn ring(&mut self, key: &Key) {
-        self.rung.push(key.clone());
+    /// Notifies the subscribers of a key after the commit.
+    pub(crate) fn notify_after_commit(&mut self, key: &Key) {
+        self.keys_to_notify.push(key.clone());
     }
 
-    /// Does something with one row. What is wrong with that row only is an answer, and the transaction goes on.
-    pub(crate) fn one_row<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<Result<T>, Fault> {
-        match work(self) {
+    /// Runs an operation on one row. An error of that row alone becomes its answer, and the transaction continues.
+    pub(crate) fn one_row<T>(
+        &mut self,
+        operation: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<Result<T>, Fault> {
+        match operation(self) {
             Ok(answer) => Ok(Ok(answer)),
-            Err(fault) if fault.is_of_one_row() => Ok(Err(fault.error(&self.shared.options.path))),
+            Err(fault) if fault.concerns_one_row() => Ok(Err(fault.error(&self.context.options.path))),
             Err(fault) => Err(fault),
         }
     }
 
-    /// Reads something.
+    /// Reads from the database.
     pub(crate) fn ping(&self) -> Result<(), Fault> {
         Ok(self.conn.query_row(sql::IDENTITY, [], |_| Ok(()))?)
     }
 
-    /// Applies one step.
     pub(crate) fn apply(&mut self, step: &Step) -> Result<Answer, Fault> {
         Ok(match step {
             Step::Claim(claim) => Answer::Claimed(self.claim(claim, None)?),
@@ -104,42 +105,43 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// Renews one hold.
     pub(crate) fn renew(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
         let lease = self.lease(&claim.key)?;
-        let now = self.shared.host.now();
-        match self.state(&claim.key, &lease, now)? {
-            State::Held { owner, .. } if owner == claim.id.to_string() => {}
-            State::Held { .. } | State::Free => return Ok(Renewal::Gone),
+        let now_ns = self.context.host.now_ns();
+        match self.state(&claim.key, &lease, now_ns)? {
+            HoldState::Held { owner, .. } if owner == claim.id.to_string() => {}
+            HoldState::Held { .. } | HoldState::Free => return Ok(Renewal::Gone),
         }
-        let until = now.saturating_add(nanos(claim.ttl));
-        self.write(sql::RENEW, params![claim.key.as_str(), until, nanos(claim.ttl), self.boot()])?;
+        let until_ns = now_ns.saturating_add(nanos(claim.ttl));
+        self.write(sql::RENEW, params![claim.key.as_str(), until_ns, nanos(claim.ttl), self.boot()])?;
         Ok(Renewal::Extended { valid_for: claim.ttl })
     }
 
-    /// Whether this claim holds its lock, as far as it can be seen. It writes nothing, so a hold of another boot that
-    /// nobody has begun to watch is watched in this process's memory.
+    /// Whether this claim holds its lock. It writes nothing, so the first sighting of a hold of another boot is kept in
+    /// this process's memory.
     pub(crate) fn is_held(&mut self, holding: &Holding) -> Result<bool, Fault> {
-        let (lease, now) = (self.lease(&holding.key)?, self.shared.host.now());
-        Ok(match self.state(&holding.key, &lease, now)? {
-            State::Held { owner, .. } if owner != holding.id.to_string() => false,
-            State::Held { unseen: true, .. } => {
-                let seen = self.shared.seen.see(&holding.key, Sighting { since: now, stamp: lease.stamp });
-                lease.state(now, Some(seen)) != State::Free
+        let (lease, now_ns) = (self.lease(&holding.key)?, self.context.host.now_ns());
+        Ok(match self.state(&holding.key, &lease, now_ns)? {
+            HoldState::Held { owner, .. } if owner != holding.id.to_string() => false,
+            HoldState::Held { is_unseen: true, .. } => {
+                let first =
+                    self.context.sightings.first(&holding.key, Sighting { since_ns: now_ns, stamp: lease.stamp });
+                lease.state(now_ns, Some(first)) != HoldState::Free
             }
-            State::Held { unseen: false, .. } => true,
-            State::Free => false,
+            HoldState::Held { is_unseen: false, .. } => true,
+            HoldState::Free => false,
         })
     }
 
-    /// Leaves our mark, so that whoever frees the key rings; rings ourselves if it is free already.
-    pub(crate) fn want(&mut self, key: &Key) -> Result<(), Fault> {
-        if !self.shared.ears.hear(key) {
-            return Ok(()); // Nobody listens any more.
+    /// Sets the waiters' mark, so that the process that frees the key notifies us. If the key is already free, notifies
+    /// our subscribers now.
+    pub(crate) fn mark_waiting(&mut self, key: &Key) -> Result<(), Fault> {
+        if !self.context.lock_subscribers.has(key) {
+            return Ok(()); // The subscription was dropped meanwhile.
         }
         let lease = self.lease(key)?;
-        if self.state(key, &lease, self.shared.host.now())? == State::Free {
-            self.shared.ears.ring(|wanted| wanted == key);
+        if self.state(key, &lease, self.context.host.now_ns())? == HoldState::Free {
+            self.context.lock_subscribers.notify(|wanted| wanted == key);
         }
         self.mark(key, &lease, Wanted::Waiting)
     }
@@ -150,20 +152,20 @@ impl<'t> Table<'t> {
         Ok(self.row(key, &lease)?.unwrap_or_else(|| Row::free(key)))
     }
 
-    /// Frees a lock, and returns the row that it had if it was held.
+    /// Frees a lock. Returns its row if it was held.
     pub(crate) fn evict(&mut self, key: &Key) -> Result<Option<Row>, Fault> {
         let lease = self.lease(key)?;
         let held = self.row(key, &lease)?;
         if held.is_some() {
             self.write(sql::RELEASE, [key.as_str()])?;
             if lease.wanted != Wanted::No {
-                self.ring(key);
+                self.notify_after_commit(key);
             }
         }
         Ok(held)
     }
 
-    /// All locks that are held and whose names match.
+    /// All held locks whose names match.
     pub(crate) fn list(&mut self, pattern: &Pattern) -> Result<Vec<Row>, Fault> {
         let mut statement = self.conn.prepare_cached(sql::HELD)?;
         let mut rows = statement.query([self.boot()])?;
@@ -186,62 +188,77 @@ impl<'t> Table<'t> {
             return Ok(granted);
         }
         let lease = self.lease(&claim.key)?;
-        let now = self.shared.host.now();
+        let now_ns = self.context.host.now_ns();
         let from = from.map(|from| from.id).or(claim.offers.then_some(ClaimId::OFFERED));
-        let fresh = || next_fence(lease.fence, self.shared.host.wall_micros(), claim.fences);
-        let fence = match self.state(&claim.key, &lease, now)? {
-            State::Free => fresh(),
-            State::Held { owner, .. } if owner == claim.id.to_string() => lease.fence,
-            State::Held { owner, .. } if from.is_some_and(|from| owner == from.to_string()) => fresh(),
-            State::Held { left, unseen, .. } => return self.busy(claim, &lease, left, unseen.then_some(now)),
+        let fresh = || next_fence(lease.fence, self.context.host.wall_micros(), claim.fences);
+        let fence = match self.state(&claim.key, &lease, now_ns)? {
+            HoldState::Free => {
+                // The mark of a client that starved beside an earlier hold says nothing of this one.
+                if lease.wanted == Wanted::Starving {
+                    self.write(sql::UNSTARVE, [claim.key.as_str()])?;
+                }
+                fresh()
+            }
+            HoldState::Held { owner, .. } if owner == claim.id.to_string() => lease.fence,
+            HoldState::Held { owner, .. } if from.is_some_and(|from| owner == from.to_string()) => fresh(),
+            HoldState::Held { left, is_unseen, .. } => {
+                return self.busy(claim, &lease, left, is_unseen.then_some(now_ns));
+            }
         };
-        self.grant(claim, &lease, fence, now)
+        self.grant(claim, &lease, fence, now_ns)
     }
 
-    fn grant(&mut self, claim: &Claim, lease: &Lease, fence: i64, now: i64) -> Result<Verdict, Fault> {
-        if lease.is_foreign(now) {
+    fn grant(&mut self, claim: &Claim, lease: &Lease, fence: i64, now_ns: i64) -> Result<Verdict, Fault> {
+        if lease.is_foreign(now_ns) {
             self.write(sql::FORGET, [claim.key.as_str()])?;
         }
-        let until = now.saturating_add(nanos(claim.ttl));
+        let until_ns = now_ns.saturating_add(nanos(claim.ttl));
         let owner = claim.id.to_string();
-        let row = params![claim.key.as_str(), owner, fence, until, nanos(claim.ttl), self.boot()];
+        let row = params![claim.key.as_str(), owner, fence, until_ns, nanos(claim.ttl), self.boot()];
         self.write(sql::GRANT, row)?;
         Ok(granted(claim, fence))
     }
 
-    /// Grants what is free at first sight.
+    /// Grants a lock with one statement, if its row shows that it is free. This is the common case.
     fn take(&mut self, claim: &Claim) -> Result<Option<Verdict>, Fault> {
-        let (now, first) = (self.shared.host.now(), self.shared.host.wall_micros());
+        let (now_ns, first) = (self.context.host.now_ns(), self.context.host.wall_micros());
         let fence = next_fence(0, first, claim.fences);
-        let until = now.saturating_add(nanos(claim.ttl));
+        let until_ns = now_ns.saturating_add(nanos(claim.ttl));
         let owner = claim.id.to_string();
-        let row = params![claim.key.as_str(), owner, fence, until, nanos(claim.ttl), self.boot(), first];
+        let row = params![claim.key.as_str(), owner, fence, until_ns, nanos(claim.ttl), self.boot(), first];
         Ok((self.write(sql::TAKE, row)? == 1).then(|| granted(claim, fence)))
     }
 
-    /// Writes only what is not written yet: our mark if we listen or starve, and that this boot has seen the hold.
-    fn busy(&mut self, claim: &Claim, lease: &Lease, left: Duration, unseen: Option<i64>) -> Result<Verdict, Fault> {
-        if let Some(now) = unseen {
-            let sighting = params![claim.key.as_str(), self.boot(), now, lease.stamp];
+    /// Answers a claim of a held lock. It writes only what the rows do not contain yet: our mark if this handle
+    /// subscribes or the claim's client starves, and this boot's first sighting of a foreign hold, at `first_seen`.
+    fn busy(
+        &mut self,
+        claim: &Claim,
+        lease: &Lease,
+        left: Duration,
+        first_seen: Option<i64>,
+    ) -> Result<Verdict, Fault> {
+        if let Some(now_ns) = first_seen {
+            let sighting = params![claim.key.as_str(), self.boot(), now_ns, lease.stamp];
             self.write(sql::SEE, sighting)?;
         }
         if claim.offers {
             self.mark(&claim.key, lease, Wanted::Starving)?;
-        } else if self.shared.ears.hear(&claim.key) {
+        } else if self.context.lock_subscribers.has(&claim.key) {
             self.mark(&claim.key, lease, Wanted::Waiting)?;
         }
         Ok(Verdict::Busy { retry_after: left })
     }
 
     fn release(&mut self, claim: &Claim) -> Result<Released, Fault> {
-        let (owner, now) = (claim.id.to_string(), self.shared.host.now());
-        if self.write(sql::FREE, params![claim.key.as_str(), owner, self.boot(), now])? == 1 {
+        let (owner, now_ns) = (claim.id.to_string(), self.context.host.now_ns());
+        if self.write(sql::FREE, params![claim.key.as_str(), owner, self.boot(), now_ns])? == 1 {
             return Ok(Released::Freed { others: Some(0) });
         }
         let lease = self.lease(&claim.key)?;
-        match self.state(&claim.key, &lease, now)? {
-            State::Held { owner: holder, .. } if holder == owner => {}
-            State::Held { .. } | State::Free => {
+        match self.state(&claim.key, &lease, now_ns)? {
+            HoldState::Held { owner: holder, .. } if holder == owner => {}
+            HoldState::Held { .. } | HoldState::Free => {
                 if claim.offers && lease.wanted == Wanted::Starving {
                     self.write(sql::UNSTARVE, [claim.key.as_str()])?;
                 }
@@ -251,20 +268,20 @@ impl<'t> Table<'t> {
         let key = claim.key.as_str();
         match lease.wanted {
             Wanted::Starving => {
-                let (until, ttl) = (now.saturating_add(nanos(OFFER)), nanos(OFFER));
-                self.write(sql::OFFER, params![key, ClaimId::OFFERED.to_string(), until, ttl, self.boot()])?
+                let (until_ns, ttl_ns) = (now_ns.saturating_add(nanos(OFFER)), nanos(OFFER));
+                self.write(sql::OFFER, params![key, ClaimId::OFFERED.to_string(), until_ns, ttl_ns, self.boot()])?
             }
             Wanted::Waiting | Wanted::No => self.write(sql::RELEASE, [key])?,
         };
         if lease.wanted == Wanted::No {
             return Ok(Released::Freed { others: Some(0) });
         }
-        self.ring(&claim.key);
+        self.notify_after_commit(&claim.key);
         Ok(Released::Freed { others: None })
     }
 
     fn boot(&self) -> &'t str {
-        self.shared.host.boot()
+        self.context.host.boot()
     }
 
     fn mark(&mut self, key: &Key, lease: &Lease, wanted: Wanted) -> Result<(), Fault> {
@@ -280,17 +297,17 @@ impl<'t> Table<'t> {
         Ok(self.statement(sql::LEASE)?.query_row(params, read_lease).optional()?.unwrap_or_default())
     }
 
-    fn state<'l>(&mut self, key: &Key, lease: &'l Lease, now: i64) -> Result<State<'l>, Fault> {
-        if lease.owner.is_none() || !lease.is_foreign(now) {
-            return Ok(lease.state(now, None));
+    fn state<'l>(&mut self, key: &Key, lease: &'l Lease, now_ns: i64) -> Result<HoldState<'l>, Fault> {
+        if lease.owner.is_none() || !lease.is_foreign(now_ns) {
+            return Ok(lease.state(now_ns, None));
         }
         let params = [key.as_str(), self.boot()];
-        let read = |row: &rusqlite::Row<'_>| Ok(Sighting { since: row.get(0)?, stamp: row.get(1)? });
-        Ok(lease.state(now, self.statement(sql::SIGHTING)?.query_row(params, read).optional()?))
+        let read = |row: &rusqlite::Row<'_>| Ok(Sighting { since_ns: row.get(0)?, stamp: row.get(1)? });
+        Ok(lease.state(now_ns, self.statement(sql::SIGHTING)?.query_row(params, read).optional()?))
     }
 
     fn row(&mut self, key: &Key, lease: &Lease) -> Result<Option<Row>, Fault> {
-        let State::Held { owner, left, .. } = self.state(key, lease, self.shared.host.now())? else {
+        let HoldState::Held { owner, left, .. } = self.state(key, lease, self.context.host.now_ns())? else {
             return Ok(None);
         };
         if owner == ClaimId::OFFERED.to_string() {
@@ -300,7 +317,7 @@ impl<'t> Table<'t> {
         Ok(Some(Row { ttl: Some(left), ..Row::held(key, owner).fenced(last) }))
     }
 
-    /// Changes rows, and tells how many.
+    /// Writes rows. Returns their number.
     pub(crate) fn write(&mut self, sql: &'static str, params: impl Params) -> Result<usize, Fault> {
         if !self.may_write {
             return Err(Fault::MustWrite);
@@ -308,21 +325,25 @@ impl<'t> Table<'t> {
         Ok(self.statement(sql)?.execute(params)?)
     }
 
-    /// Changes rows of several kinds, all of them or none.
-    pub(crate) fn write_together(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Fault>) -> Result<(), Fault> {
+    /// Writes rows of several tables, all of them or none.
+    pub(crate) fn write_together(
+        &mut self,
+        write_all: impl FnOnce(&mut Self) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         self.write(sql::PART, [])?;
-        let done = work(self);
-        if done.is_err() {
-            // Some faults have ended the whole transaction already, and are told all the same.
+        let result = write_all(self);
+        if result.is_err() {
+            // Some faults have already rolled back the whole transaction. Then these fail; the fault is returned
+            // anyway.
             let _ = self.write(sql::UNDO, []);
             let _ = self.write(sql::KEEP, []);
-            return done;
+            return result;
         }
         self.write(sql::KEEP, [])?;
         Ok(())
     }
 
-    /// A statement that is ready to run.
+    /// The prepared statement of this text.
     pub(crate) fn statement(&mut self, sql: &'static str) -> Result<&mut CachedStatement<'t>, Fault> {
         let at = match self.statements.iter().position(|(text, _)| ptr::eq(*text, sql)) {
             Some(at) => at,
@@ -344,10 +365,10 @@ fn read_lease(row: &rusqlite::Row<'_>) -> rusqlite::Result<Lease> {
     Ok(Lease {
         owner: row.get(0)?,
         fence: row.get(1)?,
-        expires: row.get(2)?,
-        ttl: row.get(3)?,
+        expires_ns: row.get(2)?,
+        ttl_ns: row.get(3)?,
         stamp: row.get(4)?,
-        ours: row.get(5)?,
+        is_of_this_boot: row.get(5)?,
         wanted: Wanted::read(row.get(6)?),
     })
 }

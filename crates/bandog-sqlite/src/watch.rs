@@ -1,4 +1,4 @@
-//! The thread that hears the bell file by inotify.
+//! The thread that watches the notification file with inotify.
 
 use std::{
     io::{self, PipeReader, PipeWriter, pipe},
@@ -18,87 +18,96 @@ use inotify::{EventMask, Inotify, WatchMask};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
-    bell::{NotificationFile, Slots},
-    ears::Ears,
+    notification_file::{NotificationFile, Slots},
+    subscribers::Subscribers,
 };
 
-/// How long after a ring the marks are looked after. Those who were rung claim at once, and a claim that is busy
-/// leaves the mark anew; the look is for those who did not claim.
-const LOOK_AFTER: Duration = Duration::from_millis(50);
+/// Delay between a notification and the restoring of the waiters' marks. Most waiters claim at once, and a claim that
+/// is busy sets the mark. The restoring is for waiters that do not claim.
+const RESTORE_DELAY: Duration = Duration::from_millis(50);
 
-/// Looks after the marks of keys that were rung.
-pub(crate) type Remark = Box<dyn Fn(Vec<Key>) + Send>;
+/// Restores the waiters' marks of keys that were notified.
+pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
 
-/// A thread that listens until this is dropped.
+/// The watch thread. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     thread: JoinHandle<()>,
-    /// The thread is about to end.
+    /// The thread is about to end after an error.
     failed: Arc<AtomicBool>,
     /// The thread ends when this end of the pipe is closed.
     _open: PipeWriter,
 }
 
 impl Watch {
-    /// Starts to listen: what is rung from now on is heard.
+    /// Starts the thread. Every notification from now on reaches the subscribers.
     pub(crate) fn start(
-        bell: Arc<NotificationFile>,
-        ears: Arc<Ears>,
-        record_subscribers: Arc<Ears>,
-        remark: Remark,
+        file: Arc<NotificationFile>,
+        lock_subscribers: Arc<Subscribers>,
+        record_subscribers: Arc<Subscribers>,
+        restore_marks: RestoreMarks,
     ) -> io::Result<Self> {
         let (ended, open) = pipe()?;
         let inotify = Inotify::init()?;
-        drop(bell.open()?); // It may have to be made.
-        inotify.watches().add(bell.path(), WatchMask::MODIFY | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF)?;
-        let slots = bell.slots()?;
-        let mut listener =
-            Listener { inotify, ended, bell, ears, record_subscribers, remark, slots, rung: Vec::new(), due: None };
+        drop(file.open()?); // Creates the file if it does not exist.
+        inotify.watches().add(file.path(), WatchMask::MODIFY | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF)?;
+        let slots = file.slots()?;
+        let mut watcher = FileWatcher {
+            inotify,
+            ended,
+            file,
+            lock_subscribers,
+            record_subscribers,
+            restore_marks,
+            slots,
+            notified: Vec::new(),
+            restore_at: None,
+        };
         let failed = Arc::new(AtomicBool::new(false));
-        let fails = Arc::clone(&failed);
+        let failed_flag = Arc::clone(&failed);
         let thread = thread::Builder::new().name("bandog-bell".into()).spawn(move || {
-            if let Err(error) = listener.run() {
-                tracing::warn!(%error, "the bell file cannot be heard any more; the next request starts anew");
-                fails.store(true, Release);
-                (listener.remark)(Vec::new()); // Which is a request.
+            if let Err(error) = watcher.run() {
+                tracing::warn!(%error, "the watch of the notification file failed; the next request restarts it");
+                failed_flag.store(true, Release);
+                (watcher.restore_marks)(Vec::new()); // This is a request, so the writer restarts the watch.
             }
         })?;
         Ok(Self { thread, failed, _open: open })
     }
 
-    /// Whether it listens no more, because something failed.
+    /// Whether the thread has ended, or is about to end, after an error.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Acquire) || self.thread.is_finished()
     }
 }
 
-struct Listener {
+struct FileWatcher {
     inotify: Inotify,
     ended: PipeReader,
-    bell: Arc<NotificationFile>,
-    ears: Arc<Ears>,
-    record_subscribers: Arc<Ears>,
-    remark: Remark,
+    file: Arc<NotificationFile>,
+    lock_subscribers: Arc<Subscribers>,
+    record_subscribers: Arc<Subscribers>,
+    restore_marks: RestoreMarks,
     slots: Slots,
-    /// The keys that were rung since the last look after the marks.
-    rung: Vec<Key>,
-    due: Option<Moment>,
+    /// Keys that were notified since their marks were last restored.
+    notified: Vec<Key>,
+    restore_at: Option<Moment>,
 }
 
-impl Listener {
+impl FileWatcher {
     fn run(&mut self) -> io::Result<()> {
         while !self.wait()? {
             if self.take_events()? {
-                self.ring()?;
+                self.notify()?;
             }
-            self.look_after();
+            self.restore_marks_if_due();
         }
         Ok(())
     }
 
-    /// Waits for an event or for the look after the marks; tells whether it is time to end.
+    /// Waits for an event or until marks are due to be restored. Returns whether the thread must end.
     fn wait(&self) -> io::Result<bool> {
-        let left = self.due.map(|due| due.since(Clock::system().now()));
+        let left = self.restore_at.map(|due| due.since(Clock::system().now()));
         let left = left.map(|left| Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) });
         let mut files = [PollFd::new(&self.inotify, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
         match poll(&mut files, left.as_ref()) {
@@ -107,7 +116,7 @@ impl Listener {
         }
     }
 
-    /// Takes what inotify has, and tells whether it had anything.
+    /// Consumes all pending events. Returns whether there were any.
     fn take_events(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         let mut any = false;
@@ -124,23 +133,23 @@ impl Listener {
         }
     }
 
-    fn ring(&mut self) -> io::Result<()> {
-        let slots = self.bell.slots()?;
-        // Records have no marks: whoever swaps one rings without asking whether anybody hears.
-        self.record_subscribers.ring(|key| slots.differ_at(&self.slots, key));
-        let rung = self.ears.ring(|key| slots.differ_at(&self.slots, key));
+    fn notify(&mut self) -> io::Result<()> {
+        let slots = self.file.slots()?;
+        // Records have no marks: a swap with a notification always writes to the file.
+        self.record_subscribers.notify(|key| slots.differ_at(&self.slots, key));
+        let notified = self.lock_subscribers.notify(|key| slots.differ_at(&self.slots, key));
         self.slots = slots;
-        if !rung.is_empty() {
-            self.rung.extend(rung);
-            self.due.get_or_insert_with(|| Clock::system().now() + LOOK_AFTER);
+        if !notified.is_empty() {
+            self.notified.extend(notified);
+            self.restore_at.get_or_insert_with(|| Clock::system().now() + RESTORE_DELAY);
         }
         Ok(())
     }
 
-    fn look_after(&mut self) {
-        if self.due.is_some_and(|due| due <= Clock::system().now()) {
-            self.due = None;
-            (self.remark)(std::mem::take(&mut self.rung));
+    fn restore_marks_if_due(&mut self) {
+        if self.restore_at.is_some_and(|due| due <= Clock::system().now()) {
+            self.restore_at = None;
+            (self.restore_marks)(std::mem::take(&mut self.notified));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the writer can be asked to do.
+//! The kinds of requests that the writer executes.
 
 use std::time::Duration;
 
@@ -8,38 +8,38 @@ use bandog_core::{
 
 use crate::{fault::Fault, open::Purpose, table::Table};
 
-/// How work gets at the tables.
+/// How a request accesses the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// It never writes and may take long, so it is done alone and keeps nobody out.
+pub(crate) enum AccessMode {
+    /// It never writes and may take long, so it runs alone and blocks no other process.
     Read,
-    /// It has often nothing to write, so it looks first.
-    Look,
+    /// It often has nothing to write, so it runs without the write lock first.
+    ReadFirst,
     /// It writes.
     Write,
-    /// It looks first, and writes what must outlive a power failure. It shares its transactions with its like only:
-    /// they wait for the disk.
-    Durable,
+    /// Like `ReadFirst`, but its writes must survive a power failure. It shares transactions only with requests of this
+    /// mode, because they wait for the disk.
+    DurableWrite,
 }
 
-/// Something to do in one transaction. It may be run twice: to look, and then to write.
+/// A request in one transaction. It may run twice: first to read, and then to write.
 pub(crate) trait Work: Send + 'static {
     type Answer: Send + 'static;
 
-    fn way(&self) -> Way;
+    fn access_mode(&self) -> AccessMode;
 
-    /// What the database is opened for, if it is not open yet.
+    /// The purpose for which the database is opened, if it is not open yet.
     fn purpose(&self) -> Purpose {
         Purpose::Use
     }
 
-    /// How much it is, in steps.
+    /// Its size, in steps.
     fn steps(&self) -> usize {
         1
     }
 
-    /// Whether the bell must be heard before it is done.
-    fn listens(&self) -> bool {
+    /// Whether the notification file must be watched before it runs.
+    fn needs_watch(&self) -> bool {
         false
     }
 
@@ -48,9 +48,12 @@ pub(crate) trait Work: Send + 'static {
 
 pub(crate) struct Apply(pub(crate) Vec<Step>);
 pub(crate) struct Renew(pub(crate) Vec<Claim>);
-pub(crate) struct Listen(pub(crate) Vec<Key>);
-pub(crate) struct Hear;
-pub(crate) struct Look;
+/// Sets the waiters' marks of these locks.
+pub(crate) struct Subscribe(pub(crate) Vec<Key>);
+/// Starts the watch. Records have no marks.
+pub(crate) struct SubscribeToRecords;
+/// Checks whether the database's files are in place, as each request does.
+pub(crate) struct CheckFiles;
 pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
 pub(crate) struct Withdraw(pub(crate) ClientId);
 pub(crate) struct Ping(pub(crate) Purpose);
@@ -64,15 +67,15 @@ pub(crate) struct ReadRecords {
     pub(crate) holdings: Vec<Holding>,
     pub(crate) purpose: Purpose,
 }
-pub(crate) struct Names(pub(crate) Pattern, pub(crate) Purpose);
-pub(crate) struct History(pub(crate) Key, pub(crate) Purpose);
+pub(crate) struct RecordNames(pub(crate) Pattern, pub(crate) Purpose);
+pub(crate) struct RecordHistory(pub(crate) Key, pub(crate) Purpose);
 
 impl Work for Apply {
     type Answer = Vec<Result<Answer>>;
 
-    /// A claim that is busy has nothing to write, and many may wait for one key.
-    fn way(&self) -> Way {
-        if self.0.iter().all(|step| matches!(step, Step::Claim(_))) { Way::Look } else { Way::Write }
+    /// A claim that is busy writes nothing, and many waiters may claim one key.
+    fn access_mode(&self) -> AccessMode {
+        if self.0.iter().all(|step| matches!(step, Step::Claim(_))) { AccessMode::ReadFirst } else { AccessMode::Write }
     }
 
     fn steps(&self) -> usize {
@@ -87,8 +90,8 @@ impl Work for Apply {
 impl Work for Renew {
     type Answer = Vec<Result<Renewal>>;
 
-    fn way(&self) -> Way {
-        Way::Write
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Write
     }
 
     fn steps(&self) -> usize {
@@ -100,56 +103,56 @@ impl Work for Renew {
     }
 }
 
-impl Work for Listen {
-    /// Whether the bell can be heard. If not, no mark is left either.
+impl Work for Subscribe {
+    /// Whether the notification file is watched. If not, no mark is set.
     type Answer = bool;
 
-    fn way(&self) -> Way {
-        Way::Look
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::ReadFirst
     }
 
-    fn listens(&self) -> bool {
+    fn needs_watch(&self) -> bool {
         true
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<bool, Fault> {
-        if !table.is_heard() {
+        if !table.is_watched() {
             return Ok(false);
         }
-        self.0.iter().try_for_each(|key| table.want(key))?;
+        self.0.iter().try_for_each(|key| table.mark_waiting(key))?;
         Ok(true)
     }
 }
 
-impl Work for Hear {
-    /// Whether the bell can be heard.
+impl Work for SubscribeToRecords {
+    /// Whether the notification file is watched.
     type Answer = bool;
 
-    fn way(&self) -> Way {
-        Way::Look
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::ReadFirst
     }
 
-    fn listens(&self) -> bool {
+    fn needs_watch(&self) -> bool {
         true
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<bool, Fault> {
-        Ok(table.is_heard())
+        Ok(table.is_watched())
     }
 }
 
-impl Work for Look {
+impl Work for CheckFiles {
     type Answer = ();
 
-    fn way(&self) -> Way {
-        Way::Look
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::ReadFirst
     }
 
     fn purpose(&self) -> Purpose {
-        Purpose::Look
+        Purpose::Inspect
     }
 
-    /// Before anything is done, it is looked whether the files are still there.
+    /// The writer checks the files before it runs any request.
     fn run(&self, _: &mut Table<'_>) -> Result<(), Fault> {
         Ok(())
     }
@@ -158,8 +161,8 @@ impl Work for Look {
 impl Work for Announce {
     type Answer = Result<()>;
 
-    fn way(&self) -> Way {
-        Way::Write
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Write
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<Result<()>, Fault> {
@@ -170,8 +173,8 @@ impl Work for Announce {
 impl Work for Withdraw {
     type Answer = ();
 
-    fn way(&self) -> Way {
-        Way::Write
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Write
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<(), Fault> {
@@ -182,8 +185,8 @@ impl Work for Withdraw {
 impl Work for Ping {
     type Answer = ();
 
-    fn way(&self) -> Way {
-        Way::Read
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Read
     }
 
     fn purpose(&self) -> Purpose {
@@ -198,12 +201,12 @@ impl Work for Ping {
 impl Work for List {
     type Answer = Vec<Row>;
 
-    fn way(&self) -> Way {
-        Way::Read
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Read
     }
 
     fn purpose(&self) -> Purpose {
-        Purpose::Look
+        Purpose::Inspect
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<Vec<Row>, Fault> {
@@ -214,12 +217,12 @@ impl Work for List {
 impl Work for Show {
     type Answer = Row;
 
-    fn way(&self) -> Way {
-        Way::Read
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Read
     }
 
     fn purpose(&self) -> Purpose {
-        Purpose::Look
+        Purpose::Inspect
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<Row, Fault> {
@@ -230,12 +233,12 @@ impl Work for Show {
 impl Work for Members {
     type Answer = Vec<Member>;
 
-    fn way(&self) -> Way {
-        Way::Read
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Read
     }
 
     fn purpose(&self) -> Purpose {
-        Purpose::Look
+        Purpose::Inspect
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<Vec<Member>, Fault> {
@@ -246,13 +249,13 @@ impl Work for Members {
 impl Work for Evict {
     type Answer = Result<Option<Row>>;
 
-    /// A lock that is free has nothing to write.
-    fn way(&self) -> Way {
-        Way::Look
+    /// For a free lock it writes nothing.
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::ReadFirst
     }
 
     fn purpose(&self) -> Purpose {
-        Purpose::Look
+        Purpose::Inspect
     }
 
     fn run(&self, table: &mut Table<'_>) -> Result<Result<Option<Row>>, Fault> {
@@ -263,11 +266,11 @@ impl Work for Evict {
 impl Work for SwapRecords {
     type Answer = Swaps;
 
-    fn way(&self) -> Way {
-        Way::Durable
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::DurableWrite
     }
 
-    /// A line is a statement of its own.
+    /// Each line of history is one more statement.
     fn steps(&self) -> usize {
         self.0.iter().map(|swap| 1 + swap.lines.len()).sum()
     }
@@ -280,8 +283,8 @@ impl Work for SwapRecords {
 impl Work for ReadRecords {
     type Answer = Reading;
 
-    fn way(&self) -> Way {
-        Way::Read
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Read
     }
 
     fn purpose(&self) -> Purpose {
@@ -293,11 +296,11 @@ impl Work for ReadRecords {
     }
 }
 
-impl Work for Names {
+impl Work for RecordNames {
     type Answer = Vec<Key>;
 
-    fn way(&self) -> Way {
-        Way::Read
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Read
     }
 
     fn purpose(&self) -> Purpose {
@@ -309,11 +312,11 @@ impl Work for Names {
     }
 }
 
-impl Work for History {
+impl Work for RecordHistory {
     type Answer = Vec<Line>;
 
-    fn way(&self) -> Way {
-        Way::Read
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Read
     }
 
     fn purpose(&self) -> Purpose {

@@ -1,8 +1,8 @@
-//! The one thread of a handle that touches the database.
+//! The writer thread: the only thread of a handle that accesses the database (`check` has a connection of its own).
 //!
-//! It takes whatever stands in its queue into one transaction, answers everybody after the commit, and waits for
-//! nothing in between. So one caller pays nothing for it, and many share one commit. What must outlive a power failure
-//! has transactions of its own.
+//! It combines all queued requests into one transaction, answers them after the commit, and never waits for further
+//! requests in between. So a single caller pays nothing for it, and many callers share one commit. Writes that must
+//! survive a power failure have transactions of their own.
 
 use std::{mem, path::Path, sync::Arc, thread};
 
@@ -10,33 +10,33 @@ use bandog_core::{Clock, Error, Key, Moment, Result};
 use tokio::sync::mpsc;
 
 use crate::{
+    batches::{Batches, MAX_QUEUED},
+    busy_wait,
     fault::Fault,
-    handle::Shared,
-    lanes::{Lanes, QUEUE},
-    neighbours::Poke,
+    handle::HandleContext,
     open::{Durability, Purpose, Store},
-    patience,
-    queue::Order,
-    rescue::Log,
+    other_connections::RequestFileCheck,
+    request::Request,
+    rescue::RescueOutcome,
     table::Table,
     watch::Watch,
-    work::{Listen, Look, Way},
+    work::{AccessMode, CheckFiles, Subscribe},
 };
 
-/// Starts the thread, which ends when all senders of its queue are gone and everything in it is answered.
-pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
-    let (sender, queue) = mpsc::channel(QUEUE);
-    let ourselves = sender.downgrade();
+/// Starts the thread. It ends when all senders of its queue are gone and all queued requests are answered.
+pub(crate) fn start(context: Arc<HandleContext>) -> Result<mpsc::Sender<Request>> {
+    let (sender, queue) = mpsc::channel(MAX_QUEUED);
+    let own_queue = sender.downgrade();
     let writer = Writer {
-        shared,
-        lanes: Lanes::new(queue),
-        ourselves,
+        context,
+        batches: Batches::new(queue),
+        own_queue,
         store: None,
-        used: false,
-        in_the_way: None,
+        was_used: false,
+        blocked_by: None,
         watch: None,
-        deaf: false,
-        missed: false,
+        watch_warned: false,
+        may_have_missed: false,
     };
     let thread = thread::Builder::new().name("bandog-sqlite".into()).spawn(|| writer.run());
     thread.map_err(|cause| Error::unavailable("no thread for SQLite can be started").caused_by(cause))?;
@@ -44,119 +44,121 @@ pub(crate) fn start(shared: Arc<Shared>) -> Result<mpsc::Sender<Order>> {
 }
 
 struct Writer {
-    shared: Arc<Shared>,
-    lanes: Lanes,
-    /// For the listener, which must not keep the thread alive.
-    ourselves: mpsc::WeakSender<Order>,
+    context: Arc<HandleContext>,
+    batches: Batches,
+    /// For the watch thread, which must not keep this thread alive.
+    own_queue: mpsc::WeakSender<Request>,
     store: Option<Store>,
-    /// Whether anything else than looks was asked for.
-    used: bool,
-    /// What kept the last requests waiting until their time was over.
-    in_the_way: Option<Error>,
+    /// Whether there was a request with [`Purpose::Use`].
+    was_used: bool,
+    /// The error that blocked the last requests until their deadline.
+    blocked_by: Option<Error>,
     watch: Option<Watch>,
-    /// Whether it was told already that the bell cannot be heard.
-    deaf: bool,
-    /// Whether rings may have been missed: another file may lie there now, where nobody knows that we listen.
-    missed: bool,
+    /// Whether a warning was logged that the notification file cannot be watched.
+    watch_warned: bool,
+    /// Whether notifications may have been missed: the watch failed, or the path may lead to another file now, which
+    /// does not contain our marks.
+    may_have_missed: bool,
 }
 
 impl Writer {
     fn run(mut self) {
-        while let Some(orders) = self.lanes.next() {
-            self.serve(orders);
+        while let Some(requests) = self.batches.next() {
+            self.serve(requests);
         }
     }
 
-    /// Does all of it in one transaction, or tells each why not. Tries again while other processes are in the way.
-    fn serve(&mut self, mut orders: Vec<Order>) {
-        while let Some(deadline) = refuse_overdue(&mut orders, self.in_the_way.as_ref()) {
-            patience::wait_until(deadline);
-            match self.attempt(&mut orders) {
+    /// Executes all requests in one transaction, or answers each with the error. Retries while other processes block
+    /// it.
+    fn serve(&mut self, mut requests: Vec<Request>) {
+        while let Some(deadline) = refuse_overdue(&mut requests, self.blocked_by.as_ref()) {
+            busy_wait::set_deadline(deadline);
+            match self.attempt(&mut requests) {
                 Ok(()) => {
-                    self.in_the_way = None;
-                    return orders.into_iter().for_each(|order| order.answer(Ok(())));
+                    self.blocked_by = None;
+                    return requests.into_iter().for_each(|request| request.answer(Ok(())));
                 }
                 Err(fault) if fault.is_busy() => {
-                    self.in_the_way = Some(fault.error(&self.shared.options.path));
-                    if is_durable(&orders) {
-                        refuse_overdue(&mut orders, self.in_the_way.as_ref());
-                        return self.lanes.put_back(orders);
+                    self.blocked_by = Some(fault.error(&self.context.options.path));
+                    if is_durable(&requests) {
+                        refuse_overdue(&mut requests, self.blocked_by.as_ref());
+                        return self.batches.put_back(requests);
                     }
-                    patience::busy(0); // SQLite does not always wait by itself.
+                    busy_wait::handle_busy(0); // SQLite does not call the busy handler in every case.
                 }
                 Err(fault) => {
-                    // Whatever is wrong with it, a new connection is not worse, but everybody asks again at once after a
-                    // reconnection.
-                    if !fault.leaves_the_connection() {
+                    // A new connection never makes an error worse. But all clients send requests at once after a
+                    // reconnection, so the connection is kept if a new one cannot help.
+                    if !fault.keeps_the_connection() {
                         self.store = None;
                     }
-                    let error = fault.error(&self.shared.options.path);
-                    return orders.into_iter().for_each(|order| order.answer(Err(error.clone())));
+                    let error = fault.error(&self.context.options.path);
+                    return requests.into_iter().for_each(|request| request.answer(Err(error.clone())));
                 }
             }
         }
     }
 
-    fn attempt(&mut self, orders: &mut [Order]) -> Result<(), Fault> {
-        let store = self.opened(orders)?;
-        self.hear(orders);
-        let done = self.listen_again(&store).and_then(|()| self.run_on(&store, orders));
-        // What was read from deleted files means nothing, and other processes do not see what was written there.
-        let stands = store.stands();
+    fn attempt(&mut self, requests: &mut [Request]) -> Result<(), Fault> {
+        let store = self.open_store(requests)?;
+        self.ensure_watch(requests);
+        let result = self.restore_subscriptions(&store).and_then(|()| self.run_on(&store, requests));
+        // Data that was read from deleted files is invalid, and other processes do not see what was written there.
+        let is_in_place = store.is_in_place();
         self.store = Some(store);
-        match done {
-            Ok(Done::Written) if !stands => Err(Fault::Unsure),
-            Ok(Done::Read) if !stands => Err(Fault::Moved(None)),
-            Ok(Done::Written | Done::Read) => Ok(()),
+        match result {
+            Ok(Access::Wrote) if !is_in_place => Err(Fault::ReplacedDuringCommit),
+            Ok(Access::OnlyRead) if !is_in_place => Err(Fault::FilesReplaced(None)),
+            Ok(Access::Wrote | Access::OnlyRead) => Ok(()),
             Err(Fault::Commit(cause)) => Err(Fault::Commit(cause)),
-            Err(_) if !stands => Err(Fault::Moved(None)),
+            Err(_) if !is_in_place => Err(Fault::FilesReplaced(None)),
             Err(fault) => Err(fault),
         }
     }
 
-    fn run_on(&mut self, store: &Store, orders: &mut [Order]) -> Result<Done, Fault> {
-        let table = || Table::new(store, &self.shared, self.watch.is_some());
-        let is_any = |way| orders.iter().any(|order| order.way() == way);
-        let is_durable = is_durable(orders);
-        if !is_any(Way::Write) {
-            // Claims look at one row each, so they need no transaction to see one moment.
-            let moment = if is_durable || is_any(Way::Read) { Some(store.reading()?) } else { None };
-            match run_all(orders, &mut table()) {
-                Err(Fault::MustWrite) => drop(moment),
-                done => return done.map(|()| Done::Read),
+    fn run_on(&mut self, store: &Store, requests: &mut [Request]) -> Result<Access, Fault> {
+        let table = || Table::new(store, &self.context, self.watch.is_some());
+        let has_any = |mode| requests.iter().any(|request| request.access_mode() == mode);
+        let is_durable = is_durable(requests);
+        if !has_any(AccessMode::Write) {
+            // A claim reads one row, so claims alone need no transaction for a consistent read.
+            let snapshot = if is_durable || has_any(AccessMode::Read) { Some(store.begin_read()?) } else { None };
+            match run_all(requests, &mut table()) {
+                Err(Fault::MustWrite) => drop(snapshot),
+                result => return result.map(|()| Access::OnlyRead),
             }
         }
         let durability = if is_durable { Durability::Power } else { Durability::Process };
         if is_durable {
-            patience::wait_never(); // Others are served while it waits.
+            busy_wait::clear_deadline(); // Other requests are served while these wait.
         }
-        let transaction = store.writing(durability)?;
+        let transaction = store.begin_write(durability)?;
         let begun = Clock::system().now();
-        let mut table = table().writing();
-        run_all(orders, &mut table)?;
-        let rung = table.into_rung();
-        // A process that saves a deleted log waits for transactions that write, and copies their commits too. So a commit
-        // that passes this check is saved, unless another process opens the database within the moment of the commit.
-        if !store.stands() {
-            return Err(Fault::Moved(None));
+        let mut table = table().with_writes();
+        run_all(requests, &mut table)?;
+        let keys = table.into_keys_to_notify();
+        // A process that saves a deleted log waits for write transactions, and also copies their commits. So a commit
+        // that passes this check is saved, unless another process opens the database during the commit itself.
+        if !store.is_in_place() {
+            return Err(Fault::FilesReplaced(None));
         }
         transaction.commit().map_err(Fault::Commit)?;
         if is_durable {
-            self.lanes.rest_after(begun);
+            self.batches.rest_after(begun);
         }
-        self.ring(&rung);
-        Ok(Done::Written)
+        self.notify(&keys);
+        Ok(Access::Wrote)
     }
 
-    /// The open database: the one that we have, if its path still leads to it.
-    fn opened(&mut self, orders: &[Order]) -> Result<Store, Fault> {
-        let options = &self.shared.options;
-        self.used |= orders.iter().any(|order| order.purpose() == Purpose::Use);
-        let purpose = if self.used { Purpose::Use } else { Purpose::Look };
+    /// The open connection if its path still leads to its files, else a new one.
+    fn open_store(&mut self, requests: &[Request]) -> Result<Store, Fault> {
+        let options = &self.context.options;
+        self.was_used |= requests.iter().any(|request| request.purpose() == Purpose::Use);
+        let purpose = if self.was_used { Purpose::Use } else { Purpose::Inspect };
         if let Some(store) = self.store.take() {
             if !store.is_at(&options.path) {
                 match store.rescue() {
-                    Ok(log) => told(&options.path, log),
+                    Ok(outcome) => log_rescue(&options.path, outcome),
                     Err(fault) => {
                         self.store = Some(store);
                         return Err(fault);
@@ -166,111 +168,117 @@ impl Writer {
                 return Ok(store);
             }
         }
-        let store = Store::open_poked(options, purpose, Some(self.poke()))?;
-        self.shared.seen.clear();
-        self.missed = *self.shared.epoch.borrow() > 0;
-        self.shared.epoch.send_modify(|epoch| *epoch += 1);
+        let store = Store::open_shared(options, purpose, Some(self.request_check()))?;
+        self.context.sightings.clear();
+        self.may_have_missed = *self.context.epoch.borrow() > 0;
+        self.context.epoch.send_modify(|epoch| *epoch += 1);
         Ok(store)
     }
 
     /// Makes this writer check its files.
-    fn poke(&self) -> Poke {
-        let (ourselves, timeout) = (self.ourselves.clone(), self.shared.options.timeout);
+    fn request_check(&self) -> RequestFileCheck {
+        let (own_queue, timeout) = (self.own_queue.clone(), self.context.options.timeout);
         Arc::new(move || {
-            if let Some(queue) = ourselves.upgrade() {
-                // If the queue is full, it looks all the same.
-                let _ = queue.try_send(Order::new(Look, Clock::system().now() + timeout).0);
+            if let Some(queue) = own_queue.upgrade() {
+                // If the queue is full, the next request checks the files.
+                let _ = queue.try_send(Request::new(CheckFiles, Clock::system().now() + timeout).0);
             }
         })
     }
 
-    /// Leaves all marks anew and rings everybody, after rings may have been missed.
-    fn listen_again(&mut self, store: &Store) -> Result<(), Fault> {
-        if self.missed {
-            let (order, _) = Order::new(Listen(self.shared.ears.keys()), Clock::system().now());
-            self.run_on(store, &mut [order])?;
-            self.missed = false;
-            self.shared.ears.ring(|_| true);
-            self.shared.record_subscribers.ring(|_| true);
+    /// Restores all waiters' marks and notifies all subscribers, after notifications may have been missed.
+    fn restore_subscriptions(&mut self, store: &Store) -> Result<(), Fault> {
+        if self.may_have_missed {
+            let (request, _) = Request::new(Subscribe(self.context.lock_subscribers.keys()), Clock::system().now());
+            self.run_on(store, &mut [request])?;
+            self.may_have_missed = false;
+            self.context.lock_subscribers.notify(|_| true);
+            self.context.record_subscribers.notify(|_| true);
         }
         Ok(())
     }
 
-    /// Sees to it that the bell is heard by those who want to, and goes on being heard.
-    fn hear(&mut self, orders: &[Order]) {
-        let failed = self.watch.as_ref().is_some_and(Watch::has_failed);
-        let first = self.watch.is_none() && orders.iter().any(Order::listens);
-        if failed || first {
-            self.missed |= failed;
+    /// Starts the watch if a request needs it, and restarts it after a failure.
+    fn ensure_watch(&mut self, requests: &[Request]) {
+        let has_failed = self.watch.as_ref().is_some_and(Watch::has_failed);
+        let is_first = self.watch.is_none() && requests.iter().any(Request::needs_watch);
+        if has_failed || is_first {
+            self.may_have_missed |= has_failed;
             self.watch = self.start_watch();
         }
     }
 
     fn start_watch(&mut self) -> Option<Watch> {
-        let (ourselves, timeout) = (self.ourselves.clone(), self.shared.options.timeout);
-        let remark = move |keys| {
-            if let Some(queue) = ourselves.upgrade() {
-                // If the queue is full, claims of these keys will leave the marks.
-                let _ = queue.try_send(Order::new(Listen(keys), Clock::system().now() + timeout).0);
+        let (own_queue, timeout) = (self.own_queue.clone(), self.context.options.timeout);
+        let restore_marks = move |keys| {
+            if let Some(queue) = own_queue.upgrade() {
+                // If the queue is full, claims of these keys will set the marks.
+                let _ = queue.try_send(Request::new(Subscribe(keys), Clock::system().now() + timeout).0);
             }
         };
-        let Shared { bell, ears, record_subscribers, .. } = &*self.shared;
-        match Watch::start(Arc::clone(bell), Arc::clone(ears), Arc::clone(record_subscribers), Box::new(remark)) {
+        let HandleContext { notification_file, lock_subscribers, record_subscribers, .. } = &*self.context;
+        let (file, locks, records) =
+            (Arc::clone(notification_file), Arc::clone(lock_subscribers), Arc::clone(record_subscribers));
+        match Watch::start(file, locks, records, Box::new(restore_marks)) {
             Ok(watch) => {
-                self.deaf = false;
+                self.watch_warned = false;
                 Some(watch)
             }
             Err(error) => {
-                if !mem::replace(&mut self.deaf, true) {
-                    tracing::warn!(%error, bell = ?bell.path(), "the bell file cannot be heard; waiters poll");
+                if !mem::replace(&mut self.watch_warned, true) {
+                    let bell = notification_file.path();
+                    tracing::warn!(%error, ?bell, "the notification file cannot be watched; waiters poll");
                 }
                 None
             }
         }
     }
 
-    fn ring(&self, keys: &[Key]) {
+    fn notify(&self, keys: &[Key]) {
         if keys.is_empty() {
             return;
         }
-        if let Err(error) = self.shared.bell.ring(keys, self.shared.host.now()) {
-            tracing::warn!(%error, bell = ?self.shared.bell.path(), "the bell file cannot be rung; waiters poll");
+        let file = &self.context.notification_file;
+        if let Err(error) = file.notify(keys, self.context.host.now_ns()) {
+            tracing::warn!(%error, bell = ?file.path(), "the notification file cannot be written; waiters poll");
         }
     }
 }
 
-/// What was done in one attempt.
-enum Done {
-    Read,
-    Written,
+/// What an attempt did with the database.
+enum Access {
+    OnlyRead,
+    Wrote,
 }
 
-fn told(database: &Path, log: Log) {
+fn log_rescue(database: &Path, outcome: RescueOutcome) {
     let database = database.display();
-    match log {
-        Log::Kept => tracing::warn!(%database, "files beside the database were deleted or replaced while they were in \
-            use; nothing is lost, and it is opened again"),
-        Log::Lost => tracing::warn!(%database, "the database or files beside it were deleted or replaced while they \
-            were in use; it is opened again, and holds may be lost"),
+    match outcome {
+        RescueOutcome::Saved => tracing::warn!(%database, "files beside the database were deleted or replaced while \
+            they were in use; nothing is lost, and the database is opened again"),
+        RescueOutcome::Lost => tracing::warn!(%database, "the database or files beside it were deleted or replaced \
+            while they were in use; it is opened again, and holds may be lost"),
     }
 }
 
-/// Answers those whose time is over, and tells when the next one's is. None when nobody is left.
-fn refuse_overdue(orders: &mut Vec<Order>, why: Option<&Error>) -> Option<Moment> {
+/// Answers the requests whose deadline has passed, and returns the earliest deadline of the others. None if no request
+/// remains.
+fn refuse_overdue(requests: &mut Vec<Request>, reason: Option<&Error>) -> Option<Moment> {
     let now = Clock::system().now();
-    if orders.iter().any(|order| order.deadline <= now) {
-        let (overdue, rest) = mem::take(orders).into_iter().partition::<Vec<_>, _>(|order| order.deadline <= now);
-        *orders = rest;
-        let error = why.cloned().unwrap_or_else(|| Error::unavailable("too much was asked before this request"));
-        overdue.into_iter().for_each(|order| order.answer(Err(error.clone())));
+    if requests.iter().any(|request| request.deadline <= now) {
+        let (overdue, rest) = mem::take(requests).into_iter().partition::<Vec<_>, _>(|request| request.deadline <= now);
+        *requests = rest;
+        let error =
+            reason.cloned().unwrap_or_else(|| Error::unavailable("earlier requests took the time of this request"));
+        overdue.into_iter().for_each(|request| request.answer(Err(error.clone())));
     }
-    orders.iter().map(|order| order.deadline).min()
+    requests.iter().map(|request| request.deadline).min()
 }
 
-fn is_durable(orders: &[Order]) -> bool {
-    orders.iter().any(|order| order.way() == Way::Durable)
+fn is_durable(requests: &[Request]) -> bool {
+    requests.iter().any(|request| request.access_mode() == AccessMode::DurableWrite)
 }
 
-fn run_all(orders: &mut [Order], table: &mut Table<'_>) -> Result<(), Fault> {
-    orders.iter_mut().try_for_each(|order| order.run(table))
+fn run_all(requests: &mut [Request], table: &mut Table<'_>) -> Result<(), Fault> {
+    requests.iter_mut().try_for_each(|request| request.run(table))
 }

@@ -1,4 +1,4 @@
-//! What the storm understands.
+//! The command line of the storm.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -8,31 +8,31 @@ use crate::ticks::{NodeArgs, TicksArgs};
 
 /// Random traffic on locks under faults, with a history that is checked.
 ///
-/// Worker processes lock, try, wait, cancel, re-enter and release a handful of names as fast as they can, while a
-/// nemesis kills and stops them, breaks their wires and hurts the store. Everybody writes down what they saw. In the
-/// end everything heals, and the history is checked: no two believed at the same time that they hold one lock,
-/// fences rose, every call ended in its time, nobody waited at a free lock, nothing was left behind.
+/// Worker processes lock, try, wait, cancel, re-enter and release a few names as fast as they can, while a nemesis
+/// kills and stops them, breaks their wires and disturbs the store. Each process records its events. At the end all
+/// faults are removed, and the history is checked: no two clients believed at the same time that they hold one lock,
+/// fences increased, each call ended in time, no client waited at a free lock, and nothing was left behind.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask storm", bin_name = "cargo xtask storm", after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
-    /// The stores to try, one after the other [default: memory sqlite redis]
+    /// The stores to test, one after the other [default: memory sqlite redis]
     #[arg(value_enum)]
     pub(crate) stores: Vec<StoreKind>,
-    /// How many calls are made on each store, at least
+    /// Minimum number of calls on each store
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) ops: u64,
-    /// Repeats the choices of an earlier run: what is called and which faults come; what the scheduler does is its own
+    /// Repeats the choices of an earlier run: its calls and its faults. The scheduling of the threads is not repeated
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
-    /// Which faults come
+    /// The kinds of faults
     #[arg(long, value_enum, default_value_t = Profile::Everything)]
     pub(crate) profile: Profile,
-    /// Keeps the whole history in this directory; else it is kept only if something is wrong
+    /// Keeps the whole history in this directory; otherwise it is kept only after a violation
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
-    /// Prints one JSON object a store to standard output instead of the tables
+    /// Prints one JSON object per store instead of the tables
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) enum StoreKind {
     Memory,
     /// Several processes on one file
     Sqlite,
-    /// Several processes on a server of its own, each behind a wire that can be cut
+    /// Several processes on a server of their own, each behind a wire that can be cut
     Redis,
 }
 
@@ -74,13 +74,13 @@ impl fmt::Display for StoreKind {
 pub(crate) enum Profile {
     /// No faults
     Calm,
-    /// Connections are cut, delayed, stalled and made to lose things
+    /// Connections are cut, delayed and stalled, and lose data
     Network,
     /// Processes are killed, and stopped for longer than their ttl
     Pauses,
-    /// Workers live in time namespaces of their own, or think that they are another boot
+    /// Workers run in their own time namespaces, or with another boot id
     Clocks,
-    /// The store is stopped, slowed, made to forget; locks are taken by force
+    /// The store is stopped and slowed, and loses data; locks are taken by force
     Server,
     /// All of these
     Everything,
@@ -111,25 +111,25 @@ pub(crate) enum Role {
     TicksNode(NodeArgs),
 }
 
-/// What a worker process is told.
+/// The arguments of a worker process.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct WorkerArgs {
     /// The store; `memory:` is one in this process
     #[arg(long)]
     pub(crate) url: String,
-    /// Where the history is
+    /// The directory of the history
     #[arg(long)]
     pub(crate) dir: PathBuf,
     /// The number of the first client
     #[arg(long)]
     pub(crate) first: u32,
-    /// How many clients this process has
+    /// Number of clients of this process
     #[arg(long)]
     pub(crate) clients: u32,
-    /// How many tasks each client has
+    /// Number of tasks of each client
     #[arg(long)]
     pub(crate) tasks: u32,
-    /// How many names are locked
+    /// Number of names
     #[arg(long)]
     pub(crate) names: usize,
     #[arg(long)]
@@ -140,10 +140,10 @@ pub(crate) struct WorkerArgs {
     /// The request timeout, in milliseconds
     #[arg(long)]
     pub(crate) timeout: u64,
-    /// How far this process's clock is ahead of the machine's, in seconds
+    /// Deviation of this process's clock, in seconds ahead of the machine's
     #[arg(long, default_value_t = 0)]
     pub(crate) ahead: u64,
-    /// Takes locks by force, rarely
+    /// Rarely takes locks by force
     #[arg(long)]
     pub(crate) evicts: bool,
 }

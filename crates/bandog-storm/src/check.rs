@@ -1,9 +1,9 @@
-//! What must be true of a history, whatever was done to those who wrote it.
+//! The laws of a history, under all faults.
 //!
-//! - `beliefs`: no two believe at the same time that they hold one lock, and fences rise;
-//! - `resource`: no holder writes with a smaller fence after a greater one, as long as it believes;
-//! - `calls`: every call ends in its time, and as documented;
-//! - `waits`: nobody waits at a free lock, and no client is passed over for ever.
+//! - `beliefs`: no two clients believe at the same time that they hold one lock, and fences increase;
+//! - `resource`: no holder writes with a smaller fence after a greater one, while it believes that it holds the lock;
+//! - `calls`: each call ends in time, and with a documented result;
+//! - `waits`: no client waits at a free lock, and no client is passed over forever.
 
 mod beliefs;
 mod calls;
@@ -19,27 +19,27 @@ use std::collections::BTreeMap;
 use self::excuse::Excuses;
 pub(crate) use self::history::{Call, History};
 use crate::{
-    fault::Kind,
+    fault::FaultKind,
     history::{Nanos, nanos},
     plan::{RECHECK, SLACK},
 };
 
-/// How many violations of one law are told in full.
-const TOLD: usize = 3;
+/// Maximum number of violations of one law that are reported in full.
+const REPORTED: usize = 3;
 
-/// What the checker found.
+/// The results of the checker.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
-    /// Overlaps that docs/GUARANTEES.md foresees, by the fault.
-    pub(crate) excused: BTreeMap<Kind, Excused>,
-    /// Writes of those who had been overtaken, which the fence refuses.
+    /// Overlaps that docs/GUARANTEES.md allows, by the fault.
+    pub(crate) excused: BTreeMap<FaultKind, Excused>,
+    /// Writes of overtaken holders, which the fence refuses.
     pub(crate) stale_writes: u64,
-    /// Writes in all.
+    /// Number of all writes.
     pub(crate) writes: u64,
-    /// The longest time by which a call overran its limit, or was about to.
+    /// Maximum time by which a call exceeded its limit, or was about to.
     pub(crate) worst_overrun: Nanos,
-    /// How often other clients came, at most, while a client waited that had waited for two seconds.
+    /// Maximum number of grants of other clients while a client waited that had waited for two seconds.
     pub(crate) most_passed_over: usize,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Violation {
     pub(crate) at: Nanos,
 }
 
-/// Checks everything.
+/// Checks all laws.
 pub(crate) fn check(history: &History) -> Findings {
     let excuses = Excuses::of(history);
     let mut findings = Findings::default();
@@ -74,7 +74,7 @@ pub(crate) fn check(history: &History) -> Findings {
 }
 
 impl Findings {
-    /// How often each law was broken.
+    /// Number of violations of each law.
     pub(crate) fn laws(&self) -> BTreeMap<&'static str, usize> {
         let mut laws = BTreeMap::new();
         for violation in &self.violations {
@@ -83,13 +83,13 @@ impl Findings {
         laws
     }
 
-    /// The first few of each law.
-    pub(crate) fn told(&self) -> impl Iterator<Item = &Violation> {
+    /// The first violations of each law.
+    pub(crate) fn report(&self) -> impl Iterator<Item = &Violation> {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         self.violations.iter().filter(move |violation| {
             let count = seen.entry(violation.law).or_default();
             *count += 1;
-            *count <= TOLD
+            *count <= REPORTED
         })
     }
 
@@ -97,7 +97,7 @@ impl Findings {
         self.violations.push(Violation { law, what, name, at });
     }
 
-    fn excused(&mut self, kind: Kind, length: Nanos) {
+    fn excused(&mut self, kind: FaultKind, length: Nanos) {
         let excused = self.excused.entry(kind).or_default();
         excused.overlaps += 1;
         excused.longest = excused.longest.max(length);

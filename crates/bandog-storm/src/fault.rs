@@ -1,4 +1,4 @@
-//! What is done to workers and stores, and what a lock may do then.
+//! The faults of workers and stores, and the behaviour that a lock may then have.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use crate::{
     history::Nanos,
 };
 
-/// A kind of harm.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
-    /// `kill -9` of a worker; a fresh one takes its place.
+pub(crate) enum FaultKind {
+    /// `kill -9` of a worker; a new one takes its place.
     Kill,
-    /// A worker stands still for longer than its ttl.
+    /// A worker is stopped for longer than its ttl.
     Stop,
     /// A worker is stopped while it has SQLite's write lock.
     StopInWrite,
     /// A worker is killed while it has SQLite's write lock.
     KillInWrite,
-    /// A worker is killed; the fresh one lives in a time namespace of its own.
+    /// A worker is killed; the new one runs in its own time namespace.
     TimeNamespace,
-    /// A worker is killed; the fresh one thinks that it is another boot.
+    /// A worker is killed; the new one has another boot id.
     OtherBoot,
     /// A worker's connections are reset.
     Cut,
@@ -28,50 +28,50 @@ pub(crate) enum Kind {
     Slow,
     /// A worker's requests are lost.
     LoseRequests,
-    /// A worker's requests are done, and the answers are lost.
+    /// A worker's requests are executed, and the answers are lost.
     LoseAnswers,
-    /// A worker's wire passes nothing, and delivers all of it later.
+    /// A worker's wire holds all data, and delivers it later.
     Stall,
-    /// A worker cannot dial.
+    /// A worker cannot connect.
     Refuse,
     /// A client's calls are lost, refused or late, one in three.
     Lossy,
-    /// A client's requests are held back, and done later.
+    /// A client's requests are held, and executed later.
     HoldRequests,
-    /// A client's requests are done, and the answers are held back.
+    /// A client's requests are executed, and the answers are held.
     HoldAnswers,
-    /// The server stands still.
+    /// The server is stopped.
     ServerStop,
     /// The server is busy with one slow command.
     ServerSleep,
-    /// The server holds writes back.
+    /// The server delays writes.
     WritesPaused,
     /// The server closes every connection.
     ClientsKilled,
-    /// The server forgets its scripts.
+    /// The server loses its scripts.
     ScriptsFlushed,
     /// The server is killed, and starts again empty.
     ServerEmpty,
-    /// The store forgets one lock.
+    /// The store loses one lock.
     Forget,
-    /// SQLite's bell file is deleted.
+    /// SQLite's notification file is deleted.
     BellDeleted,
-    /// SQLite's bell file is replaced by another.
+    /// SQLite's notification file is replaced by another.
     BellReplaced,
     /// SQLite's log, its index or both are deleted while the workers have them open.
     LogDeleted,
-    /// Somebody took the lock by force.
+    /// A client took the lock by force.
     Evict,
 }
 
-use Kind::{
+use FaultKind::{
     BellDeleted, BellReplaced, ClientsKilled, Cut, Evict, Forget, HoldAnswers, HoldRequests, Kill, KillInWrite,
     LogDeleted, LoseAnswers, LoseRequests, Lossy, OtherBoot, Refuse, ScriptsFlushed, ServerEmpty, ServerSleep,
     ServerStop, Slow, Stall, Stop, StopInWrite, TimeNamespace, WritesPaused,
 };
 
-/// Each kind, its word in the history, and where and when it comes.
-const KINDS: [(Kind, &str, &[StoreKind], Option<Profile>); 26] = {
+/// Each kind, its name in the history, its stores and its profile.
+const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 26] = {
     use StoreKind::{Memory as M, Redis as R, Sqlite as S};
     [
         (Kill, "kill", &[S, R], Some(Profile::Pauses)),
@@ -103,25 +103,25 @@ const KINDS: [(Kind, &str, &[StoreKind], Option<Profile>); 26] = {
     ]
 };
 
-impl Kind {
-    /// Those that come to this store in this profile.
+impl FaultKind {
+    /// The faults of this store in this profile.
     pub(crate) fn of(store: StoreKind, profile: Profile) -> Vec<Self> {
         let comes = |of: &Option<Profile>| of.is_some_and(|of| of == profile || profile == Profile::Everything);
         KINDS.iter().filter(|(_, _, stores, of)| stores.contains(&store) && comes(of)).map(|(kind, ..)| *kind).collect()
     }
 
-    /// Whether the store does not know of a hold any more, although its time is not up.
+    /// Whether the store has lost a hold before its expiry.
     pub(crate) fn forgets(self) -> bool {
-        // A log that was deleted is lost if a fresh worker opens the files before any of the others asks for something.
+        // A deleted log is lost if a new worker opens the files before a request of the others.
         matches!(self, ServerEmpty | Forget | LogDeleted | Evict)
     }
 
-    /// Whether the worker stands still meanwhile.
+    /// Whether the worker is stopped meanwhile.
     pub(crate) fn stops_the_worker(self) -> bool {
         matches!(self, Stop | StopInWrite)
     }
 
-    /// Whether it is done to one client, and not to the store.
+    /// Whether it affects one client, and not the store.
     pub(crate) fn is_of_one_client(self) -> bool {
         match self {
             Kill | Stop | StopInWrite | KillInWrite | TimeNamespace | OtherBoot | Cut | Slow | LoseRequests
@@ -136,17 +136,17 @@ impl Kind {
     }
 }
 
-/// Harm that was done.
+/// A past fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
-    pub(crate) kind: Kind,
-    /// Before it began.
+    pub(crate) kind: FaultKind,
+    /// A time before it began.
     pub(crate) from: Nanos,
-    /// After it was undone.
+    /// A time after it was removed.
     pub(crate) to: Nanos,
-    /// To which client; none: to all.
+    /// The affected client; none: all.
     pub(crate) client: Option<u32>,
-    /// Under which name; none: under all.
+    /// The affected name; none: all.
     pub(crate) name: Option<usize>,
 }
 

@@ -1,7 +1,7 @@
-//! What happened: one line an event, one file a client, and one log a name in which the order is the kernel's.
+//! The history: one line per event, one file per client, and one log per name, whose order is the kernel's.
 //!
-//! A line is written before what follows from it begins, in one `write` to a file that is only appended to. So it
-//! survives `kill -9`, and what was never written never had consequences.
+//! A line is written before the process acts on its event, in one `write` to an append-only file. So it survives `kill
+//! -9`, and an event without a line had no consequences.
 
 use std::{
     fmt::{self, Write as _},
@@ -23,35 +23,35 @@ pub(crate) type CallId = u64;
 pub(crate) enum Event {
     /// A call for a lock begins.
     Asked { call: CallId, at: Nanos, task: u32, name: usize, verb: Verb, limit: Nanos, ttl: Nanos, watched: bool },
-    /// It has been told that it holds the lock: from `at` on it believes so, until `until` if nothing renews it.
+    /// The lock is granted: the client believes from `at` that it holds the lock, until `until` without a renewal.
     Granted { call: CallId, at: Nanos, fence: u64, until: Nanos },
-    /// A look at the guard: held still, at `at` and after all `writes` of this section so far.
+    /// A check of the guard: still held, at `at` and after all `writes` of this section so far.
     Held { call: CallId, at: Nanos, until: Nanos, writes: u32 },
-    /// The last look at the guard, before it is given back or because it is lost.
+    /// The last check of the guard, before its release or because it is lost.
     Ended { call: CallId, at: Nanos, held: bool, writes: u32 },
-    /// The owner asked again while it held the lock, and was given this fence.
+    /// The owner locked again while it held the lock, and got this fence.
     Reentered { call: CallId, at: Nanos, fence: u64 },
-    /// A call has ended: one for a lock without a grant, or the release.
+    /// The end of a call: a call for a lock without a grant, or the release.
     Answered { call: CallId, at: Nanos, outcome: Outcome },
-    /// Somebody took a lock from its holder by force.
+    /// A client took a lock from its holder by force.
     Evicted { from: Nanos, to: Nanos, name: usize },
     /// The machine or its disk kept the whole process from running.
     Stalled { from: Nanos, to: Nanos },
-    /// Someone kept the process's runtime busy.
+    /// A task blocked the runtime of the process.
     Blocked { from: Nanos, to: Nanos },
 }
 
-/// How a lock was asked for.
+/// The method of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Lock,
     TryLock,
     TryLockFor,
-    /// A `lock` whose future is dropped sooner or later.
+    /// A `lock` whose future is dropped after a random time.
     Dropped,
 }
 
-/// How a call ended that gave no guard, or how a guard was given back.
+/// The end of a call without a guard, or the result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Busy,
@@ -60,7 +60,7 @@ pub(crate) enum Outcome {
     Lost,
     Released,
     Closed,
-    /// What no lock may answer to a good call.
+    /// An answer that is not allowed for a correct call.
     Refused,
 }
 
@@ -172,17 +172,17 @@ fn named<T: Copy>(words: &[(T, &str)], wanted: &str) -> Option<T> {
     words.iter().find(|(_, word)| *word == wanted).map(|(value, _)| *value)
 }
 
-/// A line that is no event.
+/// A line that cannot be parsed.
 #[derive(Debug)]
 pub(crate) struct BadLine(String);
 
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no event: {:?}", self.0)
+        write!(f, "not an event: {:?}", self.0)
     }
 }
 
-/// Appends whole lines.
+/// An append-only file of lines.
 #[derive(Debug)]
 pub(crate) struct Log(File);
 
@@ -191,10 +191,10 @@ impl Log {
         OpenOptions::new().append(true).create(true).open(path).map(Self)
     }
 
-    /// One `write` a line, so that lines of several threads and processes never mix.
+    /// One `write` per line, so that lines of several threads and processes never mix.
     ///
     /// # Panics
-    /// When the disk is full: without a history there is nothing to check.
+    /// If the disk is full: without a history there is nothing to check.
     pub(crate) fn write(&self, line: &impl fmt::Display) {
         let mut text = String::with_capacity(96);
         let written = writeln!(text, "{line}").map_err(io::Error::other).and_then(|()| {
@@ -218,22 +218,22 @@ impl Files {
         &self.0
     }
 
-    /// What one client did and saw.
+    /// The events of one client.
     pub(crate) fn client(&self, client: u32) -> PathBuf {
         self.0.join(format!("client-{client}"))
     }
 
-    /// The beats of one process, which tell nothing but that it could write.
+    /// The heartbeats of one process, which only prove that it could write.
     pub(crate) fn pulse(&self, process: u32) -> PathBuf {
         self.0.join(format!("pulse-{process}"))
     }
 
-    /// What was written under one name's lock, in the order in which it was written.
+    /// The writes under the lock of one name, in their order.
     pub(crate) fn resource(&self, name: usize) -> PathBuf {
         self.0.join(format!("resource-{name}"))
     }
 
-    /// What was done to all of them.
+    /// The faults.
     pub(crate) fn faults(&self) -> PathBuf {
         self.0.join("faults")
     }
@@ -241,19 +241,19 @@ impl Files {
 
 /// One write to a protected resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ResourceWrite {
     pub(crate) fence: u64,
     pub(crate) client: u32,
     pub(crate) call: CallId,
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for ResourceWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.fence, self.client, self.call)
     }
 }
 
-impl FromStr for Entry {
+impl FromStr for ResourceWrite {
     type Err = BadLine;
 
     fn from_str(line: &str) -> Result<Self, BadLine> {
@@ -263,7 +263,7 @@ impl FromStr for Entry {
     }
 }
 
-/// A duration as history counts it.
+/// A duration in nanoseconds.
 pub(crate) fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }

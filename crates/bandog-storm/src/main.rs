@@ -1,22 +1,22 @@
 //! Random traffic on locks under faults, with a history that is checked: `cargo xtask storm --help`. And jobs under
 //! faults, in `ticks`: `cargo xtask storm ticks --help`.
 //!
-//! `worker` plays the traffic, in processes of its own; `nemesis` does harm; `check` judges the history, and knows of
-//! neither. What is promised stands in docs/GUARANTEES.md, what was found in docs/PROOF.md.
+//! `worker` makes the traffic, in its own processes; `nemesis` injects faults; `check` judges the history, and imports
+//! neither. docs/GUARANTEES.md has the promises, docs/PROOF.md the results.
 
 mod args;
 mod check;
-mod crew;
 mod fault;
 mod history;
-mod house;
 mod nemesis;
 mod plan;
 mod report;
 mod run;
 mod sweep;
+mod test_store;
 mod ticks;
 mod worker;
+mod worker_pool;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Who does harm, and undoes it.
+//! Injects faults, and removes them.
 
 use std::{
     fs,
@@ -11,21 +11,21 @@ use std::{
 use bandog_testkit::{Process, Reply};
 
 use crate::{
-    crew::{Crew, Home, now},
-    fault::{Fault, Kind},
-    house::House,
+    fault::{Fault, FaultKind},
     plan::{self, NAMES, TTL},
+    test_store::TestStore,
+    worker_pool::{Home, WorkerPool, now},
 };
 
-/// How long it looks for a worker in the middle of a write.
+/// Timeout of the search for a worker in the middle of a write.
 const HUNT: Duration = Duration::from_millis(500);
-/// How long it waits for a worker to notice that files were deleted.
+/// Timeout for a worker to notice deleted files.
 const NOTICED: Duration = Duration::from_secs(5);
 
-/// Harm that is being done.
+/// A present fault.
 #[derive(Debug)]
 pub(crate) struct Harm {
-    kind: Kind,
+    kind: FaultKind,
     from: u64,
     slot: usize,
     client: u32,
@@ -33,15 +33,15 @@ pub(crate) struct Harm {
     length: Duration,
 }
 
-/// Chooses what harm to do.
+/// Chooses the faults.
 #[derive(Debug)]
 pub(crate) struct Nemesis {
-    kinds: Vec<Kind>,
+    kinds: Vec<FaultKind>,
     random: fastrand::Rng,
 }
 
 impl Nemesis {
-    pub(crate) fn new(kinds: Vec<Kind>, seed: u64) -> Self {
+    pub(crate) fn new(kinds: Vec<FaultKind>, seed: u64) -> Self {
         Self { kinds, random: fastrand::Rng::with_seed(seed) }
     }
 
@@ -49,110 +49,125 @@ impl Nemesis {
         self.kinds.is_empty()
     }
 
-    /// How long it rests before it does harm again.
+    /// Pause before the next fault.
     pub(crate) fn pause(&mut self) -> Duration {
         Duration::from_millis(self.random.u64(200..2_000))
     }
 
-    /// Begins one kind of harm, and sometimes another one to another worker.
-    pub(crate) fn begin(&mut self, crew: &mut Crew) -> Vec<Harm> {
-        let slot = self.random.usize(..crew.workers.len());
+    /// Begins one fault, and sometimes another one on another worker.
+    pub(crate) fn begin(&mut self, pool: &mut WorkerPool) -> Vec<Harm> {
+        let slot = self.random.usize(..pool.workers.len());
         let mut harms: Vec<_> = self.random.choice(self.kinds.clone()).into_iter().collect();
-        if self.random.u8(..10) == 0 && crew.workers.len() > 1 {
+        if self.random.u8(..10) == 0 && pool.workers.len() > 1 {
             let others: Vec<_> = self.kinds.iter().copied().filter(|kind| kind.is_of_one_client()).collect();
             harms.extend(self.random.choice(others));
         }
-        let slots = (slot..).map(|slot| slot % crew.workers.len()).take(harms.len()).collect::<Vec<_>>();
-        slots.into_iter().zip(harms).filter_map(|(slot, kind)| self.harm(crew, slot, kind)).collect()
+        let slots = (slot..).map(|slot| slot % pool.workers.len()).take(harms.len()).collect::<Vec<_>>();
+        slots.into_iter().zip(harms).filter_map(|(slot, kind)| self.harm(pool, slot, kind)).collect()
     }
 
-    fn harm(&mut self, crew: &mut Crew, slot: usize, kind: Kind) -> Option<Harm> {
-        let clients = crew.lives.len();
-        let worker = &crew.workers[slot];
-        // A memory's clients all live in one process.
-        let client = if matches!(kind, Kind::Lossy | Kind::HoldRequests | Kind::HoldAnswers) {
+    fn harm(&mut self, pool: &mut WorkerPool, slot: usize, kind: FaultKind) -> Option<Harm> {
+        let clients = pool.lives.len();
+        let worker = &pool.workers[slot];
+        // All clients of a memory store are in one process.
+        let client = if matches!(kind, FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers) {
             u32::try_from(self.random.usize(..clients)).unwrap_or(0)
         } else {
             worker.first
         };
         let harm =
             Harm { kind, from: now(), slot, client, name: self.random.usize(..NAMES), length: self.length(kind) };
-        self.apply(crew, &harm).then_some(harm)
+        self.apply(pool, &harm).then_some(harm)
     }
 
-    fn length(&mut self, kind: Kind) -> Duration {
+    fn length(&mut self, kind: FaultKind) -> Duration {
         let ttls = match kind {
-            Kind::Stop | Kind::StopInWrite => 1.2 + self.random.f64(),
-            Kind::Cut | Kind::Kill | Kind::ClientsKilled | Kind::ScriptsFlushed | Kind::ServerEmpty => 0.0,
-            Kind::TimeNamespace | Kind::OtherBoot | Kind::KillInWrite => 0.0,
-            Kind::Forget | Kind::BellDeleted | Kind::BellReplaced | Kind::LogDeleted | Kind::Evict => 0.0,
-            Kind::Slow | Kind::LoseRequests | Kind::LoseAnswers | Kind::Stall | Kind::Refuse => {
-                0.2 + 1.5 * self.random.f64()
-            }
-            Kind::Lossy | Kind::HoldRequests | Kind::HoldAnswers => 0.2 + 1.5 * self.random.f64(),
-            Kind::ServerStop | Kind::ServerSleep | Kind::WritesPaused => 0.2 + self.random.f64(),
+            FaultKind::Stop | FaultKind::StopInWrite => 1.2 + self.random.f64(),
+            FaultKind::Cut
+            | FaultKind::Kill
+            | FaultKind::ClientsKilled
+            | FaultKind::ScriptsFlushed
+            | FaultKind::ServerEmpty => 0.0,
+            FaultKind::TimeNamespace | FaultKind::OtherBoot | FaultKind::KillInWrite => 0.0,
+            FaultKind::Forget
+            | FaultKind::BellDeleted
+            | FaultKind::BellReplaced
+            | FaultKind::LogDeleted
+            | FaultKind::Evict => 0.0,
+            FaultKind::Slow
+            | FaultKind::LoseRequests
+            | FaultKind::LoseAnswers
+            | FaultKind::Stall
+            | FaultKind::Refuse => 0.2 + 1.5 * self.random.f64(),
+            FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers => 0.2 + 1.5 * self.random.f64(),
+            FaultKind::ServerStop | FaultKind::ServerSleep | FaultKind::WritesPaused => 0.2 + self.random.f64(),
         };
         TTL.mul_f64(ttls)
     }
 
-    /// Does it; false if it could not be done this time.
-    fn apply(&mut self, crew: &mut Crew, harm: &Harm) -> bool {
+    /// Injects the fault; false if that was not possible.
+    fn apply(&mut self, pool: &mut WorkerPool, harm: &Harm) -> bool {
         let slot = harm.slot;
         let millis = harm.length.as_millis().to_string();
         match harm.kind {
-            Kind::Kill => drop(crew.replace(slot, Home::Machine)),
-            Kind::TimeNamespace => drop(crew.replace(slot, Home::TimeNamespace(self.random.u64(1..100_000)))),
-            Kind::OtherBoot => drop(crew.replace(slot, Home::OtherBoot)),
-            Kind::Stop => crew.workers[slot].process.stop(),
-            Kind::StopInWrite => return stop_in_write(crew, slot),
-            Kind::KillInWrite => {
-                if !stop_in_write(crew, slot) {
+            FaultKind::Kill => drop(pool.replace(slot, Home::Machine)),
+            FaultKind::TimeNamespace => drop(pool.replace(slot, Home::TimeNamespace(self.random.u64(1..100_000)))),
+            FaultKind::OtherBoot => drop(pool.replace(slot, Home::OtherBoot)),
+            FaultKind::Stop => pool.workers[slot].process.stop(),
+            FaultKind::StopInWrite => return stop_in_write(pool, slot),
+            FaultKind::KillInWrite => {
+                if !stop_in_write(pool, slot) {
                     return false;
                 }
-                crew.replace(slot, Home::Machine);
+                pool.replace(slot, Home::Machine);
             }
-            Kind::Cut | Kind::Slow | Kind::LoseRequests | Kind::LoseAnswers | Kind::Stall | Kind::Refuse => {
-                self.bend(crew, harm);
+            FaultKind::Cut
+            | FaultKind::Slow
+            | FaultKind::LoseRequests
+            | FaultKind::LoseAnswers
+            | FaultKind::Stall
+            | FaultKind::Refuse => {
+                self.bend(pool, harm);
             }
-            Kind::Lossy => order(crew, slot, &format!("lose {} {}", harm.client, self.random.u64(..))),
-            Kind::HoldRequests => order(crew, slot, &format!("hold-requests {}", harm.client)),
-            Kind::HoldAnswers => order(crew, slot, &format!("hold-answers {}", harm.client)),
-            Kind::Forget => order(crew, slot, &format!("forget {}", plan::name(harm.name))),
-            Kind::ServerStop => crew.house.server().pause(),
-            // It is busy until then, and so is the one who asked.
-            Kind::ServerSleep => {
-                let asked = crew.house.server().client().send(&[
+            FaultKind::Lossy => order(pool, slot, &format!("lose {} {}", harm.client, self.random.u64(..))),
+            FaultKind::HoldRequests => order(pool, slot, &format!("hold-requests {}", harm.client)),
+            FaultKind::HoldAnswers => order(pool, slot, &format!("hold-answers {}", harm.client)),
+            FaultKind::Forget => order(pool, slot, &format!("forget {}", plan::name(harm.name))),
+            FaultKind::ServerStop => pool.store.server().pause(),
+            // The server is busy until then, so the caller does not wait.
+            FaultKind::ServerSleep => {
+                let asked = pool.store.server().client().send(&[
                     "DEBUG",
                     "SLEEP",
                     &format!("{:.3}", harm.length.as_secs_f64()),
                 ]);
                 asked.expect("the server takes orders");
             }
-            Kind::WritesPaused => {
-                assert_eq!(crew.house.server().cmd(&["CLIENT", "PAUSE", &millis, "WRITE"]), Reply::Text("OK".into()));
+            FaultKind::WritesPaused => {
+                assert_eq!(pool.store.server().cmd(&["CLIENT", "PAUSE", &millis, "WRITE"]), Reply::Text("OK".into()));
             }
-            Kind::ClientsKilled => crew.house.server().kill_clients(),
-            Kind::ScriptsFlushed => crew.house.server().flush_scripts(),
-            Kind::ServerEmpty => crew.house.server().restart(),
-            Kind::BellDeleted => drop(fs::remove_file(crew.house.bell())),
-            Kind::BellReplaced => {
-                let (bell, other) = (crew.house.bell(), crew.house.bell().with_extension("other"));
+            FaultKind::ClientsKilled => pool.store.server().kill_clients(),
+            FaultKind::ScriptsFlushed => pool.store.server().flush_scripts(),
+            FaultKind::ServerEmpty => pool.store.server().restart(),
+            FaultKind::BellDeleted => drop(fs::remove_file(pool.store.bell())),
+            FaultKind::BellReplaced => {
+                let (bell, other) = (pool.store.bell(), pool.store.bell().with_extension("other"));
                 drop(fs::write(&other, []).and_then(|()| fs::rename(other, bell)));
             }
-            Kind::LogDeleted => delete_log(&crew.house.database(), &mut self.random),
-            Kind::Evict => unreachable!("workers do that"),
+            FaultKind::LogDeleted => delete_log(&pool.store.database(), &mut self.random),
+            FaultKind::Evict => unreachable!("workers do that"),
         }
         true
     }
 
-    fn bend(&mut self, crew: &Crew, harm: &Harm) {
-        let Some(wire) = &crew.workers[harm.slot].wire else { return };
+    fn bend(&mut self, pool: &WorkerPool, harm: &Harm) {
+        let Some(wire) = &pool.workers[harm.slot].wire else { return };
         match harm.kind {
-            Kind::Slow => wire.delay(Duration::from_millis(self.random.u64(5..150))),
-            Kind::LoseRequests => wire.drop_requests(true),
-            Kind::LoseAnswers => wire.drop_replies(true),
-            Kind::Stall => wire.stall(true),
-            Kind::Refuse => {
+            FaultKind::Slow => wire.delay(Duration::from_millis(self.random.u64(5..150))),
+            FaultKind::LoseRequests => wire.drop_requests(true),
+            FaultKind::LoseAnswers => wire.drop_replies(true),
+            FaultKind::Stall => wire.stall(true),
+            FaultKind::Refuse => {
                 wire.refuse(true);
                 wire.cut();
             }
@@ -160,14 +175,18 @@ impl Nemesis {
         }
     }
 
-    /// Undoes it when its time is up, and says what it was.
-    pub(crate) fn end(&self, crew: &mut Crew, harm: &Harm) -> Fault {
+    /// Removes the fault when its time is over, and returns it.
+    pub(crate) fn end(&self, pool: &mut WorkerPool, harm: &Harm) -> Fault {
         let up = Duration::from_nanos(harm.from) + harm.length;
         thread::sleep(up.saturating_sub(Duration::from_nanos(now())));
         match harm.kind {
-            Kind::Stop | Kind::StopInWrite => crew.workers[harm.slot].process.cont(),
-            Kind::Slow | Kind::LoseRequests | Kind::LoseAnswers | Kind::Stall | Kind::Refuse => {
-                if let Some(wire) = &crew.workers[harm.slot].wire {
+            FaultKind::Stop | FaultKind::StopInWrite => pool.workers[harm.slot].process.cont(),
+            FaultKind::Slow
+            | FaultKind::LoseRequests
+            | FaultKind::LoseAnswers
+            | FaultKind::Stall
+            | FaultKind::Refuse => {
+                if let Some(wire) = &pool.workers[harm.slot].wire {
                     wire.delay(Duration::ZERO);
                     wire.drop_requests(false);
                     wire.drop_replies(false);
@@ -175,30 +194,31 @@ impl Nemesis {
                     wire.refuse(false);
                 }
             }
-            Kind::Lossy | Kind::HoldRequests | Kind::HoldAnswers => {
-                order(crew, harm.slot, &format!("heal {}", harm.client))
+            FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers => {
+                order(pool, harm.slot, &format!("heal {}", harm.client))
             }
-            Kind::ServerStop => crew.house.server().resume(),
-            Kind::LogDeleted => await_log(&crew.house.database()),
-            Kind::Kill
-            | Kind::KillInWrite
-            | Kind::TimeNamespace
-            | Kind::OtherBoot
-            | Kind::Cut
-            | Kind::ServerSleep
-            | Kind::WritesPaused
-            | Kind::ClientsKilled
-            | Kind::ScriptsFlushed
-            | Kind::ServerEmpty
-            | Kind::Forget
-            | Kind::BellDeleted
-            | Kind::BellReplaced
-            | Kind::Evict => {}
+            FaultKind::ServerStop => pool.store.server().resume(),
+            FaultKind::LogDeleted => await_log(&pool.store.database()),
+            FaultKind::Kill
+            | FaultKind::KillInWrite
+            | FaultKind::TimeNamespace
+            | FaultKind::OtherBoot
+            | FaultKind::Cut
+            | FaultKind::ServerSleep
+            | FaultKind::WritesPaused
+            | FaultKind::ClientsKilled
+            | FaultKind::ScriptsFlushed
+            | FaultKind::ServerEmpty
+            | FaultKind::Forget
+            | FaultKind::BellDeleted
+            | FaultKind::BellReplaced
+            | FaultKind::Evict => {}
         }
-        // The clients of a memory all stop together.
-        let alone = harm.kind.is_of_one_client() && !(harm.kind == Kind::Stop && matches!(crew.house, House::Memory));
+        // All clients of a memory store stop together.
+        let alone =
+            harm.kind.is_of_one_client() && !(harm.kind == FaultKind::Stop && matches!(pool.store, TestStore::Memory));
         let client = alone.then_some(harm.client);
-        let name = matches!(harm.kind, Kind::Forget | Kind::Evict).then_some(harm.name);
+        let name = matches!(harm.kind, FaultKind::Forget | FaultKind::Evict).then_some(harm.name);
         Fault { kind: harm.kind, from: harm.from, to: now(), client, name }
     }
 }
@@ -213,7 +233,7 @@ pub(crate) fn delete_log(database: &Path, random: &mut fastrand::Rng) {
     endings.iter().for_each(|ending| drop(fs::remove_file(beside(database, ending))));
 }
 
-/// Waits until somebody has opened the files anew.
+/// Waits until a worker has opened new files.
 pub(crate) fn await_log(database: &Path) {
     let until = Instant::now() + NOTICED;
     while ["-wal", "-shm"].iter().any(|ending| !beside(database, ending).exists()) && Instant::now() < until {
@@ -226,18 +246,19 @@ pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
     PathBuf::from(format!("{}{ending}", database.display()))
 }
 
-/// Tells a memory's process, and waits until it has obeyed.
-fn order(crew: &mut Crew, slot: usize, order: &str) {
-    let process = &mut crew.workers[slot].process;
+/// Sends an order to the process of a memory store, and waits until it is executed.
+fn order(pool: &mut WorkerPool, slot: usize, order: &str) {
+    let process = &mut pool.workers[slot].process;
     process.write_line(order);
     process.stdout_line("obeyed", Duration::from_secs(10));
 }
 
-fn stop_in_write(crew: &Crew, slot: usize) -> bool {
-    hunt(&crew.workers[slot].process, &crew.house.shared_memory())
+fn stop_in_write(pool: &WorkerPool, slot: usize) -> bool {
+    hunt(&pool.workers[slot].process, &pool.store.shared_memory())
 }
 
-/// Stops a process at a moment at which it has SQLite's write lock. False: it had none for a while, and goes on.
+/// Stops a process while it has SQLite's write lock. Returns false, and the process continues, if it had none for a
+/// while.
 pub(crate) fn hunt(process: &Process, shared_memory: &Path) -> bool {
     let until = Instant::now() + HUNT;
     while Instant::now() < until {
@@ -251,7 +272,7 @@ pub(crate) fn hunt(process: &Process, shared_memory: &Path) -> bool {
     false
 }
 
-/// Whether a process has SQLite's write lock, as the kernel's list of locks says.
+/// Whether a process has SQLite's write lock, by the kernel's list of locks.
 ///
 /// A line is `1: POSIX  ADVISORY  WRITE PID MAJOR:MINOR:INODE FIRST LAST`; byte 120 of the `-shm` file is the writer's.
 pub(crate) fn has_write_lock(pid: u32, shared_memory: &Path) -> bool {

@@ -1,20 +1,21 @@
-//! The figures of a run.
+//! The constants of a run.
 
 use std::time::Duration;
 
-/// How many names are locked.
+/// Number of names.
 pub(crate) const NAMES: usize = 16;
-/// Half of all calls are for so many of them, so that there is a crowd.
+/// Number of names that get half of all calls, so that they have many waiters.
 pub(crate) const HOT: usize = 4;
-/// The last so many are held for long: one task of each client locks nothing else, and others do now and then.
+/// Number of names that are held for long: one task of each client locks no other name, and other tasks lock them
+/// rarely.
 pub(crate) const LONG: usize = 2;
-/// The watchdog's ttl: short, so that many holds live through renewals and losses.
+/// The watchdog's ttl. It is short, so that many holds have renewals and losses.
 pub(crate) const TTL: Duration = Duration::from_millis(600);
 /// The request timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
-/// How late anything may be on a loaded machine.
+/// Tolerance for delays on a loaded machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(1);
-/// Within this time a free lock with a live waiter is granted, by docs/GUARANTEES.md, if its bell was lost.
+/// Maximum time until a waiter gets a free lock after a lost notification, by docs/GUARANTEES.md.
 pub(crate) const RECHECK: Duration = Duration::from_secs(1);
 
 /// The name of a lock.

@@ -1,4 +1,4 @@
-//! What a run says in the end: for people, and as JSON.
+//! The report of a run: for people, and as JSON.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -7,17 +7,17 @@ use serde_json::json;
 use crate::{
     args::{Args, Profile, StoreKind},
     check::{Call, Findings, History, Violation},
-    fault::{Fault, Kind},
+    fault::{Fault, FaultKind},
     history::{Nanos, Outcome},
     plan,
 };
 
-/// How much around a violation is shown: so long before and after.
+/// Time before and after a violation whose events are shown.
 const AROUND: Nanos = 100_000_000;
-/// And so many lines at most.
+/// Maximum number of these events.
 const LINES: usize = 16;
 
-/// One run in figures.
+/// The figures of one run.
 #[derive(Debug)]
 pub(crate) struct Summary {
     store: StoreKind,
@@ -26,11 +26,11 @@ pub(crate) struct Summary {
     ops: u64,
     calls: usize,
     outcomes: BTreeMap<&'static str, u64>,
-    faults: BTreeMap<Kind, u64>,
-    /// How often the machine kept a process from running.
+    faults: BTreeMap<FaultKind, u64>,
+    /// Number of times that the machine kept a process from running.
     stalls: usize,
     findings: Findings,
-    /// What is wrong beside the history.
+    /// Problems beside the history.
     wrong: Vec<String>,
     scenes: Vec<String>,
     pub(crate) traffic: Duration,
@@ -55,7 +55,7 @@ impl Summary {
         for call in &history.calls {
             *outcomes.entry(outcome(call)).or_default() += 1;
         }
-        let scenes = findings.told().map(|violation| scene(history, violation)).collect();
+        let scenes = findings.report().map(|violation| scene(history, violation)).collect();
         let (profile, ops, calls, stalls) = (args.profile, args.ops, history.calls.len(), history.stalled.len());
         let (traffic, peace, kept) = (Duration::ZERO, Duration::ZERO, None);
         Self {
@@ -81,10 +81,10 @@ impl Summary {
     }
 
     pub(crate) fn json(&self) -> String {
-        let words = |(kind, count): (&Kind, &u64)| (kind.word().to_owned(), json!(count));
+        let words = |(kind, count): (&FaultKind, &u64)| (kind.word().to_owned(), json!(count));
         let excused = self.findings.excused.iter().map(|(kind, excused)| {
-            let told = json!({ "overlaps": excused.overlaps, "longest_us": excused.longest / 1_000 });
-            (kind.word().to_owned(), told)
+            let entry = json!({ "overlaps": excused.overlaps, "longest_us": excused.longest / 1_000 });
+            (kind.word().to_owned(), entry)
         });
         json!({
             "store": self.store.to_string(),
@@ -108,11 +108,11 @@ impl Summary {
     }
 }
 
-/// How a call went, in one word.
+/// The result of a call as text.
 fn outcome(call: &Call) -> &'static str {
     match (&call.grant, call.answer) {
         (Some(grant), _) if grant.ended.is_some_and(|(_, held)| !held) => "granted, and lost",
-        (Some(_), Some((_, Outcome::Unavailable))) => "granted, and given back without an answer",
+        (Some(_), Some((_, Outcome::Unavailable))) => "granted, and released without an answer",
         (Some(grant), _) if grant.ended.is_none() => "granted, and killed",
         (Some(_), _) => "granted",
         (None, Some((_, outcome))) => outcome.word(),
@@ -129,9 +129,9 @@ impl fmt::Display for Summary {
         }
         let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{} {count}", kind.word())).collect();
         let faults = if faults.is_empty() { "none".into() } else { faults.join(", ") };
-        writeln!(f, "  faults: {faults}; processes that stood still for more than 0.2 s: {}", self.stalls)?;
+        writeln!(f, "  faults: {faults}; processes that did not run for more than 0.2 s: {}", self.stalls)?;
         let (writes, stale) = (findings.writes, findings.stale_writes);
-        writeln!(f, "  writes: {writes}, of which {stale} came too late and have a fence that is refused")?;
+        writeln!(f, "  writes: {writes}, of which {stale} came too late, with a fence that is refused")?;
         for (kind, excused) in &findings.excused {
             let longest = excused.longest / 1_000_000;
             let (word, overlaps) = (kind.word(), excused.overlaps);
@@ -139,7 +139,7 @@ impl fmt::Display for Summary {
         }
         writeln!(f, "  latest answer: {} ms past its limit", findings.worst_overrun / 1_000_000)?;
         writeln!(f, "  most often passed over after two seconds: {} times", findings.most_passed_over)?;
-        writeln!(f, "  all ended {} ms after they were told to", self.peace.as_millis())?;
+        writeln!(f, "  all ended {} ms after the stop order", self.peace.as_millis())?;
         for wrong in &self.wrong {
             writeln!(f, "  WRONG: {wrong}")?;
         }
@@ -159,13 +159,13 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A violation and the few events around it.
+/// A violation and the events around it.
 fn scene(history: &History, violation: &Violation) -> String {
     let near = |from: Nanos, to: Nanos| from <= violation.at + AROUND && to + AROUND >= violation.at;
     let mut events: Vec<(Nanos, String)> = Vec::new();
     for call in history.calls.iter().filter(|call| call.name == violation.name && call.grant.is_some()) {
         let to = call.belief().map_or(call.asked, |(_, to)| to);
-        if near(call.told().unwrap_or(call.asked), to) {
+        if near(call.answered_at().unwrap_or(call.asked), to) {
             events.extend(events_of(call));
         }
     }
@@ -188,9 +188,9 @@ fn scene(history: &History, violation: &Violation) -> String {
 fn events_of(call: &Call) -> Vec<(Nanos, String)> {
     let mut events = vec![(call.asked, format!("{call} asks"))];
     if let Some(grant) = &call.grant {
-        events.push((grant.at, format!("{call} is told, until {} ms later", (grant.until - grant.at) / 1_000_000)));
+        events.push((grant.at, format!("{call} is granted, until {} ms later", (grant.until - grant.at) / 1_000_000)));
         if let Some((at, held)) = grant.ended {
-            events.push((at, format!("{call} {}", if held { "gives it back" } else { "has lost it" })));
+            events.push((at, format!("{call} {}", if held { "releases it" } else { "has lost it" })));
         }
     }
     if let Some((at, outcome)) = call.answer {

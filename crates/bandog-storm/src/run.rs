@@ -1,4 +1,4 @@
-//! One run on one store: traffic and faults, then peace, then judgement.
+//! One run on one store: traffic with faults, the end of all clients, then the check.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -12,48 +12,48 @@ use bandog::ConnectOptions;
 use crate::{
     args::{Args, Profile, StoreKind},
     check::{self, History},
-    crew::{Crew, Home, Size, can, now},
-    fault::{Fault, Kind},
+    fault::{Fault, FaultKind},
     history::{Files, Log},
-    house::House,
     nemesis::Nemesis,
     plan::{NAMES, TIMEOUT},
     report::Summary,
     sweep,
+    test_store::TestStore,
+    worker_pool::{Home, Size, WorkerPool, can, now},
 };
 
-/// How long everybody may take to end when all is well again: several long sections one after the other.
+/// Timeout for all tasks to end without faults: several long sections one after the other.
 const PEACE: Duration = Duration::from_secs(20);
-/// So long at most nobody finishes a call, whatever is done to them; then the run ends.
+/// Maximum time without a finished call, under any faults; then the run ends.
 const STUCK: Duration = Duration::from_secs(30);
-/// How often the progress is looked at.
+/// Interval of progress checks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs, checks, and tells.
+/// Runs, checks and reports.
 ///
 /// # Errors
-/// When the history cannot be written or read.
+/// If the history cannot be written or read.
 pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summary> {
     let start = Instant::now();
     let (dir, keep) = directory(store, args)?;
     let files = Files::in_dir(&dir);
-    let house = House::open(store, &dir);
+    let test_store = TestStore::open(store, &dir);
     let kinds = kinds(store, args.profile, &files);
     let evicts = matches!(args.profile, Profile::Server | Profile::Everything);
-    let mut crew = Crew::start(house, files.clone(), Size::of(store), seed, evicts);
+    let mut pool = WorkerPool::start(test_store, files.clone(), Size::of(store), seed, evicts);
     let mut nemesis = Nemesis::new(kinds, seed);
     let mut wrong = Vec::new();
-    let faults = storm(&mut crew, &mut nemesis, args.ops, store, &mut wrong);
+    let faults = storm(&mut pool, &mut nemesis, args.ops, store, &mut wrong);
     let traffic = start.elapsed();
     let log = Log::open(&files.faults())?;
     faults.iter().for_each(|fault| log.write(fault));
-    let peace = peace(&mut crew, &mut wrong);
+    let peace = peace(&mut pool, &mut wrong);
     let end = now();
-    let history = History::read(&files, &crew.lives, NAMES, faults, end)?;
+    let history = History::read(&files, &pool.lives, NAMES, faults, end)?;
     let findings = check::check(&history);
     let mut summary = Summary::new(store, seed, args, &history, findings, wrong);
     (summary.traffic, summary.peace) = (traffic, peace);
-    drop(crew);
+    drop(pool);
     if keep || !summary.is_well() {
         summary.kept = Some(dir);
     } else {
@@ -62,7 +62,7 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     Ok(summary)
 }
 
-/// A directory of this run's own, and whether it is to be kept.
+/// A directory for this run, and whether it is kept.
 fn directory(store: StoreKind, args: &Args) -> io::Result<(PathBuf, bool)> {
     match &args.keep {
         Some(keep) => {
@@ -73,25 +73,25 @@ fn directory(store: StoreKind, args: &Args) -> io::Result<(PathBuf, bool)> {
         None => {
             let mut dir = tempfile::Builder::new();
             let dir = dir.prefix("bandog-storm-");
-            // In memory, if that can be had: a busy disk would stop everybody at once.
+            // In memory, if possible: a busy disk would stop all processes at once.
             let dir = dir.tempdir_in("/dev/shm").or_else(|_| dir.tempdir())?;
             Ok((dir.keep(), false))
         }
     }
 }
 
-/// The faults that can be had here; what cannot be had is told.
-fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<Kind> {
-    let mut kinds = Kind::of(store, profile);
+/// The faults that are possible here. Others are reported.
+fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
+    let mut kinds = FaultKind::of(store, profile);
     kinds.retain(|kind| {
         let home = match kind {
-            Kind::TimeNamespace => Home::TimeNamespace(1),
-            Kind::OtherBoot => Home::OtherBoot,
+            FaultKind::TimeNamespace => Home::TimeNamespace(1),
+            FaultKind::OtherBoot => Home::OtherBoot,
             _ => return true,
         };
         let can = can(home, files);
         if !can {
-            eprintln!("left out: {}, since this user may not do that with unshare", kind.word());
+            eprintln!("skipped: {}, because this user may not use unshare for it", kind.word());
         }
         can
     });
@@ -101,56 +101,63 @@ fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<Kind> {
     kinds
 }
 
-/// Traffic and faults, until so many calls have been made.
-fn storm(crew: &mut Crew, nemesis: &mut Nemesis, ops: u64, store: StoreKind, wrong: &mut Vec<String>) -> Vec<Fault> {
+/// Traffic and faults, until this number of calls.
+fn storm(
+    pool: &mut WorkerPool,
+    nemesis: &mut Nemesis,
+    ops: u64,
+    store: StoreKind,
+    wrong: &mut Vec<String>,
+) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut progress = Progress::new(store, ops);
     let (mut done, mut since) = (0, Instant::now());
-    while crew.done() < ops && wrong.is_empty() {
+    while pool.done() < ops && wrong.is_empty() {
         let until = Instant::now() + nemesis.pause();
-        while Instant::now() < until && crew.done() < ops {
+        while Instant::now() < until && pool.done() < ops {
             thread::sleep(LOOK);
-            progress.show(crew.done(), faults.len());
+            progress.show(pool.done(), faults.len());
         }
         if !nemesis.is_idle() {
-            let harms = nemesis.begin(crew);
-            faults.extend(harms.iter().map(|harm| nemesis.end(crew, harm)).collect::<Vec<_>>());
+            let harms = nemesis.begin(pool);
+            faults.extend(harms.iter().map(|harm| nemesis.end(pool, harm)).collect::<Vec<_>>());
         }
-        wrong.extend(crew.dead());
-        if crew.done() > done {
-            (done, since) = (crew.done(), Instant::now());
+        wrong.extend(pool.dead());
+        if pool.done() > done {
+            (done, since) = (pool.done(), Instant::now());
         } else if since.elapsed() > STUCK {
-            wrong.push(format!("nobody has finished a call for {STUCK:?}"));
+            wrong.push(format!("no call has ended for {STUCK:?}"));
         }
     }
     progress.end();
     faults
 }
 
-/// Everybody ends what they do, every lock can be had, and nothing is left. Says how long the ends took.
-fn peace(crew: &mut Crew, wrong: &mut Vec<String>) -> Duration {
+/// All clients end, each lock is taken once, and the remaining data is checked. Returns the time that the clients
+/// needed to end.
+fn peace(pool: &mut WorkerPool, wrong: &mut Vec<String>) -> Duration {
     let start = Instant::now();
-    for worker in &mut crew.workers {
+    for worker in &mut pool.workers {
         worker.process.write_line("stop");
     }
-    while !crew.workers.iter().all(super::crew::Worker::has_ended) && start.elapsed() < PEACE {
+    while !pool.workers.iter().all(super::worker_pool::Worker::has_ended) && start.elapsed() < PEACE {
         thread::sleep(Duration::from_millis(10));
     }
     let took = start.elapsed();
-    let late = crew.workers.iter().filter(|worker| !worker.has_ended());
+    let late = pool.workers.iter().filter(|worker| !worker.has_ended());
     wrong.extend(late.map(|worker| format!("worker {} did not end within {PEACE:?}", worker.first)));
-    wrong.extend(crew.workers.iter().flat_map(super::crew::Worker::left));
-    wrong.extend(sweep_from_here(&crew.house).unwrap_or_else(|error| vec![error.to_string()]));
-    wrong.extend(crew.house.left().into_iter().map(|left| format!("left behind: {left}")));
+    wrong.extend(pool.workers.iter().flat_map(super::worker_pool::Worker::left));
+    wrong.extend(sweep_from_here(&pool.store).unwrap_or_else(|error| vec![error.to_string()]));
+    wrong.extend(pool.store.left().into_iter().map(|left| format!("left behind: {left}")));
     took
 }
 
-/// A memory is swept by its own process.
-fn sweep_from_here(house: &House) -> bandog::Result<Vec<String>> {
-    let url = match house {
-        House::Memory => return Ok(Vec::new()),
-        House::Sqlite(path) => format!("sqlite:{}", path.display()),
-        House::Redis(server) => server.url(),
+/// A memory store is swept by its own process.
+fn sweep_from_here(store: &TestStore) -> bandog::Result<Vec<String>> {
+    let url = match store {
+        TestStore::Memory => return Ok(Vec::new()),
+        TestStore::Sqlite(path) => format!("sqlite:{}", path.display()),
+        TestStore::Redis(server) => server.url(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -159,7 +166,7 @@ fn sweep_from_here(house: &House) -> bandog::Result<Vec<String>> {
     })
 }
 
-/// A line that says how far it is: rewritten on a terminal, now and then elsewhere.
+/// A progress line: rewritten on a terminal, printed from time to time elsewhere.
 struct Progress {
     store: StoreKind,
     ops: u64,
@@ -186,7 +193,7 @@ impl Progress {
         let seconds = self.start.elapsed().as_secs();
         let Self { store, ops, .. } = self;
         let mut stderr = io::stderr().lock();
-        // Nobody needs it.
+        // A failure is ignored.
         let _ = write!(stderr, "{begin}{store}: {done} of {ops} calls, {faults} faults, {seconds} s{end}");
         let _ = stderr.flush();
     }

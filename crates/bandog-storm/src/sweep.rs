@@ -1,10 +1,10 @@
-//! The end of a run: every lock can be had, by somebody new, and is given back.
+//! The end of a run: a new client can take and release each lock.
 
 use bandog::Client;
 
 use crate::plan::{NAMES, RECHECK, SLACK, TTL, name};
 
-/// The names that cannot be had, with the reason.
+/// The names that cannot be locked, with the reason.
 pub(crate) async fn sweep(client: &Client) -> Vec<String> {
     let mut stuck = Vec::new();
     for number in 0..NAMES {
@@ -12,15 +12,15 @@ pub(crate) async fn sweep(client: &Client) -> Vec<String> {
         match client.mutex(&name).try_lock_for(TTL + RECHECK + SLACK).await {
             Ok(Some(guard)) => {
                 if let Err(error) = guard.release().await {
-                    stuck.push(format!("{name} cannot be given back: {error}"));
+                    stuck.push(format!("{name} cannot be released: {error}"));
                 }
             }
-            Ok(None) => stuck.push(format!("{name} is held by somebody who has gone")),
-            Err(error) => stuck.push(format!("{name} cannot be had: {error}")),
+            Ok(None) => stuck.push(format!("{name} is held by a client that has ended")),
+            Err(error) => stuck.push(format!("{name} cannot be locked: {error}")),
         }
     }
     client.idle().await;
-    // A client that has ended is closed too.
+    // An ended client is closed too.
     let _ = client.close().await;
     stuck
 }

@@ -1,8 +1,8 @@
 //! Jobs under faults: does each tick run once?
 //!
-//! `jobs` are what is scheduled; `cluster` runs nodes (`node`) as processes over a real store and hurts them, `virtually`
-//! does the same to replicas on a virtual clock; `check` judges the `history` of either, and knows of nothing else.
-//! `lock` is what a named lock with a minimum hold gives instead.
+//! `jobs` has the scheduled jobs. `cluster` runs nodes (`node`) as processes over a real store and injects faults;
+//! `virtually` does the same with replicas on a virtual clock. `check` judges the `history` of either, and imports
+//! nothing else. `lock` measures a named lock with a minimum hold instead of the scheduler.
 
 mod check;
 mod cluster;
@@ -28,30 +28,30 @@ use self::report::Report;
 
 /// Jobs under faults: does each tick run once?
 ///
-/// Nodes run a hundred jobs that fire ten times a second, or once, with every policy, and wall clocks that are wrong by
-/// up to 90 seconds, while they are stopped for longer than their lease, killed, ended in order, cut off, and the store
-/// is killed. Everybody notes the runs that begin and end. The history is checked: no attempt of a tick started twice,
-/// fences rose, nothing started early, the overlap policy held in the whole cluster, every tick is accounted for, and
-/// what dead nodes ran was taken over in time.
+/// Nodes run a hundred jobs that fire ten times a second, or once, with each policy, and with wall clocks that are
+/// wrong by up to 90 seconds. Meanwhile nodes are stopped for longer than their lease, killed, shut down and cut off,
+/// and the store is killed. Each node records the start and the end of its runs. The history is checked: no attempt of
+/// a tick started twice, fences increased, no run started early, the overlap policy held in the whole cluster, each
+/// tick is accounted for, and runs of dead nodes were taken over in time.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TicksArgs {
-    /// Over what
+    /// The store or the kind of run
     #[arg(long, value_enum, default_value_t = StoreKind::Redis)]
     pub(crate) store: StoreKind,
-    /// How many nodes there are
+    /// Number of nodes
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=50))]
     pub(crate) nodes: u32,
-    /// How many jobs there are [default: 100; 20 on a virtual clock]
+    /// Number of jobs [default: 100; 20 on a virtual clock]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
-    /// How long nodes are hurt, on a real store
+    /// Duration of the faults, on a real store
     #[arg(long, default_value_t = 150, value_name = "N")]
     pub(crate) seconds: u64,
-    /// How many ticks there are, at least, on a virtual clock and of a lock
+    /// Minimum number of ticks, on a virtual clock and of a lock
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) ticks: u64,
-    /// Repeats the choices of an earlier run: on a virtual clock all of it
+    /// Repeats the choices of an earlier run; on a virtual clock the complete run
     #[arg(long, value_name = "S", default_value_t = 2026)]
     pub(crate) seed: u64,
     /// Prints a JSON object instead of the table
@@ -68,19 +68,19 @@ The exit code is 0 when nothing is wrong, 1 when a promise was broken. docs/PROO
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreKind {
-    /// Processes over a server of their own, each behind a wire that can be cut
+    /// Processes over their own server, each behind a wire that can be cut
     Redis,
     /// Processes over one file
     Sqlite,
     /// Replicas in memory, on a virtual clock
     Virtual,
-    /// Instead of the scheduler a named lock with a minimum hold, on a virtual clock
+    /// A named lock with a minimum hold instead of the scheduler, on a virtual clock
     Lock,
 }
 
-/// How many ticks one run on a virtual clock has; of more, there are more runs with seeds of their own.
+/// Maximum number of ticks of one run on a virtual clock. More ticks are several runs with different seeds.
 const CHUNK: u64 = 100_000;
-/// Of a lock: ticks of one row.
+/// Ticks of one row of `lock`.
 const LOCK_TICKS: u64 = 20_000;
 
 impl TicksArgs {
@@ -93,7 +93,7 @@ impl TicksArgs {
     }
 }
 
-/// Runs, checks, and tells.
+/// Runs, checks and reports.
 pub(crate) fn run(args: &TicksArgs) -> ExitCode {
     let well = match args.store {
         StoreKind::Redis | StoreKind::Sqlite => really(args),
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &TicksArgs) -> ExitCode {
 
 fn really(args: &TicksArgs) -> std::io::Result<bool> {
     let begin = Instant::now();
-    // In memory, if that can be had: a busy disk would stop everybody at once.
+    // In memory, if possible: a busy disk would stop all processes at once.
     let mut dir = tempfile::Builder::new();
     let dir = dir.prefix("bandog-ticks-");
     let dir = dir.tempdir_in("/dev/shm").or_else(|_| dir.tempdir())?;
@@ -123,7 +123,7 @@ fn really(args: &TicksArgs) -> std::io::Result<bool> {
     let report = Report::new(args, args.seed, &history, begin.elapsed());
     report.print(args);
     if !report.is_well() {
-        eprintln!("what the nodes noted: {}", dir.keep().display());
+        eprintln!("the records of the nodes: {}", dir.keep().display());
     }
     Ok(report.is_well())
 }

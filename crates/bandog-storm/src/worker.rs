@@ -1,6 +1,6 @@
-//! A worker process: clients with tasks that make calls until they are told to stop.
+//! A worker process: clients with tasks that make calls until a stop order.
 
-mod desk;
+mod client_context;
 mod memory;
 mod section;
 mod traffic;
@@ -18,23 +18,23 @@ use std::{
 use bandog::{Client, Clock, ConnectOptions, Result};
 use tokio::runtime::{Builder, Runtime};
 
-use self::{desk::Desk, memory::Shared, traffic::Traffic};
+use self::{client_context::ClientContext, memory::Shared, traffic::Traffic};
 use crate::{
     args::WorkerArgs,
     history::{Event, Files, Log, nanos},
 };
 
-/// What a worker says when it has done, behind which its last count stands.
+/// Prefix of the last line of a worker, before its final count.
 pub(crate) const ENDED: &str = "ended";
-/// What it says now and then before its count.
+/// Prefix of a progress line, before the count.
 pub(crate) const DONE: &str = "done";
-/// How often it does.
+/// Interval of progress lines.
 const PROGRESS: Duration = Duration::from_millis(500);
 
-/// How often a process notes that it can run.
+/// Interval of the heartbeats of a process.
 const BEAT: Duration = Duration::from_millis(50);
 
-/// Plays a worker until standard input says `stop`.
+/// Runs a worker until standard input has `stop`.
 pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let runtime = runtime(args.first);
     let (ops, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -42,26 +42,26 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let shared = Shared::new(args.clients);
     let clients = (0..args.clients).map(|number| client(args, &shared, number)).collect::<Result<Vec<_>>>()?;
     let store = (args.url == "memory:").then(|| shared.store());
-    listen(Arc::clone(&stop), shared);
-    tell(Arc::clone(&ops));
+    read_orders(Arc::clone(&stop), shared);
+    report_progress(Arc::clone(&ops));
     beat(args);
     runtime.block_on(async {
         work(args, &clients, &ops, &stop).await;
         if let Some(store) = store {
-            memory::left(store).await?.iter().for_each(|left| say(&format!("left {left}")));
+            memory::left(store).await?.iter().for_each(|left| print_line(&format!("left {left}")));
         }
         Result::Ok(())
     })?;
-    say(&format!("{ENDED} {}", ops.load(Relaxed)));
+    print_line(&format!("{ENDED} {}", ops.load(Relaxed)));
     Ok(())
 }
 
 async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop: &Arc<AtomicBool>) {
     let mut tasks = Vec::new();
     for (client, number) in clients.iter().zip(args.first..) {
-        let desk = Arc::new(Desk::open(client.clone(), number, args));
+        let context = Arc::new(ClientContext::open(client.clone(), number, args));
         for task in 0..args.tasks {
-            let traffic = Traffic::new(Arc::clone(&desk), task, args, Arc::clone(ops), Arc::clone(stop));
+            let traffic = Traffic::new(Arc::clone(&context), task, args, Arc::clone(ops), Arc::clone(stop));
             tasks.push(tokio::spawn(traffic.run()));
         }
     }
@@ -70,12 +70,12 @@ async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop:
     }
     for client in clients {
         client.idle().await;
-        // A client that has ended is closed too.
+        // An ended client is closed too.
         let _ = client.close().await;
     }
 }
 
-/// Every second process has two threads for its tasks, so that both ways of running are tried.
+/// Every second process has two threads for its tasks, so that both kinds of runtime are tested.
 fn runtime(number: u32) -> Runtime {
     let mut builder =
         if number.is_multiple_of(2) { Builder::new_current_thread() } else { Builder::new_multi_thread() };
@@ -93,8 +93,8 @@ fn client(args: &WorkerArgs, shared: &Shared, number: u32) -> Result<Client> {
     if on_current { options.on_current_runtime().connect_lazy() } else { options.connect_lazy() }
 }
 
-/// Takes orders on a thread of its own. It ends with the process.
-fn listen(stop: Arc<AtomicBool>, shared: Shared) {
+/// Reads orders on a separate thread, which ends with the process.
+fn read_orders(stop: Arc<AtomicBool>, shared: Shared) {
     thread::spawn(move || {
         for order in io::stdin().lock().lines().map_while(std::result::Result::ok) {
             match order.split_whitespace().collect::<Vec<_>>()[..] {
@@ -105,17 +105,17 @@ fn listen(stop: Arc<AtomicBool>, shared: Shared) {
     });
 }
 
-/// Tells of the progress. It ends with the process.
-fn tell(ops: Arc<AtomicU64>) {
+/// Reports the progress on a separate thread, which ends with the process.
+fn report_progress(ops: Arc<AtomicU64>) {
     thread::spawn(move || {
         loop {
             thread::sleep(PROGRESS);
-            say(&format!("{DONE} {}", ops.load(Relaxed)));
+            print_line(&format!("{DONE} {}", ops.load(Relaxed)));
         }
     });
 }
 
-/// Notes when the process could not run, or not write, for a while. It ends with the process.
+/// Records when the process could not run, or not write, for a while. The thread ends with the process.
 fn beat(args: &WorkerArgs) {
     let files = Files::in_dir(&args.dir);
     let open = |path: std::path::PathBuf| Log::open(&path).expect("the history's directory can be written to");
@@ -135,7 +135,7 @@ fn beat(args: &WorkerArgs) {
     });
 }
 
-fn say(line: &str) {
-    // Whoever started it may have gone, and then so will it.
+fn print_line(line: &str) {
+    // The parent process may have ended.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }

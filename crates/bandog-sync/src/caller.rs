@@ -1,4 +1,4 @@
-//! The task or thread that asks for a lock.
+//! The task or thread of a call that waits for a lock.
 
 use std::{
     fmt,
@@ -7,7 +7,8 @@ use std::{
 
 use tokio::task;
 
-/// A task, or a thread outside tasks. Branches of one `join!` are one task, and so are all that one `block_on` polls.
+/// A task, or a thread outside tasks. Branches of one `join!` are one task, and so are all futures that one `block_on`
+/// polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
     Task(task::Id),

@@ -1,4 +1,4 @@
-//! A right to a lock, and the two futures that tell of its end.
+//! The guard of a lock, and the two futures that report its end.
 
 use std::{
     fmt,
@@ -15,17 +15,17 @@ use crate::{
     Owner,
     client::Handle,
     engine::{HoldId, Msg},
-    turn_status::{Standing, TurnStatus},
+    turn_status::{TurnState, TurnStatus},
 };
 
 /// A lock that is held, until it is released, dropped or lost.
 ///
-/// A lease can end while a guard lives: the process may have been stopped, or the store may have forgotten. So a
-/// guard knows its deadline, which lies before the moment at which the store may grant the lock to somebody else.
-/// Work that must not run twice watches [`Guard::lost`] and sends [`Guard::fence`] along with its writes.
+/// A lease can expire while its guard lives: the process may have been stopped, or the store may have lost the lock. So
+/// a guard knows its deadline, which is before the moment at which the store may grant the lock to another client. Work
+/// that must not run twice watches [`Guard::lost`] and sends [`Guard::fence`] along with its writes.
 ///
-/// Dropping it gives the lock back in the background; [`Guard::release`] does so and reports.
-#[must_use = "a lock is given back as soon as its guard is dropped"]
+/// Dropping it releases the lock in the background; [`Guard::release`] also reports the result.
+#[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct Guard {
     turn: Arc<Turn>,
 }
@@ -35,7 +35,7 @@ impl Guard {
         Self { turn }
     }
 
-    /// The fencing token of this grant. Guards of one re-entry have the same.
+    /// The fencing token of this grant. Guards of one re-entry have the same one.
     pub fn fence(&self) -> Fence {
         self.turn.fence
     }
@@ -45,27 +45,27 @@ impl Guard {
         &self.turn.key
     }
 
-    /// The lock and the claim that holds it in the store, for conditions of [`Swap`](bandog_core::Swap)s. Guards that take
-    /// turns at one hold share it.
+    /// The lock and the claim that holds it in the store, for conditions of [`Swap`](bandog_core::Swap)s. Guards that
+    /// take turns at one hold share it.
     pub fn holding(&self) -> Holding {
         let id = ClaimId { client: self.turn.handle.id, number: self.turn.hold };
         Holding { key: self.turn.key.clone(), id }
     }
 
-    /// Whether somebody else may hold the lock now. Once true it stays true. It reads the clock, and costs no I/O.
+    /// Whether another client may hold the lock now. Once true, it stays true. It reads the clock, and does no I/O.
     pub fn is_lost(&self) -> bool {
-        self.standing().is_err()
+        self.check_held().is_err()
     }
 
-    /// How long the lock stays ours if no renewal succeeds from now on; zero once it is lost.
+    /// Time until the lock is lost if no renewal succeeds from now on; zero once it is lost.
     pub fn remaining(&self) -> Duration {
         self.turn.status.remaining(self.turn.handle.clock.now())
     }
 
     /// Resolves when the lock is lost: at once if it was lost before, never if it is released.
     ///
-    /// It fires before anybody else can be granted the lock, unless the store itself forgot it or its clock jumped:
-    /// then at the next renewal. The future is `Clone` and outlives the guard.
+    /// It resolves before another client can be granted the lock, unless the store itself lost the lock or its clock
+    /// jumped: then at the next renewal. The future is `Clone` and outlives the guard.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -83,33 +83,33 @@ impl Guard {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub fn lost(&self) -> Lost {
-        Lost(self.ending(Duration::ZERO))
+        Lost(self.watch_deadline(Duration::ZERO))
     }
 
-    /// Resolves `grace` before [`Guard::lost`] would, for those who must stop something first. A renewal that
-    /// succeeds moves it on; it may resolve although the lock is saved by a later renewal.
+    /// Resolves `grace` before [`Guard::lost`] would, for callers that must stop something first. A renewal that
+    /// succeeds moves it; it may resolve although a later renewal saves the lock.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub fn expiring(&self, grace: Duration) -> Expiring {
         // If the engine has ended, the turn is lost and the future sees it.
         let _ = self.turn.handle.send(Msg::WarnBefore { hold: self.turn.hold, grace });
-        Expiring(self.ending(grace))
+        Expiring(self.watch_deadline(grace))
     }
 
-    /// Gives the lock back and reports. Of several guards of one owner only the last gives it back.
+    /// Releases the lock and reports the result. Of several guards of one owner only the last one releases it.
     ///
-    /// When somebody in this process waits for the same lock, the hold passes on to them, and the store is not asked.
+    /// If a call of this client waits for the same lock, the hold passes on to it without a request to the store.
     ///
     /// # Errors
-    /// `Lost` when it had been lost before: what was done since then may have been done by somebody else too.
-    /// `Unavailable` when the store gave no answer in its request timeout; the release goes on in the background, and
-    /// the lock is free after its ttl at the latest. `Closed` after [`crate::Client::close`].
+    /// `Lost` when it had been lost before: another holder may have done the same work since then. `Unavailable` when
+    /// the store gave no answer in its request timeout; the release continues in the background, and the lock is free
+    /// after its ttl at the latest. `Closed` after [`crate::Client::close`].
     ///
     /// # Cancel safety
-    /// The lock is given back even if this future is dropped, once it has been polled or not.
+    /// The lock is released even if this future is dropped, polled or not.
     pub async fn release(self) -> Result<()> {
-        let standing = self.standing();
+        let standing = self.check_held();
         let Some(mut turn) = Arc::into_inner(self.turn) else { return standing };
         let (report, answer) = oneshot::channel();
         turn.report = Some(report);
@@ -117,8 +117,8 @@ impl Guard {
         answer.await.unwrap_or_else(|_| Err(Error::closed()))
     }
 
-    /// Makes the guard lost, as if its lease had run out: for tests of what a program does then. The store still has
-    /// the lock, until the guard is dropped or the ttl ends.
+    /// Makes the guard lost, as if its lease had expired, to test how a program reacts. The store still has the lock,
+    /// until the guard is dropped or the ttl has passed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -134,21 +134,21 @@ impl Guard {
         self.turn.status.lose();
     }
 
-    pub(crate) fn standing(&self) -> Result<()> {
-        self.turn.standing()
+    pub(crate) fn check_held(&self) -> Result<()> {
+        self.turn.check_held()
     }
 
     pub(crate) fn handle(&self) -> &Handle {
         &self.turn.handle
     }
 
-    /// Where its end is told, and on which clock.
-    pub(crate) fn watched(&self) -> (Arc<TurnStatus>, Clock) {
+    /// The turn's status and the clock to read it with.
+    pub(crate) fn status_and_clock(&self) -> (Arc<TurnStatus>, Clock) {
         (Arc::clone(&self.turn.status), self.turn.handle.clock)
     }
 
-    fn ending(&self, grace: Duration) -> Ending {
-        Ending { status: Arc::clone(&self.turn.status), clock: self.turn.handle.clock, grace, woken: None }
+    fn watch_deadline(&self, grace: Duration) -> DeadlineWatch {
+        DeadlineWatch { status: Arc::clone(&self.turn.status), clock: self.turn.handle.clock, grace, woken: None }
     }
 }
 
@@ -159,7 +159,7 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// One user's right to a hold; the guards of one re-entry share it. Its end frees the hold.
+/// One caller's use of a hold; the guards of one re-entry share it. Its drop frees the hold.
 pub(crate) struct Turn {
     pub(crate) hold: HoldId,
     pub(crate) key: Key,
@@ -172,11 +172,11 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn standing(&self) -> Result<()> {
-        match self.status.standing(self.handle.clock.now()) {
-            Standing::Held { .. } | Standing::Released => Ok(()),
-            Standing::Lost => Err(Error::lost(&self.key)),
-            Standing::Closed => Err(Error::closed().at(&self.key)),
+    pub(crate) fn check_held(&self) -> Result<()> {
+        match self.status.state(self.handle.clock.now()) {
+            TurnState::Held { .. } | TurnState::Released => Ok(()),
+            TurnState::Lost => Err(Error::lost(&self.key)),
+            TurnState::Closed => Err(Error::closed().at(&self.key)),
         }
     }
 }
@@ -186,20 +186,20 @@ impl Drop for Turn {
         if let Some(owner) = &self.owner {
             owner.forget(&self.key);
         }
-        // If the engine has ended, it has given everything back that it could.
-        let _ = self.handle.send(Msg::Free { hold: self.hold, report: self.report.take() });
+        // An engine that has ended has released all that it could.
+        let _ = self.handle.send(Msg::Release { hold: self.hold, report: self.report.take() });
     }
 }
 
 /// Resolves when its lock is lost; see [`Guard::lost`].
 #[derive(Debug, Clone)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Lost(Ending);
+pub struct Lost(DeadlineWatch);
 
 /// Resolves shortly before its lock is lost; see [`Guard::expiring`].
 #[derive(Debug, Clone)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Expiring(Ending);
+pub struct Expiring(DeadlineWatch);
 
 impl Future for Lost {
     type Output = ();
@@ -217,23 +217,24 @@ impl Future for Expiring {
     }
 }
 
-struct Ending {
+/// Resolves when a turn is lost or closed, or `grace` before its deadline.
+struct DeadlineWatch {
     status: Arc<TurnStatus>,
     clock: Clock,
     grace: Duration,
     woken: Option<Pin<Box<OwnedNotified>>>,
 }
 
-impl Ending {
+impl DeadlineWatch {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            // The wake is asked for before the look, so that nothing falls between the two.
+            // The wake-up is registered before the status is read, so that no change is missed.
             let woken = self.woken.get_or_insert_with(|| Box::pin(self.status.woken()));
             let now = self.clock.now();
-            match self.status.standing(now) {
-                Standing::Held { until } if until.since(now) > self.grace => {}
-                Standing::Held { .. } | Standing::Lost | Standing::Closed => return Poll::Ready(()),
-                Standing::Released => {} // Nobody will ever wake it.
+            match self.status.state(now) {
+                TurnState::Held { until } if until.since(now) > self.grace => {}
+                TurnState::Held { .. } | TurnState::Lost | TurnState::Closed => return Poll::Ready(()),
+                TurnState::Released => {} // It never resolves.
             }
             if woken.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
@@ -243,14 +244,14 @@ impl Ending {
     }
 }
 
-impl Clone for Ending {
+impl Clone for DeadlineWatch {
     fn clone(&self) -> Self {
         Self { status: Arc::clone(&self.status), clock: self.clock, grace: self.grace, woken: None }
     }
 }
 
-impl fmt::Debug for Ending {
+impl fmt::Debug for DeadlineWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ending").field("grace", &self.grace).finish_non_exhaustive()
+        f.debug_struct("DeadlineWatch").field("grace", &self.grace).finish_non_exhaustive()
     }
 }

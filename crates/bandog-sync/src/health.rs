@@ -1,4 +1,4 @@
-//! How a client stands with its store, for readiness probes.
+//! The health of a client and its store, for readiness probes.
 
 use std::{fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use bandog_core::Result;
 
 use crate::{Client, engine::Msg};
 
-/// How a client stands with its store; made by [`Client::health`].
+/// The health of a client and its store; made by [`Client::health`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
@@ -27,14 +27,14 @@ pub struct Health {
 }
 
 impl Client {
-    /// How this client stands with its store. Cheap enough for readiness probes: the client answers from what its other
-    /// requests have shown within the last second, and otherwise sends one ping, at most one a second for all callers.
+    /// The health of this client and its store. Cheap enough for readiness probes: the client answers from the results
+    /// of its other requests within the last second. Otherwise it sends one ping, at most one a second for all callers.
     ///
     /// It answers within half a second (a request timeout that is shorter, if there is one). A store that has not
     /// answered the ping by then is not reachable until its next answer.
     ///
     /// An outage of the store is not a reason to restart a process: its locks are held until their deadlines, and
-    /// calls that wait go on when the store is back. So use it for readiness, not for liveness.
+    /// waiting calls continue when the store answers again. So use it for readiness, not for liveness.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -47,16 +47,16 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `Closed` after [`Client::close`]. A store that is away is no error: [`Health::reachable`] is false.
+    /// `Closed` after [`Client::close`]. A store that does not answer is no error: [`Health::reachable`] is false.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn health(&self) -> Result<Health> {
-        self.request(Msg::Health).await
+        self.request(Msg::CheckHealth).await
     }
 }
 
-/// One line for people.
+/// A line for logs and operators.
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.reachable { "the store answers" } else { "the store does not answer" })?;

@@ -1,6 +1,7 @@
 //! Locks over any backend: the engine, the watchdog, and guards that know when they are lost.
 //!
-//! Users add the `bandog` crate, which re-exports all of this; a [`Client`] stands over a [`Backend`](bandog_core::Backend).
+//! Users add the `bandog` crate, which re-exports this one. A [`Client`] is made over a
+//! [`Backend`](bandog_core::Backend).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -28,7 +29,7 @@ mod singleton;
 mod turn_status;
 
 #[doc(hidden)]
-pub use client::Teller;
+pub use client::OutageReporter;
 pub use client::{Client, ClientOptions};
 pub use guard::{Expiring, Guard, Lost};
 pub use health::Health;

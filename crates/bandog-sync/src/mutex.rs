@@ -11,7 +11,7 @@ use crate::{
     Guard, Owner,
     caller::Caller,
     client::Handle,
-    engine::{Given, Msg, Patience, Terms, Ticket, Want},
+    engine::{LockRequest, Msg, Patience, Terms, Ticket, TurnGrant},
     guard::Turn,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 /// It is a handle: making one is cheap and does no I/O, and clones are the same lock. Without [`Mutex::lease`] the
 /// watchdog renews the hold as long as its guard lives.
 ///
-/// Waiting calls of one client are served in their order; between clients no order is promised.
+/// Waiting calls of one client are served in their order. Between clients no order is promised.
 #[derive(Debug, Clone)]
 pub struct Mutex {
     handle: Arc<Handle>,
@@ -37,7 +37,7 @@ impl Mutex {
 
     /// The same lock with a fixed lease: no watchdog renews it, and it is lost after `ttl` (100 ms to 365 days).
     ///
-    /// A ttl out of bounds is told by the first call that locks.
+    /// A ttl out of bounds is an error of the first call that locks.
     #[must_use]
     pub fn lease(mut self, ttl: Duration) -> Self {
         let lease = check_ttl("the lease", ttl);
@@ -47,7 +47,7 @@ impl Mutex {
 
     /// The same lock with a ttl of its own instead of the client's, renewed at a third of it (100 ms to 365 days).
     ///
-    /// A ttl out of bounds is told by the first call that locks.
+    /// A ttl out of bounds is an error of the first call that locks.
     #[must_use]
     pub fn watchdog(mut self, ttl: Duration) -> Self {
         let ttl = check_ttl("the watchdog's ttl", ttl);
@@ -55,11 +55,11 @@ impl Mutex {
         self
     }
 
-    /// The same lock, lost when it has been held for this long (100 ms to 365 days), however well it is renewed: so
-    /// that a task that hangs does not keep it for ever. The loss is logged. Default: no limit.
+    /// The same lock with a maximum hold time (100 ms to 365 days): then it is lost even if it is renewed, so that a
+    /// task that hangs does not keep it forever. The loss is logged. Default: no limit.
     ///
-    /// The time counts from each grant; guards of one re-entry share the first one's. The store frees the lock when
-    /// the guard is dropped, or when its ttl ends.
+    /// The time counts from each grant; guards of one re-entry share the first one's. The store frees the lock when the
+    /// guard is dropped, or after its ttl.
     #[must_use]
     pub fn max_hold(mut self, time: Duration) -> Self {
         let longest = check_ttl("max_hold", time);
@@ -67,7 +67,7 @@ impl Mutex {
         self
     }
 
-    /// The same lock, whose user tells people of its loss, so that the engine need not.
+    /// The same lock, whose caller logs its loss, so that the engine need not.
     #[doc(hidden)]
     #[must_use]
     pub fn quiet(mut self) -> Self {
@@ -83,20 +83,20 @@ impl Mutex {
         self
     }
 
-    /// Waits until nobody else holds the lock, and takes it.
+    /// Waits until no other holder has the lock, and takes it.
     ///
     /// # Errors
     /// `Misused` for a bad name or lease. `Denied` when the store refuses. `Unavailable` when the store has not
-    /// answered this client at all for 5 s; after a first answer it rides out outages. `Lost` for an owner whose
-    /// earlier guards are lost and not dropped yet. `Overloaded` when too many calls of this client wait
+    /// answered this client at all for 5 s; after a first answer the call waits through outages. `Lost` for an owner
+    /// whose earlier guards are lost and not dropped yet. `Overloaded` when too many calls of this client wait
     /// ([`crate::ClientOptions::max_waiting`]). `Closed` after [`crate::Client::close`].
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the place in the queue; nothing stays behind.
+    /// Dropping the future gives up the place in the queue. A lock that the store grants after that is released.
     pub async fn lock(&self) -> Result<Guard> {
         match self.acquire(Patience::Forever).await? {
             Some(guard) => Ok(guard),
-            None => Err(Error::unavailable("the engine gave up a claim that has no limit")),
+            None => Err(Error::unavailable("the engine gave up a wait that has no limit")),
         }
     }
 
@@ -113,9 +113,9 @@ impl Mutex {
         self.acquire(Patience::Once).await
     }
 
-    /// Waits for the lock for at most this long (365 days at most). No time at all is [`Mutex::try_lock`].
+    /// Waits for the lock, for at most this time (365 days at most). With zero it is [`Mutex::try_lock`].
     ///
-    /// `None` says that the store told of another holder; a store that gave no answer is an error.
+    /// `None` means that the store reported another holder. A store that gave no answer is an error.
     ///
     /// # Errors
     /// As [`Mutex::lock`], and `Unavailable` when the store gave no answer in this time.
@@ -131,7 +131,7 @@ impl Mutex {
         self.acquire(if wait.is_zero() { Patience::Once } else { Patience::For(wait) }).await
     }
 
-    /// Locks, runs the body and gives the lock back. When the lock is lost, the body is dropped where it stands.
+    /// Locks, runs the body and releases the lock. When the lock is lost, the body is dropped where it stands.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -146,17 +146,17 @@ impl Mutex {
     /// before gives its value.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body, then gives the lock back.
+    /// Dropping the future drops the body, then releases the lock.
     pub async fn run<T>(&self, body: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
         let guard = self.lock().await?;
         let value = match select(guard.lost(), pin!(body(&guard))).await {
             Either::Left(((), _)) => {
-                guard.standing()?;
+                guard.check_held()?;
                 return Err(Error::lost(guard.key()));
             }
             Either::Right((value, _)) => value,
         };
-        // The body had its lock to the end, so its value stands whatever becomes of the release.
+        // The lock was held to the end of the body, so the value counts even if the release fails.
         let _ = guard.release().await;
         Ok(value)
     }
@@ -178,17 +178,18 @@ impl Mutex {
                 return Err(Error::misused("the owner belongs to another client").at(key));
             }
             if let Some(turn) = owner.enter(key, ticket) {
-                return turn.standing().map(|()| Some(Guard::of(turn)));
+                return turn.check_held().map(|()| Some(Guard::of(turn)));
             }
         }
-        let place = Place { handle: &self.handle, ticket, key: key.clone(), owner: self.owner.clone(), served: false };
+        let call =
+            QueuedCall { handle: &self.handle, ticket, key: key.clone(), owner: self.owner.clone(), served: false };
         let span = tracing::debug_span!("bandog.lock", %key);
-        place.wait(terms, patience).instrument(span).await
+        call.wait(terms, patience).instrument(span).await
     }
 }
 
-/// A place in the engine's queue, which its end gives up: registered before the first await.
-struct Place<'a> {
+/// A call in the engine's queue, registered before the first await. Its drop cancels it.
+struct QueuedCall<'a> {
     handle: &'a Handle,
     ticket: Ticket,
     key: Key,
@@ -196,32 +197,32 @@ struct Place<'a> {
     served: bool,
 }
 
-impl Place<'_> {
+impl QueuedCall<'_> {
     async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
         let (reply, answer) = oneshot::channel();
         let (key, owner, caller) = (self.key.clone(), self.owner.clone(), Caller::present());
-        self.handle.send(Msg::Want(Want { key, ticket: self.ticket, owner, caller, terms, patience, reply }))?;
+        self.handle.send(Msg::Lock(LockRequest { key, ticket: self.ticket, owner, caller, terms, patience, reply }))?;
         let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.key))?;
         self.served = true;
         match answer? {
-            Some(Given::Turn(turn)) => Ok(Some(Guard::of(turn))),
-            Some(Given::Part) => self.end().map(|turn| turn.standing().map(|()| Guard::of(turn))).transpose(),
+            Some(TurnGrant::New(turn)) => Ok(Some(Guard::of(turn))),
+            Some(TurnGrant::Shared) => self.end().map(|turn| turn.check_held().map(|()| Guard::of(turn))).transpose(),
             None => Ok(None),
         }
     }
 
-    /// Its part of the owner's turn, if it has one and has not taken it.
+    /// Ends the call at its owner. Returns the owner's turn, if the call shares it and has not taken it.
     fn end(&self) -> Option<Arc<Turn>> {
         self.owner.as_ref().and_then(|owner| owner.call_ended(&self.key, self.ticket))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         drop(self.end());
         if !self.served {
-            // An engine that has ended has no queue any more.
-            let _ = self.handle.send(Msg::Quit { key: self.key.clone(), ticket: self.ticket });
+            // An engine that has ended has no queue.
+            let _ = self.handle.send(Msg::Cancel { key: self.key.clone(), ticket: self.ticket });
         }
     }
 }

@@ -1,33 +1,33 @@
-//! The rings of a record, one after the other.
+//! Notifications of a record, one after the other.
 
 use bandog_core::{Error, Notifier, Result, Subscription};
 use tokio::sync::watch;
 
-/// Tells when a record may have changed. Made by [`Client::subscribe`](crate::Client::subscribe); it listens until it is
-/// dropped, and does not keep the client alive.
+/// Notifications that a record may have changed. Made by [`Client::subscribe`](crate::Client::subscribe). The
+/// subscription lasts until this is dropped, and does not keep the client alive.
 #[derive(Debug)]
 pub struct Notifications {
-    rung: watch::Receiver<()>,
+    receiver: watch::Receiver<()>,
     _subscription: Subscription,
 }
 
 impl Notifications {
-    /// A notifier, and where it is heard once `subscription` is there.
-    pub(crate) fn through(listen: impl FnOnce(Notifier) -> Result<Subscription>) -> Result<Self> {
-        let (ring, rung) = watch::channel(());
-        let subscription = listen(Notifier::new(move || ring.send_replace(())))?;
-        Ok(Self { rung, _subscription: subscription })
+    /// Subscribes with a notifier that wakes [`Notifications::next`].
+    pub(crate) fn through(subscribe: impl FnOnce(Notifier) -> Result<Subscription>) -> Result<Self> {
+        let (sender, receiver) = watch::channel(());
+        let subscription = subscribe(Notifier::new(move || sender.send_replace(())))?;
+        Ok(Self { receiver, _subscription: subscription })
     }
 
-    /// Returns when it has rung since the last time. Notifications that came meanwhile are one. Over a store that cannot ring
-    /// it never returns.
+    /// Returns when a notification has come since the last call. Several notifications in between count as one. Over a
+    /// store without notifications it never returns.
     ///
     /// # Errors
     /// `Closed` when the client has ended.
     ///
     /// # Cancel safety
-    /// A ring is not lost when the future is dropped.
+    /// No notification is lost when the future is dropped.
     pub async fn next(&mut self) -> Result<()> {
-        self.rung.changed().await.map_err(|_| Error::closed())
+        self.receiver.changed().await.map_err(|_| Error::closed())
     }
 }

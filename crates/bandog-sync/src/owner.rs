@@ -1,4 +1,4 @@
-//! Re-entry: who may take a lock that it holds already.
+//! Re-entry: owners, which may take a lock that they hold already.
 
 use std::{
     collections::HashMap,
@@ -10,8 +10,7 @@ use bandog_core::{ClientId, Key};
 
 use crate::{engine::Ticket, guard::Turn};
 
-/// Somebody who may take the same lock again while holding it: every guard is counted, and the lock is given back
-/// with the last one.
+/// An owner may take a lock again while it holds it: every guard is counted, and the last one releases the lock.
 ///
 /// It is explicit because async tasks move between threads, and `join!` runs two branches in one task. Made by
 /// [`crate::Client::owner`], used by [`crate::Mutex::by`]. Clones are the same owner.
@@ -22,28 +21,34 @@ use crate::{engine::Ticket, guard::Turn};
 /// let owner = client.owner();
 /// let orders = client.mutex("orders").by(&owner);
 /// let outer = orders.lock().await?;
-/// let inner = orders.lock().await?; // at once, without calls the store
+/// let inner = orders.lock().await?; // at once, without a request to the store
 /// assert_eq!(inner.fence(), outer.fence());
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Owner(Arc<State>);
+pub struct Owner(Arc<OwnerState>);
 
-struct State {
+struct OwnerState {
     client: ClientId,
-    keys: Mutex<HashMap<Key, Entry>>,
+    keys: Mutex<HashMap<Key, KeyEntry>>,
 }
 
 #[derive(Default)]
-struct Entry {
+struct KeyEntry {
     turn: Weak<Turn>,
-    /// Calls of this owner that wait for the key, each with its part of the turn once it has one.
-    calls: Vec<(Ticket, Option<Arc<Turn>>)>,
+    /// Calls of this owner that wait for the key.
+    calls: Vec<OwnerCall>,
+}
+
+struct OwnerCall {
+    ticket: Ticket,
+    /// The owner's turn, once the call shares it and has not taken it.
+    turn: Option<Arc<Turn>>,
 }
 
 impl Owner {
     pub(crate) fn new(client: ClientId) -> Self {
-        Self(Arc::new(State { client, keys: Mutex::default() }))
+        Self(Arc::new(OwnerState { client, keys: Mutex::default() }))
     }
 
     pub(crate) fn downgrade(&self) -> WeakOwner {
@@ -58,39 +63,39 @@ impl Owner {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The turn that this owner has at the key; otherwise its call is known until [`Owner::call_ended`].
+    /// The turn that this owner has at the key. Without one, registers the call until [`Owner::call_ended`].
     pub(crate) fn enter(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
         let mut keys = self.keys();
         if let Some(entry) = keys.get_mut(key) {
             let turn = entry.turn.upgrade();
             if turn.is_none() {
-                entry.calls.push((call, None));
+                entry.calls.push(OwnerCall { ticket: call, turn: None });
             }
             return turn;
         }
-        keys.insert(key.clone(), Entry { turn: Weak::new(), calls: vec![(call, None)] });
+        keys.insert(key.clone(), KeyEntry { turn: Weak::new(), calls: vec![OwnerCall { ticket: call, turn: None }] });
         None
     }
 
-    /// Gives a call that waits its part of the turn, if there is one. It lies with the owner until the call takes it or
-    /// goes: if anybody else had it, though for a moment only, a lock that is given back in that moment would not be.
+    /// Lets a waiting call share the turn, if there is one. The owner keeps the turn until the call takes it or goes.
+    /// If the engine kept it, even for a moment, a guard that is released in that moment would not release the lock.
     pub(crate) fn share(&self, key: &Key, call: Ticket) -> bool {
         let mut keys = self.keys();
-        let Some(Entry { turn, calls }) = keys.get_mut(key) else { return false };
-        let Some((_, part)) = calls.iter_mut().find(|(ticket, _)| *ticket == call) else { return false };
-        *part = turn.upgrade();
-        part.is_some()
+        let Some(KeyEntry { turn, calls }) = keys.get_mut(key) else { return false };
+        let Some(waiting) = calls.iter_mut().find(|waiting| waiting.ticket == call) else { return false };
+        waiting.turn = turn.upgrade();
+        waiting.turn.is_some()
     }
 
-    /// A call has ended, served or not. Its part of the turn, if it has one.
+    /// A call has ended, served or not. Returns the turn that it shares and has not taken.
     pub(crate) fn call_ended(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
-        let mut part = None;
+        let mut turn = None;
         self.change(key, |entry| {
-            if let Some(at) = entry.calls.iter().position(|(ticket, _)| *ticket == call) {
-                part = entry.calls.swap_remove(at).1;
+            if let Some(at) = entry.calls.iter().position(|waiting| waiting.ticket == call) {
+                turn = entry.calls.swap_remove(at).turn;
             }
         });
-        part
+        turn
     }
 
     /// Whether more than one call of this owner waits for the key.
@@ -98,18 +103,18 @@ impl Owner {
         self.keys().get(key).is_some_and(|entry| entry.calls.len() > 1)
     }
 
-    /// The owner has been given this turn, and may have given it back already.
+    /// The owner got this turn, and may have released it already.
     pub(crate) fn hold(&self, key: &Key, turn: Weak<Turn>) {
         self.keys().entry(key.clone()).or_default().turn = turn;
         self.change(key, |_| ());
     }
 
-    /// The owner's last guard at the key has gone.
+    /// The owner's last guard at the key was dropped.
     pub(crate) fn forget(&self, key: &Key) {
         self.change(key, |_| ());
     }
 
-    fn change(&self, key: &Key, change: impl FnOnce(&mut Entry)) {
+    fn change(&self, key: &Key, change: impl FnOnce(&mut KeyEntry)) {
         let mut keys = self.keys();
         let Some(entry) = keys.get_mut(key) else { return };
         change(entry);
@@ -118,13 +123,13 @@ impl Owner {
         }
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+    fn keys(&self) -> MutexGuard<'_, HashMap<Key, KeyEntry>> {
         self.0.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An owner that is gone when nothing of it is held or awaited any more.
-pub(crate) struct WeakOwner(Weak<State>);
+/// An owner that ends when it holds nothing and waits for nothing.
+pub(crate) struct WeakOwner(Weak<OwnerState>);
 
 impl WeakOwner {
     pub(crate) fn upgrade(&self) -> Option<Owner> {

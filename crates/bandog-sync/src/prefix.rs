@@ -1,23 +1,23 @@
-//! What all names of a client begin with.
+//! The prefix of all names of a client.
 
 use std::collections::BTreeSet;
 
 use bandog_core::{Error, Finding, Member, Result};
 
-/// The longest prefix, in bytes.
-const LONGEST: usize = 256;
+/// Maximum length of a prefix, in bytes.
+const MAX_BYTES: usize = 256;
 
 pub(crate) fn check(prefix: String) -> Result<String> {
-    let is_right = prefix.is_empty() || (prefix.ends_with(':') && (2..=LONGEST).contains(&prefix.len()));
+    let is_right = prefix.is_empty() || (prefix.ends_with(':') && (2..=MAX_BYTES).contains(&prefix.len()));
     if is_right && !prefix.contains(char::is_control) {
         return Ok(prefix);
     }
     Err(Error::misused(format!(
-        "the prefix {prefix:?} is not allowed: it ends in ':' and has 2 to {LONGEST} bytes without control characters"
+        "the prefix {prefix:?} is not allowed: it ends in ':' and has 2 to {MAX_BYTES} bytes without control characters"
     )))
 }
 
-/// Whether the names of two systems can meet, as far as the store knows its clients.
+/// Whether two systems can have the same name, among the prefixes of the registered clients.
 pub(crate) fn finding(ours: &str, members: &[Member]) -> Finding {
     let prefixes: BTreeSet<&str> = members.iter().map(|member| &*member.prefix).chain([ours]).collect();
     let used: Vec<&str> = prefixes.into_iter().filter(|prefix| !prefix.is_empty()).collect();
@@ -28,7 +28,7 @@ pub(crate) fn finding(ours: &str, members: &[Member]) -> Finding {
             format!("the prefix {one:?} begins the prefix {other:?}, so names of two systems can be the same lock"),
             "give one of them a prefix that begins no other, such as \"shop-eu:\" beside \"shop-us:\"",
         ),
-        None if used.is_empty() => Finding::fine("prefix", "no client that is known uses a prefix"),
+        None if used.is_empty() => Finding::fine("prefix", "no registered client uses a prefix"),
         None => Finding::fine("prefix", "no prefix in use begins another"),
     }
 }

@@ -1,4 +1,4 @@
-//! A task that runs in one process at a time, for as long as any process is there to run it.
+//! A task that runs in one process at a time, as long as there is any process to run it.
 
 use std::{any::Any, panic::AssertUnwindSafe, pin::pin, time::Duration};
 
@@ -11,12 +11,12 @@ use tokio::{runtime, time};
 
 use crate::{Client, Guard, Mutex};
 
-/// How a task ends: the error may be any, so that `?` takes every type of error.
-type Ended = std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
+/// The result of a task. Its error may be any, so that `?` takes every type of error.
+type TaskResult = std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// Maximum delay before the first retry.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
-/// Maximum delay before any retry. A run that lasted at least this long makes the next failure a first one again.
+/// Maximum delay before any retry. After a run of at least this length, the next failure counts as the first.
 const LAST_DELAY: Duration = Duration::from_secs(30);
 
 impl Client {
@@ -26,14 +26,14 @@ impl Client {
     /// The call waits for the lock of this name, runs the task under it, and keeps the lock renewed. Then, if the task
     /// - **never ends**: it runs until the lock is lost. Then the task is cancelled (its future is dropped) before any
     ///   other process can be granted the lock, and the call waits for the lock again;
-    /// - returns an **error or panics**: that is logged, the lock is given back, so that another replica may run the
+    /// - returns an **error or panics**: this is logged, the lock is released, so that another replica may run the
     ///   task, and this call waits for the lock again after a delay. The delay is random, at most 100 ms after the
-    ///   first failure and twice as long after each further one, up to 30 s; a run of 30 s or more starts over;
-    /// - returns **`Ok(())`**: the lock is given back and the call returns. This ends the task in this process only:
+    ///   first failure and twice as long after each further one, up to 30 s; a run of 30 s or more resets it;
+    /// - returns **`Ok(())`**: the lock is released and the call returns. This ends the task in this process only:
     ///   replicas that wait run it next. Work that is to run once in the whole cluster is a job.
     ///
-    /// Each run gets a clone of the closure, so what the closure captures is borrowed or `Clone`, and a run cannot see
-    /// what a failed one before it left half done there.
+    /// Each run gets a clone of the closure. So the closure's captures are borrowed or `Clone`, and a run does not see
+    /// changes that a failed run made to its clone.
     ///
     /// A replica that dies is replaced when its ttl has passed ([`crate::ClientOptions::watchdog`]; for another ttl see
     /// [`Mutex::singleton`]). What [`Guard::lost`] promises holds here too: a task that blocks its thread cannot be
@@ -54,7 +54,7 @@ impl Client {
     /// });
     /// tokio::select! {
     ///     ended = relay => ended?,
-    ///     () = shutdown(&sent) => {} // the future is dropped: the task ends, and the lock is given back
+    ///     () = shutdown(&sent) => {} // the future is dropped: the task ends, and the lock is released
     /// }
     /// client.close().await
     /// # }
@@ -62,17 +62,17 @@ impl Client {
     ///
     /// # Errors
     /// `Misused` for a bad name and outside a Tokio runtime, `Denied` when the store refuses, `Closed` after
-    /// [`Client::close`], which cancels the task. A store that does not answer is no error: the call goes on waiting.
+    /// [`Client::close`], which cancels the task. A store that does not answer is no error: the call continues to wait.
     ///
     /// # Panics
     /// In a Tokio runtime without timers.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the task, then gives the lock back, or the place in the queue.
+    /// Dropping the future drops the task, then releases the lock, or gives up the place in the queue.
     pub async fn singleton(
         &self,
         name: impl AsRef<str>,
-        task: impl AsyncFnOnce(&Guard) -> Ended + Clone,
+        task: impl AsyncFnOnce(&Guard) -> TaskResult + Clone,
     ) -> Result<()> {
         self.mutex(name).singleton(task).await
     }
@@ -98,7 +98,7 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// As [`Client::singleton`].
-    pub async fn singleton(&self, task: impl AsyncFnOnce(&Guard) -> Ended + Clone) -> Result<()> {
+    pub async fn singleton(&self, task: impl AsyncFnOnce(&Guard) -> TaskResult + Clone) -> Result<()> {
         let key = self.key().as_ref().map_err(Error::clone)?;
         runtime::Handle::try_current().map_err(|source| {
             Error::misused("singleton() retries by Tokio's timers; call it in a Tokio runtime").caused_by(source)
@@ -127,7 +127,7 @@ impl Mutex {
         }
     }
 
-    /// Waits, unless the client ends meanwhile.
+    /// Waits for the delay, unless the client ends meanwhile.
     async fn rest(&self, key: &Key, delay: Duration) -> Result<()> {
         match select(pin!(self.handle().ended()), pin!(time::sleep(delay))).await {
             Either::Left(((), _)) => Err(Error::closed().during("lock").at(key)),
@@ -137,14 +137,14 @@ impl Mutex {
 }
 
 /// How one run of the task ended.
-enum End {
+enum RunEnd {
     Done,
     Failed(String),
     Lost,
 }
 
-impl End {
-    /// Logs it. The delay before the next run, if there is one.
+impl RunEnd {
+    /// Logs the end. Returns the delay before the next run, if there is one.
     fn log(self, key: &Key, fence: Fence, delay: Duration) -> Option<Duration> {
         match self {
             Self::Done => {
@@ -163,40 +163,40 @@ impl End {
     }
 }
 
-/// Runs the task until it ends or the lock is lost, and gives the lock back.
-async fn run(guard: Guard, task: impl AsyncFnOnce(&Guard) -> Ended) -> Result<End> {
+/// Runs the task until it ends or the lock is lost, and releases the lock.
+async fn run(guard: Guard, task: impl AsyncFnOnce(&Guard) -> TaskResult) -> Result<RunEnd> {
     let end = {
-        // A panic while the task's first part runs is one of the task's, too.
+        // The closure may panic before it returns its future; that is caught as well.
         let running = AssertUnwindSafe(async { task(&guard).await }).catch_unwind();
         match select(guard.lost(), pin!(running)).await {
-            Either::Left(((), _)) => End::Lost,
-            Either::Right((Ok(Ok(())), _)) => End::Done,
-            Either::Right((Ok(Err(error)), _)) => End::Failed(error.to_string()),
-            Either::Right((Err(panic), _)) => End::Failed(format!("it panicked: {}", words(&*panic))),
+            Either::Left(((), _)) => RunEnd::Lost,
+            Either::Right((Ok(Ok(())), _)) => RunEnd::Done,
+            Either::Right((Ok(Err(error)), _)) => RunEnd::Failed(error.to_string()),
+            Either::Right((Err(panic), _)) => RunEnd::Failed(format!("it panicked: {}", panic_message(&*panic))),
         }
     };
-    match (end, guard.standing()) {
-        // It ends with the client, not with the lock.
-        (End::Lost, Err(error)) if error.kind() == bandog_core::ErrorKind::Closed => Err(error),
-        (End::Lost, _) => {
+    match (end, guard.check_held()) {
+        // The client was closed; this is not a loss of the lock.
+        (RunEnd::Lost, Err(error)) if error.kind() == bandog_core::ErrorKind::Closed => Err(error),
+        (RunEnd::Lost, _) => {
             drop(guard);
-            Ok(End::Lost)
+            Ok(RunEnd::Lost)
         }
-        (end @ (End::Done | End::Failed(_)), _) => {
-            // How the task ended stands, whatever becomes of the release.
+        (end @ (RunEnd::Done | RunEnd::Failed(_)), _) => {
+            // The task's result counts even if the release fails.
             let _ = guard.release().await;
             Ok(end)
         }
     }
 }
 
-fn words(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
-/// The delay after this many failures: random, so that replicas which failed together do not retry together.
+/// The delay after this number of failures: random, so that replicas which failed together do not retry together.
 fn delay(failures: u32) -> Duration {
-    let longest = FIRST_DELAY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(LAST_DELAY);
-    longest.mul_f64(0.5 + fastrand::f64() / 2.0)
+    let max = FIRST_DELAY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(LAST_DELAY);
+    max.mul_f64(0.5 + fastrand::f64() / 2.0)
 }

@@ -1,4 +1,4 @@
-//! What a turn and its engine share: until when it is held, and how it ended.
+//! The status that a turn shares with its engine: until when it is held, or how it ended.
 
 use std::{
     sync::{
@@ -15,53 +15,52 @@ const LOST: u64 = 0;
 const CLOSED: u64 = u64::MAX;
 const RELEASED: u64 = u64::MAX - 1;
 
-/// One turn's state. It is read without asking the engine, and once it is lost it stays so. Moments of a clock are
-/// never zero and centuries below the largest number, so they never look like one of the three words above.
+/// One turn's state. Reading it needs no message to the engine. A lost turn stays lost. Moments of a clock are never
+/// zero, and centuries below the largest number, so they never equal one of the three constants above.
 #[derive(Debug)]
 pub(crate) struct TurnStatus {
     /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.
-    state: AtomicU64,
+    encoded: AtomicU64,
     changed: Arc<Notify>,
 }
 
-/// How a turn stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum TurnState {
     Held {
         until: Moment,
     },
     Lost,
     Closed,
-    /// It was given back while it was held, so it can never be lost.
+    /// It was released while it was held, so it can never be lost.
     Released,
 }
 
 impl TurnStatus {
     pub(crate) fn held_until(until: Moment) -> Self {
-        Self { state: AtomicU64::new(until.as_nanos()), changed: Arc::default() }
+        Self { encoded: AtomicU64::new(until.as_nanos()), changed: Arc::default() }
     }
 
-    /// How the turn stands at this moment. Whoever reads a deadline that has passed makes it final.
-    pub(crate) fn standing(&self, now: Moment) -> Standing {
-        let read = self.state.load(Acquire);
+    /// The state at this moment. Reading a deadline that has passed makes the loss final.
+    pub(crate) fn state(&self, now: Moment) -> TurnState {
+        let read = self.encoded.load(Acquire);
         match decode(read) {
-            Standing::Held { until } if now >= until => {
-                match self.state.compare_exchange(read, LOST, AcqRel, Acquire) {
-                    Ok(_) => Standing::Lost,
+            TurnState::Held { until } if now >= until => {
+                match self.encoded.compare_exchange(read, LOST, AcqRel, Acquire) {
+                    Ok(_) => TurnState::Lost,
                     Err(newer) => decode(newer),
                 }
             }
-            standing => standing,
+            state => state,
         }
     }
 
-    /// Moves the deadline, unless the turn has ended. False if it has.
+    /// Moves the deadline, unless the turn has ended. Returns whether it was moved.
     pub(crate) fn extend(&self, until: Moment) -> bool {
         let later = |state| match decode(state) {
-            Standing::Held { until: before } => Some(until.max(before).as_nanos()),
-            Standing::Lost | Standing::Closed | Standing::Released => None,
+            TurnState::Held { until: before } => Some(until.max(before).as_nanos()),
+            TurnState::Lost | TurnState::Closed | TurnState::Released => None,
         };
-        self.state.fetch_update(AcqRel, Acquire, later).is_ok()
+        self.encoded.fetch_update(AcqRel, Acquire, later).is_ok()
     }
 
     pub(crate) fn lose(&self) {
@@ -76,40 +75,40 @@ impl TurnStatus {
         self.end(RELEASED);
     }
 
-    /// Lets everybody who waits on this turn look again.
+    /// Wakes all waiters of this status, so that they read it again.
     pub(crate) fn wake(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Resolves at the next wake after this call.
+    /// Resolves at the next wake-up after this call.
     pub(crate) fn woken(&self) -> OwnedNotified {
         Arc::clone(&self.changed).notified_owned()
     }
 
-    /// How long the turn lasts from this moment on.
+    /// Time until the deadline; zero if the turn has ended.
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
-        match self.standing(now) {
-            Standing::Held { until } => until.since(now),
-            Standing::Lost | Standing::Closed | Standing::Released => Duration::ZERO,
+        match self.state(now) {
+            TurnState::Held { until } => until.since(now),
+            TurnState::Lost | TurnState::Closed | TurnState::Released => Duration::ZERO,
         }
     }
 
     fn end(&self, how: u64) {
         let ended = |state| match decode(state) {
-            Standing::Held { .. } => Some(how),
-            Standing::Lost | Standing::Closed | Standing::Released => None,
+            TurnState::Held { .. } => Some(how),
+            TurnState::Lost | TurnState::Closed | TurnState::Released => None,
         };
-        // It may have ended already; those who wait are told all the same.
-        let _ = self.state.fetch_update(AcqRel, Acquire, ended);
+        // It may have ended already; its waiters are woken in any case.
+        let _ = self.encoded.fetch_update(AcqRel, Acquire, ended);
         self.wake();
     }
 }
 
-fn decode(state: u64) -> Standing {
+fn decode(state: u64) -> TurnState {
     match state {
-        LOST => Standing::Lost,
-        CLOSED => Standing::Closed,
-        RELEASED => Standing::Released,
-        nanos => Standing::Held { until: Moment::from_nanos(nanos) },
+        LOST => TurnState::Lost,
+        CLOSED => TurnState::Closed,
+        RELEASED => TurnState::Released,
+        nanos => TurnState::Held { until: Moment::from_nanos(nanos) },
     }
 }

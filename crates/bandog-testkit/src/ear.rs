@@ -1,4 +1,4 @@
-//! What code says to `tracing`.
+//! Captures `tracing` events and spans.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,11 +9,11 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// Keeps events and new spans of targets that begin with a word, each as one line: the level, or `SPAN` and the span's
-/// name, and then ` field=value` for each field.
+/// Records events and new spans of targets with this prefix, each as one line: the level, or `SPAN` and the name of the
+/// span, and then ` field=value` for each field.
 ///
 /// ```
-/// let (ear, _hears) = bandog_testkit::Ear::of_thread("");
+/// let (ear, _guard) = bandog_testkit::Ear::of_thread("");
 /// tracing::warn!(key = "orders", "a lock was lost");
 /// assert_eq!(ear.heard("lost"), ["WARN message=a lock was lost key=\"orders\""]);
 /// ```
@@ -29,35 +29,35 @@ impl Ear {
         Self { target, lines: Arc::default(), spans: Arc::default() }
     }
 
-    /// Hears what this thread says until the guard is dropped.
+    /// Records the events of this thread until the guard is dropped.
     #[must_use]
     pub fn of_thread(target: &'static str) -> (Self, DefaultGuard) {
-        // While there is one subscriber only, `tracing` asks the thread that comes first to an event whether anybody hears
-        // it, and that may be one of another test, which hears nothing. So there are always more of them.
+        // With a single subscriber, `tracing` caches the interest of the first thread that reaches an event, which may
+        // belong to another test. So there are always more subscribers.
         static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Ear::new(""))));
         LazyLock::force(&OTHERS);
         let ear = Self::new(target);
         (ear.clone(), set_default(ear))
     }
 
-    /// Hears what the whole process says, for ever.
+    /// Records the events of the whole process, until its end.
     ///
     /// # Panics
-    /// When somebody hears it already.
+    /// If another subscriber is installed already.
     #[must_use]
     pub fn of_process(target: &'static str) -> Self {
         let ear = Self::new(target);
-        set_global_default(ear.clone()).expect("nobody else hears this process");
+        set_global_default(ear.clone()).expect("no other global subscriber is installed");
         ear
     }
 
-    /// The lines so far that contain these words.
+    /// The lines so far that contain this text.
     #[must_use]
     pub fn heard(&self, words: &str) -> Vec<String> {
         self.lines().iter().filter(|line| line.contains(words)).cloned().collect()
     }
 
-    /// Takes out the lines that begin with this word, such as `WARN`.
+    /// Removes and returns the lines that begin with this word, such as `WARN`.
     #[must_use]
     pub fn take(&self, word: &str) -> Vec<String> {
         self.lines().extract_if(.., |line| line.starts_with(word)).collect()
@@ -99,7 +99,7 @@ struct Text(String);
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // A text takes everything.
+        // Writing to a `String` cannot fail.
         let _ = write!(self.0, " {field}={value:?}");
     }
 }

@@ -1,22 +1,22 @@
-//! Waiting for a fact, never for a time.
+//! Waits for a fact instead of a time.
 
 use std::fmt::Debug;
 use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Short enough that a test does not notice, long enough that a spin does not starve the thing it waits for.
+/// Interval between two checks: short for a test, and long enough not to starve the checked code.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What a check may answer: a `bool`, an `Option` or a `Result`.
+/// The result of a check: a `bool`, an `Option` or a `Result`.
 pub trait Fact {
-    /// What the waiter gets once the fact holds.
+    /// The value when the fact holds.
     type Value;
 
-    /// The value, or what was seen instead.
+    /// The value, or a description of the present state.
     ///
     /// # Errors
-    /// When the fact does not hold yet; the text goes into the panic at the deadline.
+    /// If the fact does not hold yet. The text is in the panic at the deadline.
     fn settle(self) -> Result<Self::Value, String>;
 }
 
@@ -44,10 +44,10 @@ impl<T, E: Debug> Fact for Result<T, E> {
     }
 }
 
-/// Asks again and again until the fact holds, and returns its value.
+/// Checks repeatedly until the fact holds, and returns its value.
 ///
 /// # Panics
-/// When the fact does not hold within `within`; the message names the caller and what was seen last.
+/// If the fact does not hold within `within`; the message has the caller and the last state.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -67,12 +67,12 @@ pub fn eventually<F: Fact>(within: Duration, mut fact: impl FnMut() -> F) -> F::
     }
 }
 
-/// [`eventually()`] for a fact that has to be awaited.
+/// [`eventually()`] for an async check.
 ///
-/// It counts tokio's time, so it works under a paused clock too.
+/// It uses tokio's time, so it also works under a paused clock.
 ///
 /// # Panics
-/// When the fact does not hold within `within`.
+/// If the fact does not hold within `within`.
 ///
 /// ```
 /// # use std::time::Duration;

@@ -1,17 +1,18 @@
 //! Real servers and real processes for bandog's tests.
 //!
-//! A lock's hard promises are about crashes, pauses and cut wires.
-//! So the tests use the real server and hurt it: this crate starts one per test, kills it, stops it, and puts a bad wire in front of it.
-//! Everything started here dies with the test process, however that ends.
+//! The promises of a lock concern crashes, pauses and network failures.
+//! So the tests use a real server and damage it: this crate starts one per test, kills it, stops it, and puts a bad
+//! network in front of it.
+//! All processes that it starts die with the test process, however that ends.
 //!
 //! - [`RedisServer`]: a Redis of the test's own, on a free port.
 //! - [`Wire`]: a TCP proxy that delays, swallows, stalls, refuses or resets.
-//! - [`Process`]: a child process whose lines can be waited for and that can be signalled.
-//! - [`Ear`]: what code says to `tracing`.
+//! - [`Process`]: a child process with signals, and with waits for its output.
+//! - [`Ear`]: captures `tracing` events.
 //! - [`fuzz`]: random inputs for parsers.
 //! - [`eventually()`] and [`eventually_async`]: wait for a fact, never for a time.
 //!
-//! It runs on Linux only, since it leans on `/proc` and on the parent-death signal.
+//! It runs on Linux only, since it depends on `/proc` and on the parent-death signal.
 
 mod ear;
 mod eventually;

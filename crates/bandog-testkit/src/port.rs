@@ -1,8 +1,10 @@
-//! A port that stays ours.
+//! A reserved port.
 //!
-//! "Bind to port 0, read the number, close" leaves a gap in which somebody else may take the port.
-//! Worse, while a server is down, a client that dials its port may be given that very port as its own and talk to itself.
-//! So the reservation is a socket that is bound and never listens: dialling it is refused, nobody else is given the port, and a listener that sets `SO_REUSEADDR` may still join.
+//! "Bind to port 0, read the number, close" leaves a gap in which another process may take the port.
+//! Also, while a server is down, a client that connects to its port may get the same port as its local port, and talk
+//! to itself.
+//! So the reservation is a bound socket that never listens: connections are refused, no other socket gets the port, and
+//! a listener with `SO_REUSEADDR` may still bind it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -16,18 +18,18 @@ pub(crate) struct Port {
     _held: OwnedFd,
 }
 
-/// So many ports are looked at for two that are some way apart.
+/// Maximum number of ports that are tried for two with a distance.
 const TRIES: u32 = 1000;
 
 impl Port {
-    /// Takes a port that no socket of this machine is bound to.
+    /// Reserves a port that no socket of this machine is bound to.
     pub(crate) fn reserve() -> Self {
         reserve().unwrap_or_else(|error| panic!("no free port on 127.0.0.1: {error}"))
     }
 
-    /// Takes two ports that are this far apart.
+    /// Reserves two ports with this distance.
     pub(crate) fn reserve_two(apart: u16) -> (Self, Self) {
-        // Those that are too high are kept until the end, so that the next one is another.
+        // Unsuitable ports are kept until the end, so that the next one is different.
         let mut others = Vec::new();
         for _ in 0..TRIES {
             let first = Self::reserve();
@@ -52,7 +54,7 @@ fn reserve() -> rustix::io::Result<Port> {
     bound_to(0)
 }
 
-/// This port; 0 is any.
+/// Binds this port; 0 is any port.
 fn bound_to(number: u16) -> rustix::io::Result<Port> {
     let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, number))?;

@@ -13,9 +13,9 @@ use crate::{eventually, keeper};
 
 /// A child process with piped input and output, killed on drop and when the test process dies.
 ///
-/// That holds for the child itself; what the child starts is the child's affair, so a script's last word is best an `exec`.
+/// This applies to the child only, not to its children, so a script should end with an `exec`.
 ///
-/// Every method panics when it fails, and says what the child printed.
+/// Each method panics on failure, with the output of the child.
 ///
 /// ```
 /// use std::process::Command;
@@ -38,9 +38,9 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the command; its arguments, variables and directory are taken over, its three streams become pipes.
+    /// Starts the command with its arguments, variables and directory; its three streams become pipes.
     ///
-    /// A variable that the command removes is removed, but `env_clear` cannot be seen and is not honoured.
+    /// A removed variable is removed, but `env_clear` cannot be detected.
     #[must_use]
     #[track_caller]
     pub fn spawn(command: &Command) -> Self {
@@ -59,7 +59,7 @@ impl Process {
 
     /// Waits for the next line on stdout that contains `needle`, and returns it.
     ///
-    /// Each call goes on behind the line that the last one found.
+    /// Each call continues after the line that the last one found.
     #[track_caller]
     pub fn stdout_line(&self, needle: &str, within: Duration) -> String {
         self.line(&self.stdout, needle, within)
@@ -101,26 +101,26 @@ impl Process {
         send(self.pid(), signal);
     }
 
-    /// Kills it as a crash would, without waiting.
+    /// Kills it, without waiting.
     #[track_caller]
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Stops it, and waits until it stands still.
+    /// Stops it, and waits until it is stopped.
     #[track_caller]
     pub fn stop(&self) {
         self.signal(Signal::STOP);
         eventually(Duration::from_secs(5), || state(self.pid()) == Some('T'));
     }
 
-    /// Lets it go on.
+    /// Continues it.
     #[track_caller]
     pub fn cont(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Asks it to end.
+    /// Sends TERM.
     #[track_caller]
     pub fn term(&self) {
         self.signal(Signal::TERM);
@@ -132,13 +132,13 @@ impl Process {
         self.signal(Signal::INT);
     }
 
-    /// How it ended, if it did.
+    /// The exit status, if it has ended.
     #[track_caller]
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("ask for the exit status")
     }
 
-    /// Waits until it ended and all that it printed was read.
+    /// Waits until it has ended and all its output has been read.
     #[track_caller]
     pub fn wait(&mut self, within: Duration) -> ExitStatus {
         let until = Instant::now() + within;
@@ -149,7 +149,7 @@ impl Process {
                 None => thread::sleep(Duration::from_millis(2)),
             }
         };
-        // A descendant may keep the pipes open, so this wait has the same bound.
+        // A descendant may keep the pipes open, so this wait has the same timeout.
         self.stdout.until_closed(until);
         self.stderr.until_closed(until);
         status
@@ -177,7 +177,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A failure here means that it is dead already.
+        // An error means that it is dead already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -186,7 +186,7 @@ impl Drop for Process {
 /// Sends a signal to any process.
 ///
 /// # Panics
-/// When there is no such process.
+/// If there is no such process.
 #[track_caller]
 pub fn send(pid: u32, signal: Signal) {
     let target = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -194,7 +194,7 @@ pub fn send(pid: u32, signal: Signal) {
     kill_process(target, signal).unwrap_or_else(|error| panic!("{signal:?} to {pid}: {error}"));
 }
 
-/// The kernel's letter for a process's state, such as `S` asleep, `T` stopped, `Z` dead and not yet waited for.
+/// The kernel's letter for the state of a process, such as `S` asleep, `T` stopped, `Z` dead but not reaped.
 #[must_use]
 pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -202,13 +202,13 @@ pub fn state(pid: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Whether a process runs or could run again; one that is dead and only not waited for is not alive.
+/// Whether a process is alive; a dead process that is not reaped is not.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
 }
 
-/// The same command, wrapped so that it dies with us.
+/// The command, wrapped so that it dies with this process.
 fn kept(command: &Command) -> Command {
     let mut kept = keeper::command(command.get_program());
     kept.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -234,7 +234,7 @@ struct Lines {
 #[derive(Debug, Default)]
 struct Seen {
     all: Vec<String>,
-    /// Lines before this one were handed out or passed over.
+    /// Index after the last returned line.
     next: usize,
     closed: bool,
 }

@@ -1,4 +1,4 @@
-//! A Redis of the test's own.
+//! A Redis server for one test.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,12 +18,12 @@ use crate::version::ServerVersion;
 use crate::wire::Wire;
 use crate::{eventually, keeper, process};
 
-/// A loaded machine may need a second; a start that takes longer has failed.
+/// Timeout of a start. A loaded machine may need a second.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// A `redis-server` on a port of its own, which keeps nothing on disk and dies with the test.
+/// A `redis-server` on its own port. It keeps no data on disk and dies with the test.
 ///
-/// Every method panics when it fails, since a test can do nothing better.
+/// Each method panics on failure.
 ///
 /// ```no_run
 /// use bandog_testkit::{RedisServer, Reply};
@@ -42,10 +42,10 @@ pub struct RedisServer {
     child: Mutex<Option<Child>>,
 }
 
-/// Files in PEM with which a server speaks TLS.
+/// PEM files for a server with TLS.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The authority that signed the certificates of clients.
+    /// The authority of the client certificates.
     pub ca: PathBuf,
     /// The server's certificate.
     pub cert: PathBuf,
@@ -53,28 +53,28 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// The page that tells users which rights they need. Every server has the users that it describes.
+/// The page with the rights that users need. Every server has the users of this page.
 const PAGE: &str = include_str!("../../../docs/redis.md");
 
 impl RedisServer {
-    /// User and password of somebody who may do what `docs/redis.md` says that locks need, and nothing else.
+    /// User and password with only the rights that locks need, by `docs/redis.md`.
     pub const LEAST: &str = "locks:PASSWORD";
-    /// User and password of somebody who may also look at locks and keep records, as the page says.
+    /// User and password with the rights for locks, inspection and records, by the page.
     pub const OPERATOR: &str = "operator:PASSWORD";
 
-    /// What `docs/redis.md` gives `ACL SETUSER` for those who take locks.
+    /// The rules of `ACL SETUSER` for locks in `docs/redis.md`.
     #[must_use]
     pub fn least_rights() -> Vec<&'static str> {
         rights(0)
     }
 
-    /// What the page adds for those who look at locks.
+    /// The additional rules of the page for inspection.
     #[must_use]
     pub fn look_rights() -> Vec<&'static str> {
         rights(1)
     }
 
-    /// What the page adds for those who keep records.
+    /// The additional rules of the page for records.
     #[must_use]
     pub fn record_rights() -> Vec<&'static str> {
         rights(2)
@@ -83,7 +83,7 @@ impl RedisServer {
     /// The server that tests start: the program that `BANDOG_TEST_SERVER` names, or else `redis-server`.
     ///
     /// # Panics
-    /// When it cannot be run.
+    /// If it cannot be run.
     #[must_use]
     pub fn version() -> &'static ServerVersion {
         static VERSION: LazyLock<ServerVersion> = LazyLock::new(|| {
@@ -92,7 +92,7 @@ impl RedisServer {
         &VERSION
     }
 
-    /// Starts a server and waits until it answers, some 15 ms.
+    /// Starts a server and waits until it answers, about 15 ms.
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
@@ -106,8 +106,8 @@ impl RedisServer {
         Self::launched(Port::reserve(), None, None, args.iter().map(ToString::to_string).collect())
     }
 
-    /// Starts a server that listens with TLS on a second port and asks nobody for a certificate, unless the arguments
-    /// say `--tls-auth-clients yes`.
+    /// Starts a server that listens with TLS on a second port and requires no client certificate, unless the arguments
+    /// contain `--tls-auth-clients yes`.
     #[must_use]
     #[track_caller]
     pub fn start_tls(files: &TlsFiles, args: &[&str]) -> Self {
@@ -150,7 +150,7 @@ impl RedisServer {
         self.port.number()
     }
 
-    /// Where it listens.
+    /// Its address.
     #[must_use]
     pub fn addr(&self) -> SocketAddrV4 {
         self.port.addr()
@@ -162,14 +162,14 @@ impl RedisServer {
         format!("redis://{}", self.addr())
     }
 
-    /// Where it listens with TLS.
+    /// Its address with TLS.
     #[must_use]
     #[track_caller]
     pub fn tls_addr(&self) -> SocketAddrV4 {
         self.tls.as_ref().expect("the server was started with TLS").addr()
     }
 
-    /// The Unix socket on which it listens too.
+    /// Its Unix socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("redis.sock")
@@ -182,7 +182,7 @@ impl RedisServer {
         self.child().as_ref().expect("the server was killed").id()
     }
 
-    /// Kills the server as a crash would; its port is refused until [`restart`](Self::restart).
+    /// Kills the server; its port refuses connections until [`restart`](Self::restart).
     pub fn kill(&self) {
         let Some(mut child) = self.child().take() else {
             return;
@@ -191,14 +191,14 @@ impl RedisServer {
         child.wait().expect("wait for redis-server");
     }
 
-    /// Kills the server if it runs, and starts it again on the same port: empty, and without its scripts.
+    /// Kills the server if it runs, and starts it again on the same port: empty and without scripts.
     #[track_caller]
     pub fn restart(&self) {
         self.kill();
         self.launch();
     }
 
-    /// Stops the server; connections stay, new ones are accepted by the kernel, and nothing is answered.
+    /// Stops the server; connections stay, the kernel accepts new ones, and there are no answers.
     #[track_caller]
     pub fn pause(&self) {
         let pid = self.pid();
@@ -206,27 +206,27 @@ impl RedisServer {
         eventually(READY_WITHIN, || process::state(pid) == Some('T'));
     }
 
-    /// Lets a stopped server go on.
+    /// Continues a stopped server.
     #[track_caller]
     pub fn resume(&self) {
         process::send(self.pid(), Signal::CONT);
     }
 
-    /// A bad wire in front of this server.
+    /// A proxy in front of this server.
     #[must_use]
     #[track_caller]
     pub fn wire(&self) -> Wire {
         Wire::to(self.addr())
     }
 
-    /// A raw connection that stays open, already authenticated if the server wants a password.
+    /// A raw connection, already authenticated if the server requires a password.
     #[must_use]
     #[track_caller]
     pub fn client(&self) -> RawRedis {
         self.dial().expect("a connection to redis-server")
     }
 
-    /// Sends one command on a connection of its own, past every wire.
+    /// Sends one command on a separate connection, past every proxy.
     #[track_caller]
     pub fn cmd(&self, args: &[&str]) -> Reply {
         self.client().cmd(args).unwrap_or_else(|error| panic!("{args:?}: {error}"))
@@ -250,14 +250,14 @@ impl RedisServer {
         pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect()
     }
 
-    /// A key's remaining life in milliseconds, as `PTTL` says it: -1 without expiry, -2 without key.
+    /// A key's remaining life in milliseconds, as in `PTTL`: -1 without expiry, -2 without the key.
     #[must_use]
     #[track_caller]
     pub fn pttl(&self, key: &str) -> i64 {
         self.cmd(&["PTTL", key]).int()
     }
 
-    /// How often a command was called since the start or `CONFIG RESETSTAT`, such as `evalsha` or `client|list`.
+    /// Number of calls of a command since the start or `CONFIG RESETSTAT`, such as `evalsha` or `client|list`.
     #[must_use]
     #[track_caller]
     pub fn calls(&self, command: &str) -> u64 {
@@ -267,13 +267,13 @@ impl RedisServer {
         line.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
     }
 
-    /// Forgets all scripts, as a fail-over may.
+    /// Deletes all scripts, as a failover may.
     #[track_caller]
     pub fn flush_scripts(&self) {
         assert_eq!(self.cmd(&["SCRIPT", "FLUSH"]).text(), "OK");
     }
 
-    /// Closes every other client's connection, from the server's side.
+    /// Closes the connections of all other clients, from the server's side.
     #[track_caller]
     pub fn kill_clients(&self) {
         let mut client = self.client();
@@ -300,7 +300,7 @@ impl RedisServer {
         }
         let log = File::create(self.log_path())?;
         let mut command = keeper::command(&program);
-        // Older servers let everybody debug them.
+        // Older servers allow debugging for all users.
         if Self::version().is_since(7, 0) {
             command.args(["--enable-debug-command", "local"]);
         }
@@ -321,7 +321,7 @@ impl RedisServer {
         keeper::spawn(command)
     }
 
-    /// A server that exits will never be ready, so that panics at once and shows its log.
+    /// Panics at once, with the log, if the server exits before it is ready.
     fn ask_if_ready(&self) -> io::Result<Reply> {
         if let Some(child) = self.child().as_mut()
             && let Some(status) = child.try_wait()?
@@ -359,24 +359,24 @@ impl Drop for RedisServer {
         let Some(mut child) = self.child().take() else {
             return;
         };
-        // A failure here means that it is dead already, and a panic while panicking would hide the first.
+        // An error means that it is dead already, and a second panic would hide the first.
         let _ = child.kill();
         let _ = child.wait();
     }
 }
 
-/// The words of one of the page's rules for a user: to lock, to look, to keep records.
+/// One of the page's rules for a user: locks, inspection, records.
 fn rights(number: usize) -> Vec<&'static str> {
     let mut rules = PAGE.lines().filter_map(|line| line.strip_prefix("ACL SETUSER locks "));
     rules.nth(number).expect("docs/redis.md has the rules").split(' ').collect()
 }
 
-/// What the tests start.
+/// The program of the server.
 fn program() -> PathBuf {
     std::env::var_os("BANDOG_TEST_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
 }
 
-/// The wrapper that starts the server always exists, so a missing server would otherwise be seen only as an odd exit code.
+/// The wrapper that starts the server always exists, so this checks for a missing server.
 fn is_installed(program: &Path) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())

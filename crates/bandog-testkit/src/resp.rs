@@ -1,18 +1,18 @@
 //! A raw Redis client: one blocking connection, a hand-written RESP2 reader.
 //!
-//! Tests look at the server through this and not through the client under test, which may be wrong in the same way twice.
+//! Tests query the server with this and not with the client under test, because both could have the same error.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Longer than any command of a test takes, shorter than a patience.
+/// Timeout of a reply: longer than any command of a test, and shorter than the timeouts of tests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What Redis answered.
+/// A reply of Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// There is no such thing.
+    /// Nil.
     Nil,
     /// A number.
     Int(i64),
@@ -22,7 +22,7 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// Several replies.
     Array(Vec<Reply>),
-    /// A refusal, with its code in front.
+    /// An error, with its code at the start.
     Error(String),
 }
 
@@ -36,7 +36,7 @@ impl Reply {
     /// The number.
     ///
     /// # Panics
-    /// When this is no number.
+    /// If this is not a number.
     #[must_use]
     #[track_caller]
     pub fn int(&self) -> i64 {
@@ -49,7 +49,7 @@ impl Reply {
     /// The text.
     ///
     /// # Panics
-    /// When this is no text.
+    /// If this is not a text.
     #[must_use]
     #[track_caller]
     pub fn text(&self) -> &str {
@@ -62,7 +62,7 @@ impl Reply {
     /// The parts of an array.
     ///
     /// # Panics
-    /// When this is no array.
+    /// If this is not an array.
     #[must_use]
     #[track_caller]
     pub fn array(&self) -> &[Self] {
@@ -75,7 +75,7 @@ impl Reply {
     /// The parts of an array of texts.
     ///
     /// # Panics
-    /// When this is anything else.
+    /// If this is anything else.
     #[must_use]
     #[track_caller]
     pub fn texts(&self) -> Vec<String> {
@@ -83,17 +83,17 @@ impl Reply {
     }
 }
 
-/// One blocking connection to a Redis.
+/// One blocking connection to a Redis server.
 #[derive(Debug)]
 pub struct RawRedis {
     stream: BufReader<TcpStream>,
 }
 
 impl RawRedis {
-    /// Dials.
+    /// Connects.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// If no server listens there.
     pub fn connect(addr: impl Into<SocketAddr>) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&addr.into(), PATIENCE)?;
         stream.set_nodelay(true)?;
@@ -104,7 +104,7 @@ impl RawRedis {
     /// Sends one command and reads its reply.
     ///
     /// # Errors
-    /// When the connection breaks; a refusal by Redis is a [`Reply::Error`].
+    /// If the connection fails; an error of Redis is a [`Reply::Error`].
     pub fn cmd(&mut self, args: &[&str]) -> io::Result<Reply> {
         self.send(args)?;
         self.read()
@@ -113,7 +113,7 @@ impl RawRedis {
     /// Sends one command and reads nothing, for `SUBSCRIBE` and `MONITOR`.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// If the connection fails.
     pub fn send(&mut self, args: &[&str]) -> io::Result<()> {
         let mut wire = format!("*{}\r\n", args.len());
         for arg in args {
@@ -125,21 +125,21 @@ impl RawRedis {
     /// Reads the next reply or pushed message, for up to ten seconds unless set otherwise.
     ///
     /// # Errors
-    /// When the connection breaks or nothing came in time.
+    /// If the connection fails or nothing came in time.
     pub fn read(&mut self) -> io::Result<Reply> {
         read_reply(&mut self.stream)
     }
 
-    /// Sets for how long [`read`](Self::read) and [`cmd`](Self::cmd) wait.
+    /// Sets the timeout of [`read`](Self::read) and [`cmd`](Self::cmd).
     ///
     /// # Errors
-    /// When the duration is zero.
+    /// If the duration is zero.
     pub fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(patience))
     }
 }
 
-/// One RESP2 value: a type byte, a line, and what the line announces.
+/// One RESP2 value: a type byte, a line, and the announced data.
 fn read_reply(stream: &mut impl BufRead) -> io::Result<Reply> {
     let line = read_line(stream)?;
     let (kind, rest) = line.split_at_checked(1).ok_or_else(|| nonsense(&line))?;
@@ -155,7 +155,7 @@ fn read_reply(stream: &mut impl BufRead) -> io::Result<Reply> {
 
 fn read_bulk(stream: &mut impl BufRead, len: i64) -> io::Result<Reply> {
     let Ok(len) = usize::try_from(len) else {
-        return Ok(Reply::Nil); // A length of -1 says that there is nothing.
+        return Ok(Reply::Nil); // A length of -1 is nil.
     };
     let mut bytes = vec![0; len];
     stream.read_exact(&mut bytes)?;

@@ -1,31 +1,31 @@
-//! Which server it is.
+//! The version of a server.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// A server's name and version, as it tells them itself.
+/// A server's name and version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerVersion {
     name: String,
     text: String,
-    /// The version of Redis that it is like.
+    /// The version of Redis that it is compatible with.
     like: (u32, u32),
 }
 
 impl ServerVersion {
-    /// Asks a program that is a server.
+    /// Queries the version of a server program.
     ///
     /// # Errors
-    /// When it cannot be run, or says something else.
+    /// If it cannot be run, or prints something else.
     pub fn of(program: &Path) -> io::Result<Self> {
         let out = Command::new(program).arg("--version").output()?;
         let said = String::from_utf8_lossy(&out.stdout);
         Self::read(&said).ok_or_else(|| io::Error::other(format!("it does not tell its version: {said:?}")))
     }
 
-    /// Whether it has what Redis has since this version. Valkey began as Redis 7.2.
+    /// Whether it has the features of this version of Redis. Valkey began as Redis 7.2.
     #[must_use]
     pub fn is_since(&self, major: u32, minor: u32) -> bool {
         self.like >= (major, minor)
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_says_what_it_is() {
+    fn a_server_reports_its_version() {
         let redis = ServerVersion::read("Redis server v=6.2.14 sha=40305114:0 malloc=libc bits=64").unwrap();
         assert_eq!(redis.to_string(), "Redis 6.2.14");
         assert!(redis.is_since(6, 2) && !redis.is_since(7, 0));

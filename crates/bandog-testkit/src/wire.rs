@@ -1,7 +1,7 @@
-//! A bad wire: a TCP proxy in front of a server.
+//! A bad network: a TCP proxy in front of a server.
 //!
-//! It has one thread of its own, so a test that blocks its runtime does not stop it.
-//! That thread waits in `ppoll`, whose deadline is exact; an ordinary runtime's timer rounds to a millisecond.
+//! It has its own thread, so a test that blocks its runtime does not stop it.
+//! The thread waits in `ppoll`, whose deadline is exact; the timer of an ordinary runtime rounds to a millisecond.
 
 mod flow;
 mod pump;
@@ -19,8 +19,9 @@ use pump::Pump;
 
 /// A TCP proxy on a free port that a test can make worse while it runs.
 ///
-/// Every setting is in force once its method returns.
-/// Bytes keep their order, and a connection that lost bytes never carries later ones: no real network delivers the second reply as the first.
+/// Every setting is active when its method returns.
+/// Bytes keep their order, and a connection that lost bytes never delivers later ones: no real network delivers the
+/// second reply as the first.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -28,14 +29,14 @@ use pump::Pump;
 /// let redis = RedisServer::start();
 /// let wire = redis.wire();
 /// wire.delay(Duration::from_millis(4)); // Round trips through `wire.url()` now take 8 ms.
-/// wire.drop_replies(true); // Redis does what it is asked, and nobody hears of it.
+/// wire.drop_replies(true); // Redis executes commands, and the replies are lost.
 /// wire.cut(); // Every connection is reset.
 /// ```
 #[derive(Debug)]
 pub struct Wire {
     port: Arc<Port>,
     orders: Sender<Order>,
-    bell: UnixStream,
+    waker: UnixStream,
     counts: Arc<Counts>,
     thread: Option<JoinHandle<()>>,
 }
@@ -44,27 +45,27 @@ impl Wire {
     /// A wire to the server at `target`.
     ///
     /// # Panics
-    /// When no port or thread can be had.
+    /// If no port or thread is available.
     #[must_use]
     pub fn to(target: impl Into<SocketAddr>) -> Self {
         let port = Arc::new(Port::reserve());
         let counts = Arc::new(Counts::default());
         let (orders, inbox) = channel();
-        let (bell, clapper) = UnixStream::pair().expect("a bell for the wire's thread");
-        let pump = Pump::new(Arc::clone(&port), target.into(), inbox, clapper, Arc::clone(&counts));
+        let (waker, wake_ups) = UnixStream::pair().expect("a wake-up socket for the wire's thread");
+        let pump = Pump::new(Arc::clone(&port), target.into(), inbox, wake_ups, Arc::clone(&counts));
         let mut pump = pump.expect("a listener for the wire");
         let thread = thread::Builder::new().name("testkit-wire".into());
         let thread = thread.spawn(move || pump.run()).expect("a wire's thread");
-        Self { port, orders, bell, counts, thread: Some(thread) }
+        Self { port, orders, waker, counts, thread: Some(thread) }
     }
 
-    /// The port to dial instead of the server's.
+    /// The port to connect to instead of the server's.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// The address to dial instead of the server's.
+    /// The address to connect to instead of the server's.
     #[must_use]
     pub fn addr(&self) -> SocketAddrV4 {
         self.port.addr()
@@ -76,75 +77,77 @@ impl Wire {
         format!("redis://{}", self.addr())
     }
 
-    /// Delays what comes from now on, each way, so a round trip takes twice this.
+    /// Delays later data in both directions, so a round trip takes twice this time.
     pub fn delay(&self, each_way: Duration) {
         self.delay_requests(each_way);
         self.delay_replies(each_way);
     }
 
-    /// Delays only what goes to the server.
+    /// Delays data to the server only.
     pub fn delay_requests(&self, by: Duration) {
         self.tell(What::Delay(Way::Request, by));
     }
 
-    /// Delays only what comes from the server.
+    /// Delays data from the server only.
     pub fn delay_replies(&self, by: Duration) {
         self.tell(What::Delay(Way::Reply, by));
     }
 
-    /// Resets every connection; new ones are welcome.
+    /// Resets all connections; new ones are accepted.
     pub fn cut(&self) {
         self.tell(What::Cut);
     }
 
-    /// While true, dialling is refused; connections that exist go on.
+    /// While true, new connections are refused; present ones continue.
     pub fn refuse(&self, on: bool) {
         self.tell(What::Refuse(on));
     }
 
-    /// While true, what the server says is lost, although it did what it was asked.
+    /// While true, the server executes commands, and its replies are lost.
     ///
     /// Set to false, it resets the connections that lost something.
     pub fn drop_replies(&self, on: bool) {
         self.tell(What::Drop(Way::Reply, on));
     }
 
-    /// While true, what the server is asked is lost.
+    /// While true, requests to the server are lost.
     ///
     /// Set to false, it resets the connections that lost something.
     pub fn drop_requests(&self, on: bool) {
         self.tell(What::Drop(Way::Request, on));
     }
 
-    /// While true, nothing passes either way and nothing is lost: connections stay, new ones are accepted, even a close is held back.
+    /// While true, no data passes in either direction and no data is lost: connections stay, new ones are accepted, and
+    /// even a close is held.
     pub fn stall(&self, on: bool) {
         self.tell(What::Stall(on));
     }
 
-    /// How many connections were accepted so far.
+    /// Number of accepted connections so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.counts.accepted.load(Ordering::Relaxed)
     }
 
-    /// How many connections are open now.
+    /// Number of open connections.
     #[must_use]
     pub fn open(&self) -> usize {
         self.counts.open.load(Ordering::Relaxed)
     }
 
-    /// How many bytes were lost so far to [`drop_requests`](Self::drop_requests) and [`drop_replies`](Self::drop_replies).
+    /// Number of bytes that were lost so far by [`drop_requests`](Self::drop_requests) and
+    /// [`drop_replies`](Self::drop_replies).
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.counts.lost.load(Ordering::Relaxed)
     }
 
-    /// Hands an order over and waits until it is in force.
+    /// Sends an order, and waits until it is executed.
     fn tell(&self, what: What) {
         let (done, wait) = sync_channel(1);
-        let told = self.orders.send(Order { what, done });
-        pump::ring(&self.bell);
-        told.ok().and_then(|()| wait.recv().ok()).expect("the wire's thread is alive");
+        let sent = self.orders.send(Order { what, done });
+        pump::wake(&self.waker);
+        sent.ok().and_then(|()| wait.recv().ok()).expect("the wire's thread is alive");
     }
 }
 
@@ -152,14 +155,14 @@ impl Drop for Wire {
     fn drop(&mut self) {
         let (done, _) = sync_channel(1);
         let what = What::End;
-        // A thread that panicked is gone already, and its message is on stderr.
+        // The thread may have panicked; its message is on stderr.
         let _ = self.orders.send(Order { what, done });
-        pump::ring(&self.bell);
+        pump::wake(&self.waker);
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// What the test wants, and where it waits for it.
+/// An order of the test, and the channel for its answer.
 #[derive(Debug)]
 struct Order {
     what: What,
@@ -182,7 +185,7 @@ enum Way {
     Reply,
 }
 
-/// What a test may read while the thread counts.
+/// The counters that a test may read.
 #[derive(Debug, Default)]
 struct Counts {
     accepted: AtomicU64,

@@ -43,12 +43,13 @@ fn cron_knows_a_time_zone_library_and_nothing_else() {
 #[test]
 fn only_the_engine_asks_a_backend() {
     let above = sources(&["bandog-sync", "bandog", "bandog-cli"]);
-    let verbs = ["backend.apply(", "backend.renew(", "backend.listen(", "backend.hear(", "backend.ping("];
+    let verbs =
+        ["backend.apply(", "backend.renew(", "backend.subscribe(", "backend.subscribe_record(", "backend.ping("];
     assert_eq!(that_say(&above, &verbs), ["crates/bandog-sync/src/engine/calls.rs"]);
 }
 
 #[test]
-fn only_the_engine_and_a_backends_link_writer_and_bell_start_threads_or_tasks() {
+fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
     let libraries = sources(&[
         "bandog-core",
         "bandog-sync",
@@ -66,12 +67,11 @@ fn only_the_engine_and_a_backends_link_writer_and_bell_start_threads_or_tasks() 
         "crates/bandog-page/src/handler.rs", // An act, which is done to its end.
         "crates/bandog-page/src/serve.rs",
         "crates/bandog-page/src/tests", // Clients.
-        "crates/bandog-redis/src/bell",
+        "crates/bandog-redis/src/subscriptions",
         "crates/bandog-redis/src/dial",
         "crates/bandog-redis/src/link",
         "crates/bandog-schedule/src/dispatch",
-        "crates/bandog-schedule/src/job.rs", // Bodies that block.
-        "crates/bandog-sqlite/src/bell",
+        "crates/bandog-schedule/src/job.rs",   // Bodies that block.
         "crates/bandog-sqlite/src/inspect.rs", // `check`, which may take long and must not hold up the writer.
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
@@ -130,9 +130,9 @@ fn time_comes_from_the_clock_that_is_handed_in() {
 #[test]
 fn feature_flags_are_few_and_written_down() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    assert_eq!(table("bandog", "features"), ["default", "redis", "sqlite", "test-util"]);
+    assert_eq!(table("bandog", "features"), ["default", "redis", "schedule", "sqlite", "test-util"]);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
-    for feature in ["redis", "sqlite", "test-util"] {
+    for feature in ["redis", "schedule", "sqlite", "test-util"] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md says nothing of the feature {feature}");
     }
     for name in ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"] {

@@ -18,7 +18,7 @@ fn durations_have_a_unit_and_bounds() {
 }
 
 #[test]
-fn an_option_before_its_subcommand_is_told_its_place() {
+fn an_option_before_its_subcommand_gets_a_hint() {
     let said = |words: &[&str]| {
         let error = Cli::try_parse_from([&["bandog"], words].concat()).unwrap_err();
         plain(&with_its_place(without_wrong_tip(error)))
@@ -29,10 +29,10 @@ fn an_option_before_its_subcommand_is_told_its_place() {
         (&["--http=127.0.0.1:80", "schedule", "x"], "`bandog schedule --http`"),
     ] {
         let told = said(words);
-        assert!(told.contains(&format!("goes behind all words of a subcommand, as in {example}")), "{told}");
+        assert!(told.contains(&format!("after all words of the subcommand, as in {example}")), "{told}");
     }
     let told = said(&["jobs", "ls", "--urll", "x"]);
-    assert!(told.contains("similar argument exists: '--url'") && !told.contains("behind"), "{told}");
+    assert!(told.contains("similar argument exists: '--url'") && !told.contains("after all words"), "{told}");
 }
 
 #[test]

@@ -1,44 +1,44 @@
-//! The shop's database, as the demo uses it: stock and orders at the start, who does what, the counts at the end.
+//! The shop's database, as the demo uses it: stock and orders at the start, sweeps, and the counts at the end.
 
 use bandog::Fence;
 use rusqlite::{OptionalExtension, Row};
 
 use super::{
-    fault::Fault,
+    fault::DemoFault,
     plan::Plan,
     shop::{Shop, now_ms},
 };
 
 const ITEMS: [&str; 6] = ["collar", "leash", "bowl", "basket", "whistle", "chew bone"];
 
-/// How many units of each item the shop owns.
+/// Number of units of each item in the shop.
 const OWNED: u32 = 10_000;
 
-/// What the shop's database says.
+/// The counts of the shop's database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Counts {
     pub(super) orders: u32,
     pub(super) closed: u32,
-    /// Orders whose stock was given back at least once.
+    /// Orders whose stock was returned at least once.
     pub(super) restored: u32,
     pub(super) restored_more_than_once: u32,
-    /// Units that the shop offers and does not have.
+    /// Units that the shop offers but does not have.
     pub(super) phantom_units: u32,
-    /// Ticks for which somebody swept.
+    /// Ticks with a sweep.
     pub(super) ticks: u32,
     pub(super) sweeps: u32,
-    /// How many replicas swept.
+    /// Number of replicas that swept.
     pub(super) swept_by: u32,
     /// Sweeps for a tick whose first replica had died.
     pub(super) taken_over: u32,
 }
 
-/// What a sweep is for.
+/// The tick of a sweep.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tick {
     /// In ms of the Unix epoch.
     pub(super) at: i64,
-    /// None on a replica's own timer, as the fence.
+    /// None with a replica's own timer, like the fence.
     pub(super) attempt: Option<u32>,
     pub(super) fence: Option<Fence>,
 }
@@ -52,8 +52,8 @@ pub(super) struct Latest {
 }
 
 impl Shop {
-    /// Fills the shop: from now on its orders fall overdue, one after another.
-    pub(super) fn take_orders(&self, plan: &Plan) -> Result<(), Fault> {
+    /// Fills the shop: from now on its orders become overdue, one after another.
+    pub(super) fn take_orders(&self, plan: &Plan) -> Result<(), DemoFault> {
         let tx = self.db.unchecked_transaction()?;
         for item in ITEMS {
             tx.execute(include_str!("sql/stock.sql"), (item, OWNED))?;
@@ -68,53 +68,53 @@ impl Shop {
         Ok(tx.commit()?)
     }
 
-    /// A replica is ready.
-    pub(super) fn join(&self, replica: u16) -> Result<(), Fault> {
+    /// Records that a replica is ready.
+    pub(super) fn join(&self, replica: u16) -> Result<(), DemoFault> {
         self.db.execute(include_str!("sql/join.sql"), [replica])?;
         Ok(())
     }
 
-    /// Something went wrong for a replica.
-    pub(super) fn note_trouble(&self, replica: u16, trouble: &str) -> Result<(), Fault> {
+    /// Records an error of a replica.
+    pub(super) fn note_trouble(&self, replica: u16, trouble: &str) -> Result<(), DemoFault> {
         self.db.execute(include_str!("sql/trouble.sql"), (replica, trouble))?;
         Ok(())
     }
 
-    /// A sweep begins. Its row is the end's to change.
-    pub(super) fn begin_sweep(&self, replica: u16, tick: Tick) -> Result<i64, Fault> {
+    /// Records the start of a sweep. `end_sweep` updates the row.
+    pub(super) fn begin_sweep(&self, replica: u16, tick: Tick) -> Result<i64, DemoFault> {
         let fence = tick.fence.map(Fence::as_i64);
         self.db.prepare_cached(include_str!("sql/begin.sql"))?.execute((replica, tick.at, tick.attempt, fence))?;
         Ok(self.db.last_insert_rowid())
     }
 
-    pub(super) fn end_sweep(&self, sweep: i64) -> Result<(), Fault> {
+    pub(super) fn end_sweep(&self, sweep: i64) -> Result<(), DemoFault> {
         self.db.prepare_cached(include_str!("sql/end.sql"))?.execute([sweep])?;
         Ok(())
     }
 
-    pub(super) fn ready(&self) -> Result<u16, Fault> {
+    pub(super) fn ready(&self) -> Result<u16, DemoFault> {
         Ok(self.db.prepare_cached(include_str!("sql/ready.sql"))?.query_row([], |row| row.get(0))?)
     }
 
-    pub(super) fn sweeping(&self) -> Result<Vec<u16>, Fault> {
+    pub(super) fn sweeping(&self) -> Result<Vec<u16>, DemoFault> {
         let mut sweeping = self.db.prepare_cached(include_str!("sql/sweeping.sql"))?;
         Ok(sweeping.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
     }
 
     /// The scheduler's latest run, if there was one.
-    pub(super) fn latest(&self) -> Result<Option<Latest>, Fault> {
+    pub(super) fn latest(&self) -> Result<Option<Latest>, DemoFault> {
         let latest = |row: &Row<'_>| Ok(Latest { replica: row.get(0)?, fence: row.get(1)?, goes_on: row.get(2)? });
         Ok(self.db.prepare_cached(include_str!("sql/last.sql"))?.query_row([], latest).optional()?)
     }
 
-    /// What went wrong last, if anything did.
-    pub(super) fn last_trouble(&self) -> Result<Option<String>, Fault> {
-        let told =
-            |row: &Row<'_>| Ok(format!("\n  replica {} says: {}", row.get::<_, u16>(0)?, row.get::<_, String>(1)?));
-        Ok(self.db.prepare(include_str!("sql/troubles.sql"))?.query_map([], told)?.next().transpose()?)
+    /// The last error of a replica.
+    pub(super) fn last_trouble(&self) -> Result<Option<String>, DemoFault> {
+        let text =
+            |row: &Row<'_>| Ok(format!("\n  replica {} reported: {}", row.get::<_, u16>(0)?, row.get::<_, String>(1)?));
+        Ok(self.db.prepare(include_str!("sql/troubles.sql"))?.query_map([], text)?.next().transpose()?)
     }
 
-    pub(super) fn count(&self) -> Result<Counts, Fault> {
+    pub(super) fn count(&self) -> Result<Counts, DemoFault> {
         Ok(self.db.prepare_cached(include_str!("sql/count.sql"))?.query_row([], |row| {
             Ok(Counts {
                 orders: row.get(0)?,

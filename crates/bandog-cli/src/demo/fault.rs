@@ -1,25 +1,25 @@
-//! What can keep the demo from being played to its end.
+//! Errors that stop the demo.
 
 use std::{fmt, io};
 
 use crate::{exit_code::ExitCode, fault};
 
-/// Why there is nothing to tell.
+/// The reason why there is no result.
 #[derive(Debug)]
-pub(super) enum Fault {
-    /// The scheduler's store, and where it is.
+pub(super) enum DemoFault {
+    /// The scheduler's store, and its URL.
     Store(bandog::Error, String),
     /// The shop's database.
     Shop(rusqlite::Error),
-    /// Something of the system's, and what it was needed for.
+    /// An error of the system, and the failed action.
     System(&'static str, io::Error),
     /// Arguments that do not go together.
     Usage(String),
-    /// The story did not come out as told.
+    /// The result was not the expected one.
     Story(ExitCode, String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for DemoFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error, _) => write!(f, "the scheduler's store: {error}"),
@@ -30,20 +30,20 @@ impl fmt::Display for Fault {
     }
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for DemoFault {
     fn from(error: rusqlite::Error) -> Self {
         Self::Shop(error)
     }
 }
 
-impl From<Fault> for fault::Fault {
-    fn from(fault: Fault) -> Self {
+impl From<DemoFault> for fault::Fault {
+    fn from(fault: DemoFault) -> Self {
         match fault {
-            Fault::Store(error, store) => Self::of(&error, &store),
-            Fault::Shop(error) => Self::system("the shop's database", error),
-            Fault::System(what, error) => Self::system(what, error),
-            Fault::Usage(message) => Self::usage(message),
-            Fault::Story(code, message) => Self::new(code, message),
+            DemoFault::Store(error, store) => Self::of(&error, &store),
+            DemoFault::Shop(error) => Self::system("the shop's database", error),
+            DemoFault::System(what, error) => Self::system(what, error),
+            DemoFault::Usage(message) => Self::usage(message),
+            DemoFault::Story(code, message) => Self::new(code, message),
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::{env, io::IsTerminal, os::fd::AsFd};
 
-/// Whether to paint.
+/// Whether to use colours.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint(bool);
 
 impl Paint {
-    /// Paints on a terminal, unless `NO_COLOR` is set.
+    /// Uses colours on a terminal, unless `NO_COLOR` is set.
     pub(super) fn on(stream: &impl IsTerminal) -> Self {
         let unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self(can_move(stream) && !unwanted)
@@ -38,12 +38,12 @@ impl Paint {
     }
 }
 
-/// Whether the stream is a terminal that can be drawn on.
+/// Whether the stream is a terminal with cursor movement.
 pub(super) fn can_move(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
-/// How many columns the terminal has now.
+/// The present width of the terminal.
 pub(super) fn columns(stream: &impl AsFd) -> u16 {
     rustix::termios::tcgetwinsize(stream).map_or(0, |size| size.ws_col)
 }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use super::fault::Fault;
+use super::fault::DemoFault;
 
-/// How often each replica sweeps.
+/// Interval of the sweeps of each replica.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
-/// How many orders a shop's database surely closes in a second of the demo, each closed by every replica.
+/// Minimum number of orders that a shop's database closes in a second of the demo, each closed by every replica.
 const CLOSINGS: u32 = 1500;
 
-/// How many orders one replica surely closes in a second of the demo, when it has the lock for itself.
+/// Minimum number of orders that one replica closes in a second of the demo, when it has the lock.
 const CLOSED_BY_ONE: u32 = 80;
 
-/// How much of everything, and how long.
+/// The numbers and the duration of a demo.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) replicas: u16,
@@ -22,32 +22,32 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(replicas: u16, orders: u32, seconds: u16) -> Result<Self, Fault> {
+    pub(super) fn new(replicas: u16, orders: u32, seconds: u16) -> Result<Self, DemoFault> {
         let needed = (u32::from(replicas) * orders).div_ceil(CLOSINGS).max(orders.div_ceil(CLOSED_BY_ONE));
         if needed > u32::from(seconds) {
-            return Err(Fault::Usage(format!(
+            return Err(DemoFault::Usage(format!(
                 "{replicas} replicas with {orders} orders do not fit into {seconds} s; try --seconds {needed}"
             )));
         }
         Ok(Self { replicas, orders, seconds })
     }
 
-    /// The most that the whole demo takes.
+    /// Maximum duration of the whole demo.
     pub(super) fn seconds(&self) -> Duration {
         Duration::from_secs(self.seconds.into())
     }
 
-    /// How long it takes until the last order of a half has fallen overdue: two fifths of a half's share, since a
-    /// loaded machine takes its time with starting replicas.
+    /// Time until the last order of a phase is overdue: two fifths of a phase's share, because a loaded machine needs
+    /// time to start replicas.
     pub(super) fn falling(&self) -> Duration {
         self.seconds() / 5
     }
 
-    /// How long the payment provider takes to answer for one order.
+    /// Time that the payment provider needs to answer for one order.
     ///
-    /// All answers together take half of the time in which the orders fall overdue: so one replica alone, as with the
-    /// lock, is never late; and a sweep takes about half a tick however many orders there are, so that replicas which
-    /// begin at the same time surely meet.
+    /// All answers together take half of the time in which the orders become overdue. So a single replica, as with the
+    /// lock, is never late. A sweep takes about half a tick for any number of orders, so replicas that begin at the
+    /// same time overlap.
     pub(super) fn payment(&self) -> Duration {
         (self.falling() / 2 / self.orders).clamp(Duration::from_millis(1), Duration::from_millis(50))
     }

@@ -1,4 +1,4 @@
-//! One replica of the order service: a process of its own, which ends when the demo does.
+//! One replica of the order service: a process that exits when the demo does.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    fault::Fault,
+    fault::DemoFault,
     plan::TICK,
     shop::{Shop, now_ms},
     store,
@@ -26,18 +26,18 @@ use super::{
 };
 use crate::exit_code::ExitCode;
 
-/// How long the sweep at hand may go on when the demo ends: less than the demo waits for the replica.
+/// Timeout for the present sweep when the demo ends: less than the demo waits for the replica.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// What the demo tells a replica: one line of JSON on its standard input, where passwords are out of sight.
+/// The configuration of a replica: one line of JSON on its standard input, where other users cannot see passwords.
 ///
-/// A second line asks it to end after the sweep at hand. The end of the input says that the demo has died.
+/// A second line asks the replica to exit after the present sweep. The end of the input means that the demo has died.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Brief {
     pub(super) number: u16,
     pub(super) place: PathBuf,
     pub(super) shop: PathBuf,
-    /// None for the half without a scheduler.
+    /// None for the phase without a scheduler.
     pub(super) schedule: Option<Schedule>,
     pub(super) payment: Duration,
 }
@@ -49,31 +49,31 @@ pub(super) struct Schedule {
     pub(super) job: String,
 }
 
-/// Runs a replica. What it does stands in the shop's database.
+/// Runs a replica. It records its work in the shop's database.
 pub(crate) fn run() -> Result<ExitCode, crate::fault::Fault> {
     let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Fault::System("cannot start a runtime", error))?;
+    let runtime = runtime.map_err(|error| DemoFault::System("cannot start a runtime", error))?;
     let lived = runtime.block_on(live());
-    runtime.shutdown_background(); // A read of standard input may wait for ever.
+    runtime.shutdown_background(); // A read of standard input may never return.
     if let Ok(Ended::Orphaned(place)) = &lived {
-        // Not before the scheduler has ended with the runtime: its store would make its file anew.
+        // After the scheduler has ended with the runtime: its store would create its file again.
         tidy(place);
     }
     Ok(lived.map(|_| ExitCode::Done)?)
 }
 
-/// How a replica ended that did not fail.
+/// The end of a replica without an error.
 enum Ended {
     Dismissed,
     /// The demo has died; its directory is left.
     Orphaned(PathBuf),
 }
 
-async fn live() -> Result<Ended, Fault> {
+async fn live() -> Result<Ended, DemoFault> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
-    let line = input.next_line().await.map_err(|error| Fault::System("cannot read the brief", error))?;
+    let line = input.next_line().await.map_err(|error| DemoFault::System("cannot read the brief", error))?;
     let brief = line.and_then(|line| serde_json::from_str(&line).ok());
-    let brief: Brief = brief.ok_or_else(|| Fault::Usage("only bandog demo starts this".into()))?;
+    let brief: Brief = brief.ok_or_else(|| DemoFault::Usage("only `bandog demo` starts this".into()))?;
     let (stop, stopped) = watch::channel(false);
     tokio::select! { biased;
         () = orphaned(input, stop) => Ok(Ended::Orphaned(brief.place)),
@@ -81,14 +81,14 @@ async fn live() -> Result<Ended, Fault> {
     }
 }
 
-/// Resolves when the demo has died without a word.
+/// Resolves when the demo has died.
 async fn orphaned(mut input: Lines<BufReader<Stdin>>, stop: watch::Sender<bool>) {
     while let Ok(Some(_)) = input.next_line().await {
         stop.send_replace(true);
     }
 }
 
-async fn serve(brief: &Brief, stopped: watch::Receiver<bool>) -> Result<(), Fault> {
+async fn serve(brief: &Brief, stopped: watch::Receiver<bool>) -> Result<(), DemoFault> {
     let sweeper = Arc::new(Sweeper::new(brief.number, Shop::open(&brief.shop)?, brief.payment));
     let served = match &brief.schedule {
         None => on_a_timer(brief, stopped, &sweeper).await,
@@ -97,8 +97,8 @@ async fn serve(brief: &Brief, stopped: watch::Receiver<bool>) -> Result<(), Faul
     served.inspect_err(|fault| sweeper.note(fault))
 }
 
-/// The sweep on this replica's own timer, whatever the others do.
-async fn on_a_timer(brief: &Brief, mut stopped: watch::Receiver<bool>, sweeper: &Sweeper) -> Result<(), Fault> {
+/// Sweeps on this replica's own timer, independent of the others.
+async fn on_a_timer(brief: &Brief, mut stopped: watch::Receiver<bool>, sweeper: &Sweeper) -> Result<(), DemoFault> {
     sweeper.shop().join(brief.number)?;
     while !*stopped.borrow() {
         let tick = tokio::select! { biased;
@@ -110,15 +110,15 @@ async fn on_a_timer(brief: &Brief, mut stopped: watch::Receiver<bool>, sweeper: 
     Ok(())
 }
 
-/// The cure: the sweep is a job of all replicas, and each tick runs on one of them.
+/// With bandog: the sweep is a job of all replicas, and each tick runs on one of them.
 async fn on_schedule(
     brief: &Brief,
     schedule: &Schedule,
     mut stopped: watch::Receiver<bool>,
     sweeper: &Arc<Sweeper>,
-) -> Result<(), Fault> {
+) -> Result<(), DemoFault> {
     let client = store::connect(&schedule.url).await?;
-    let failed = |error| Fault::Store(error, bandog::redact(&schedule.url));
+    let failed = |error| DemoFault::Store(error, bandog::redact(&schedule.url));
     let running: Running = Scheduler::over(&client)
         .node(format!("replica {}", brief.number))
         .drain(DRAIN)
@@ -127,16 +127,16 @@ async fn on_schedule(
         .await
         .map_err(failed)?;
     sweeper.shop().join(brief.number)?;
-    // Resolves too when nobody can say it any more.
+    // Also resolves when the sender is dropped.
     let _ = stopped.wait_for(|stopped| *stopped).await;
     running.stop().await.map_err(failed)?;
-    // Nothing is held any more.
+    // This client holds no lock any more.
     let _ = client.close().await;
     Ok(())
 }
 
-/// A sweep does for every tick that comes while it goes on, and another replica ends what a dead one has begun. The lease
-/// is the client's watchdog.
+/// A sweep counts for every tick that comes while it runs, and another replica finishes the sweep of a dead one. The
+/// lease is the client's watchdog.
 fn job(name: &str, sweeper: &Arc<Sweeper>) -> Job {
     let sweeper = Arc::clone(sweeper);
     Job::fixed_rate(name, TICK).overlap(Overlap::Skip).on_crash(OnCrash::Retry).run(move |run: Run| {
@@ -145,7 +145,7 @@ fn job(name: &str, sweeper: &Arc<Sweeper>) -> Job {
     })
 }
 
-/// The wall clock's next half second, as a cron line has it: every replica of the service wakes at the same moment.
+/// The wall clock's next half second, as in a crontab: all replicas of the service wake at the same moment.
 async fn next_tick() -> i64 {
     let (now, tick) = (now_ms(), i64::try_from(TICK.as_millis()).unwrap_or(i64::MAX));
     let left = tick - now.rem_euclid(tick);
@@ -153,7 +153,8 @@ async fn next_tick() -> i64 {
     now + left
 }
 
-/// Removes the demo's directory in its place. All replicas do so at once, and some may not have closed their files.
+/// Removes the demo's directory after the demo has died. All replicas do this at once, and some may not have closed
+/// their files.
 fn tidy(place: &Path) {
     if !place.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store::PLACE)) {
         return;

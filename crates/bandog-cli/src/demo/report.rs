@@ -1,4 +1,4 @@
-//! What came out: a table and a few sentences for people, JSON for programs, and whether it came out as told.
+//! The result: a table and a few sentences for people, JSON for programs, and whether it is the expected one.
 
 use std::io::{self, Write};
 
@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::{
     books::Counts,
-    fault::Fault,
-    half::Outcome,
+    fault::DemoFault,
     paint::Paint,
+    phase::Outcome,
     plan::Plan,
     view::{for_ticks, replicas},
 };
@@ -17,21 +17,21 @@ use crate::exit_code::ExitCode;
 const NEXT: &str = "\
 Take a lock from a shell, in two terminals at once:
   bandog lock stock -- sh -c 'echo I hold fence $BANDOG_FENCE; sleep 5'
-Look at the ticks of a cron line:
+Print the ticks of a cron expression:
   bandog cron next '0 15 10 ? * MON-FRI'
-Jobs and locks from Rust, and what each store promises: README.md
+Jobs and locks in Rust, and the promises of each store: README.md
 ";
 
-/// The outcomes so far.
+/// The results so far.
 pub(super) struct Report<'a> {
     plan: &'a Plan,
     json: bool,
-    halves: Vec<Outcome>,
+    phases: Vec<Outcome>,
 }
 
 /// One line of `--json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct JsonLine<'a> {
     lock: bool,
     replicas: u16,
     #[serde(flatten)]
@@ -41,100 +41,100 @@ struct Line<'a> {
 
 impl<'a> Report<'a> {
     pub(super) fn new(plan: &'a Plan, json: bool) -> Self {
-        Self { plan, json, halves: Vec::new() }
+        Self { plan, json, phases: Vec::new() }
     }
 
-    /// Takes a half in; its JSON is printed at once.
-    pub(super) fn add(&mut self, half: Outcome) {
+    /// Adds a phase. Its JSON is printed at once.
+    pub(super) fn add(&mut self, phase: Outcome) {
         if self.json {
-            let seconds = (half.took.as_secs_f64() * 1000.0).round() / 1000.0;
-            let line = Line { lock: half.lock, replicas: self.plan.replicas, counts: &half.counts, seconds };
+            let seconds = (phase.took.as_secs_f64() * 1000.0).round() / 1000.0;
+            let line = JsonLine { lock: phase.lock, replicas: self.plan.replicas, counts: &phase.counts, seconds };
             if let Ok(line) = serde_json::to_string(&line) {
                 print(&format!("{line}\n"));
             }
         }
-        self.halves.push(half);
+        self.phases.push(phase);
     }
 
-    /// Prints what is left to print; an error says why the story did not come out as told.
-    pub(super) fn finish(self) -> Result<(), Fault> {
+    /// Prints the rest. An error means that the result is not the expected one.
+    pub(super) fn finish(self) -> Result<(), DemoFault> {
         if !self.json {
             print(&self.table(Paint::on(&io::stdout())));
         }
-        if let Some(wrong) = self.halves.iter().find_map(wrong) {
+        if let Some(wrong) = self.phases.iter().find_map(wrong) {
             return Err(wrong);
         }
         if !self.json {
-            print(&self.moral());
+            print(&self.conclusion());
         }
         Ok(())
     }
 
     fn table(&self, paint: Paint) -> String {
-        let title = |half: &Outcome| if half.lock { "with bandog" } else { "without a lock" };
-        let titles = self.halves.iter().map(|half| paint.bold(&format!("{:>16}", title(half))));
+        let title = |phase: &Outcome| if phase.lock { "with bandog" } else { "without a lock" };
+        let titles = self.phases.iter().map(|phase| paint.bold(&format!("{:>16}", title(phase))));
         let mut table = row("", titles);
         let mut add = |name, count: fn(&Counts) -> u32| {
-            table.push_str(&row(name, self.halves.iter().map(|half| format!("{:>16}", count(&half.counts)))));
+            table.push_str(&row(name, self.phases.iter().map(|phase| format!("{:>16}", count(&phase.counts)))));
         };
         add("orders", |counts| counts.orders);
         add("closed", |counts| counts.closed);
-        add("stock given back", |counts| counts.restored);
+        add("stock returned", |counts| counts.restored);
         add("ticks", |counts| counts.ticks);
         add("sweeps", |counts| counts.sweeps);
         add("replicas that swept", |counts| counts.swept_by);
         let mut judge = |name, count: fn(&Counts) -> u32| {
-            table.push_str(&row(name, self.halves.iter().map(|half| judged(paint, count(&half.counts)))));
+            table.push_str(&row(name, self.phases.iter().map(|phase| judged(paint, count(&phase.counts)))));
         };
-        judge("stock given back more than once", |counts| counts.restored_more_than_once);
+        judge("stock returned more than once", |counts| counts.restored_more_than_once);
         judge("units offered that do not exist", |counts| counts.phantom_units);
         table
     }
 
-    fn moral(&self) -> String {
-        let told: Vec<_> = self.halves.iter().map(told).collect();
-        format!("\n{}\n\n{NEXT}", told.join("\n"))
+    fn conclusion(&self) -> String {
+        let sentences: Vec<_> = self.phases.iter().map(summary).collect();
+        format!("\n{}\n\n{NEXT}", sentences.join("\n"))
     }
 }
 
-/// What happened in a half that came out as told.
-fn told(half: &Outcome) -> String {
-    let Counts { orders, restored_more_than_once: twice, phantom_units: phantoms, sweeps, swept_by, .. } = half.counts;
-    if half.lock {
+/// A summary of a phase with the expected result.
+fn summary(phase: &Outcome) -> String {
+    let Counts { orders, restored_more_than_once: twice, phantom_units: phantoms, sweeps, swept_by, .. } = phase.counts;
+    if phase.lock {
         return format!(
             "With bandog, the sweep is a job of all replicas, and each tick runs on one of them:\n\
              {sweeps} sweeps {}, by {}.\n\
-             The stock of each of {orders} orders was given back exactly once.",
-            for_ticks(&half.counts),
+             The stock of each of {orders} orders was returned exactly once.",
+            for_ticks(&phase.counts),
             replicas(swept_by)
         );
     }
     format!(
-        "Without a lock, the stock of {twice} of {orders} orders was given back more than once:\n\
+        "Without a lock, the stock of {twice} of {orders} orders was returned more than once:\n\
          the shop now offers {phantoms} units that it does not have."
     )
 }
 
-/// Why this half did not come out as told, if it did not.
-fn wrong(half: &Outcome) -> Option<Fault> {
-    let Counts { orders, closed, restored, restored_more_than_once: twice, .. } = half.counts;
-    let more = half.counts.sweeps.saturating_sub(half.counts.taken_over + half.counts.ticks);
-    let name = if half.lock { "with bandog" } else { "without a lock" };
-    let trouble = half.trouble.as_deref().unwrap_or_default();
-    let message = match (half.lock, twice) {
-        _ if half.store_is_away => {
-            format!("only {closed} of {orders} orders were closed: the scheduler's store went away")
+/// The error if this phase did not have the expected result.
+fn wrong(phase: &Outcome) -> Option<DemoFault> {
+    let Counts { orders, closed, restored, restored_more_than_once: twice, .. } = phase.counts;
+    let more = phase.counts.sweeps.saturating_sub(phase.counts.taken_over + phase.counts.ticks);
+    let name = if phase.lock { "with bandog" } else { "without a lock" };
+    let trouble = phase.trouble.as_deref().unwrap_or_default();
+    let message = match (phase.lock, twice) {
+        _ if phase.store_is_away => {
+            format!("only {closed} of {orders} orders were closed: the scheduler's store stopped answering")
         }
         _ if closed < orders => format!("only {closed} of {orders} orders were closed in time; try more --seconds"),
         (true, 0) if more > 0 => format!("there were {more} more sweeps than ticks"),
         (true, 0) if restored == orders => return None,
-        (true, 0) => format!("the stock of {} orders was not given back", orders - restored),
-        (true, _) => format!("the stock of {twice} orders was given back more than once"),
-        (false, 0) => "no two replicas met this time, and nothing went wrong; try more --orders".to_owned(),
+        (true, 0) => format!("the stock of {} orders was not returned", orders - restored),
+        (true, _) => format!("the stock of {twice} orders was returned more than once"),
+        (false, 0) => "no two replicas swept at the same time, so nothing failed; try more --orders".to_owned(),
         (false, _) => return None,
     };
-    let code = if half.store_is_away { ExitCode::Unavailable } else { ExitCode::Internal };
-    Some(Fault::Story(code, format!("{name} {message}{trouble}")))
+    let code = if phase.store_is_away { ExitCode::Unavailable } else { ExitCode::Internal };
+    Some(DemoFault::Story(code, format!("{name} {message}{trouble}")))
 }
 
 fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
@@ -148,7 +148,7 @@ fn judged(paint: Paint, count: u32) -> String {
     if count == 0 { paint.green(&text) } else { paint.red(&text) }
 }
 
-/// A standard output that is closed has nobody who reads it.
+/// A closed standard output is ignored.
 fn print(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }

@@ -8,9 +8,9 @@ use std::{
 use bandog::Fence;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::fault::Fault;
+use super::fault::DemoFault;
 
-/// Ten replicas write at once, and each write takes well under a millisecond.
+/// Timeout of a write. Ten replicas write at once, and each write takes well under a millisecond.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One connection to the shop's database.
@@ -26,43 +26,43 @@ pub(super) struct Order {
     pub(super) units: u32,
 }
 
-/// Who writes, and for which run of the scheduler's.
+/// The replica that writes, and the fence of its run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writer {
     pub(super) replica: u16,
     pub(super) fence: Option<Fence>,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Write {
     Done,
-    /// Somebody with a greater fence was here before.
+    /// A writer with a greater fence wrote before.
     Refused,
 }
 
 impl Shop {
     /// A new and empty shop.
-    pub(super) fn create(path: &Path) -> Result<Self, Fault> {
+    pub(super) fn create(path: &Path) -> Result<Self, DemoFault> {
         let shop = Self::open(path)?;
         shop.db.pragma_update(None, "journal_mode", "wal")?;
         shop.db.execute_batch(include_str!("sql/schema.sql"))?;
         Ok(shop)
     }
 
-    pub(super) fn open(path: &Path) -> Result<Self, Fault> {
+    pub(super) fn open(path: &Path) -> Result<Self, DemoFault> {
         let db = Connection::open(path)?;
         db.busy_timeout(PATIENCE)?;
-        db.pragma_update(None, "synchronous", "off")?; // A demo's shop need not survive a power cut.
+        db.pragma_update(None, "synchronous", "off")?; // The shop of a demo need not survive a power failure.
         Ok(Self { db })
     }
 
-    /// The orders that are overdue now; none if somebody with a greater fence was here before.
+    /// The orders that are overdue now. None if a writer with a greater fence wrote before.
     ///
-    /// Who comes with a fence leaves it here before it looks: from then on no earlier run can change what it sees, and
-    /// so it may finish what a replica has left that was killed between two steps.
-    pub(super) fn overdue(&self, by: Writer) -> Result<Option<Vec<Order>>, Fault> {
+    /// A writer with a fence stores it before the read. From then on no earlier run can change the orders, so this one
+    /// may finish the work of a replica that was killed between two steps.
+    pub(super) fn overdue(&self, by: Writer) -> Result<Option<Vec<Order>>, DemoFault> {
         if by.fence.is_none() {
             return orders(&self.db, include_str!("sql/overdue.sql")).map(Some);
         }
@@ -75,15 +75,15 @@ impl Shop {
     }
 
     /// Closes an order.
-    pub(super) fn close(&self, order: &Order, by: Writer) -> Result<Write, Fault> {
+    pub(super) fn close(&self, order: &Order, by: Writer) -> Result<Write, DemoFault> {
         self.write(by, |tx| {
             tx.prepare_cached(include_str!("sql/close.sql"))?.execute([order.id])?;
             Ok(())
         })
     }
 
-    /// Gives the stock of a closed order back.
-    pub(super) fn give_back(&self, order: &Order, by: Writer) -> Result<Write, Fault> {
+    /// Returns the stock of a closed order.
+    pub(super) fn give_back(&self, order: &Order, by: Writer) -> Result<Write, DemoFault> {
         self.write(by, |tx| {
             tx.prepare_cached(include_str!("sql/give_back.sql"))?.execute((&order.item, order.units))?;
             let fence = by.fence.map(Fence::as_i64);
@@ -92,13 +92,17 @@ impl Shop {
         })
     }
 
-    /// A write that is refused if it comes from the past.
+    /// A write that is refused if a later run has written.
     ///
-    /// A scheduler cannot stop a replica that was stopped itself: a process that stands still for longer than its lease
-    /// wakes up in the middle of its sweep, and its next write is on its way before it can look at any clock. The fence
-    /// travels with the write, and here, where the write happens, it is compared with the greatest that was seen. Equal
-    /// is fine, since one run writes many times.
-    fn write(&self, by: Writer, work: impl FnOnce(&Transaction<'_>) -> Result<(), Fault>) -> Result<Write, Fault> {
+    /// A scheduler cannot stop a paused replica: a process that is paused for longer than its lease resumes in the
+    /// middle of its sweep, and sends its next write before it can check any clock. The write contains the fence, and
+    /// here it is compared with the greatest fence so far. An equal fence is accepted, because one run writes many
+    /// times.
+    fn write(
+        &self,
+        by: Writer,
+        work: impl FnOnce(&Transaction<'_>) -> Result<(), DemoFault>,
+    ) -> Result<Write, DemoFault> {
         let tx = Transaction::new_unchecked(&self.db, TransactionBehavior::Immediate)?;
         if let Some(fence) = by.fence
             && tx.prepare_cached(include_str!("sql/fence.sql"))?.execute([fence.as_i64()])? == 0
@@ -111,7 +115,7 @@ impl Shop {
     }
 }
 
-fn orders(db: &Connection, sql: &str) -> Result<Vec<Order>, Fault> {
+fn orders(db: &Connection, sql: &str) -> Result<Vec<Order>, DemoFault> {
     let mut found = db.prepare_cached(sql)?;
     let order = |row: &rusqlite::Row<'_>| Ok(Order { id: row.get(0)?, item: row.get(1)?, units: row.get(2)? });
     Ok(found.query_map([now_ms()], order)?.collect::<Result<_, _>>()?)

@@ -1,4 +1,4 @@
-//! Where the demo's scheduler keeps who runs what.
+//! The store of the demo's scheduler.
 
 use std::{path::Path, time::Duration};
 
@@ -8,22 +8,22 @@ use bandog::{
     schedule::Jobs,
 };
 
-use super::fault::Fault;
+use super::fault::DemoFault;
 
-/// How the name of the demo's directory begins.
+/// Prefix of the name of the demo's directory.
 pub(super) const PLACE: &str = "bandog-demo-";
 
-/// What the job's name begins with. It ends in something of this demo's own, so that two demos may share a store.
+/// Prefix of the job's name. The rest is unique, so that two demos may share a store.
 const JOB: &str = "overdue-orders-";
 
-/// What everything of the demo's begins with in a store that others use too.
+/// Prefix of all names of the demo in a shared store.
 const PREFIX: &str = "bandog-demo:";
 
-/// Short, so that a replica which somebody kills for fun does not hold the others up for long. It is the job's lease.
+/// Lease of the job. It is short, so that a killed replica does not delay the others for long.
 const WATCHDOG: Duration = Duration::from_secs(3);
 
-/// The demo's own look at the store; it runs no job.
-pub(super) struct Store {
+/// The demo's own client of the store; it runs no job.
+pub(super) struct DemoStore {
     pub(super) url: String,
     /// The name of the job that sweeps.
     pub(super) job: String,
@@ -31,8 +31,8 @@ pub(super) struct Store {
     client: Client,
 }
 
-impl Store {
-    pub(super) async fn open(url: Option<String>, place: &Path) -> Result<Self, Fault> {
+impl DemoStore {
+    pub(super) async fn open(url: Option<String>, place: &Path) -> Result<Self, DemoFault> {
         let is_private = url.is_none();
         let url = url.unwrap_or_else(|| format!("sqlite:{}", place.join("schedule.db").display()));
         let client = options(&url)?.connect().await.map_err(|error| fault(error, &url))?;
@@ -41,7 +41,7 @@ impl Store {
         Ok(Self { url, job, is_private, client })
     }
 
-    /// The store in words.
+    /// The store as text.
     pub(super) fn words(&self) -> &str {
         if self.is_private { "a SQLite file" } else { self.client.store() }
     }
@@ -51,15 +51,15 @@ impl Store {
         Jobs::over(&self.client).show(&self.job).await.is_err()
     }
 
-    /// Removes the job from a store that is not the demo's own, once all replicas have ended.
+    /// Removes the job from a shared store, after all replicas have ended.
     ///
-    /// A replica that was killed a moment ago counts as alive until its lease ends, and `Jobs::forget` would wait for it.
+    /// A replica that was just killed counts as alive until its lease expires, and `Jobs::forget` would wait for it.
     pub(super) async fn close(self) {
         if !self.is_private {
-            // A store that is away keeps it: one record.
+            // If the store does not answer, one record stays.
             let _ = self.remove().await;
         }
-        // Nothing is held here, so nothing can be owed.
+        // This client holds no lock.
         let _ = self.client.close().await;
     }
 
@@ -73,26 +73,26 @@ impl Store {
     }
 }
 
-/// A URL that replicas can share, told before anything is started.
-pub(super) fn checked(url: &str) -> Result<String, Fault> {
+/// Checks that replicas can share the store, before anything is started.
+pub(super) fn checked(url: &str) -> Result<String, DemoFault> {
     options(url)?;
     if url.starts_with("memory:") {
-        return Err(Fault::Usage(format!("{url} lives in one process, and the demo's replicas are several")));
+        return Err(DemoFault::Usage(format!("{url} exists in one process only, and the demo has several")));
     }
     Ok(url.to_owned())
 }
 
-/// A client as each replica has one: of a store that the demo has opened, and may have deleted.
-pub(super) async fn connect(url: &str) -> Result<Client, Fault> {
+/// A client for a replica: of a store that the demo has opened, and may have deleted.
+pub(super) async fn connect(url: &str) -> Result<Client, DemoFault> {
     options(url)?.must_exist().connect().await.map_err(|error| fault(error, url))
 }
 
-fn options(url: &str) -> Result<ConnectOptions, Fault> {
+fn options(url: &str) -> Result<ConnectOptions, DemoFault> {
     let options = ConnectOptions::parse(url).map_err(|error| fault(error, url))?;
     let options = if url.contains("watchdog=") { options } else { options.watchdog(WATCHDOG) };
     Ok(if url.contains("prefix=") { options } else { options.prefix(PREFIX) })
 }
 
-fn fault(error: Error, url: &str) -> Fault {
-    Fault::Store(error, bandog::redact(url))
+fn fault(error: Error, url: &str) -> DemoFault {
+    DemoFault::Store(error, bandog::redact(url))
 }

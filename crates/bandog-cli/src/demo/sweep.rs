@@ -1,4 +1,4 @@
-//! The sweep that many a service runs on a timer, with the race left in it; and the same sweep as a scheduled job.
+//! The sweep, as services run it on a timer, with its race; and the same sweep as a scheduled job.
 
 use std::{
     fmt::Display,
@@ -11,24 +11,24 @@ use tokio::time::sleep;
 
 use super::{
     books::Tick,
-    fault::Fault,
+    fault::DemoFault,
     shop::{Shop, Write, Writer},
 };
 
 /// One replica's sweeper.
 pub(super) struct Sweeper {
     replica: u16,
-    /// Never waited for, since a replica has one thread: it only lets the sweep be a task of the runtime.
+    /// Never contended, because a replica has one thread. It only allows the sweep to be a task of the runtime.
     shop: Mutex<Shop>,
-    /// How long the payment provider takes to answer.
+    /// Time that the payment provider needs to answer.
     payment: Duration,
 }
 
-/// How a sweep ended.
+/// The end of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Swept {
     Done,
-    /// The run was cancelled, or a later one has written already: the rest is that one's.
+    /// The run was cancelled, or a later run has written: it does the rest.
     Interrupted,
 }
 
@@ -37,23 +37,24 @@ impl Sweeper {
         Self { replica, shop: Mutex::new(shop), payment }
     }
 
-    /// Not to be kept over an `await`.
+    /// Do not keep the guard across an `await`.
     pub(super) fn shop(&self) -> MutexGuard<'_, Shop> {
         self.shop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shop's database is the only place where the demo looks; if it fails, there is nobody to tell.
+    /// Records an error in the shop's database, which the demo reads. If that fails, there is no other place to report
+    /// it.
     pub(super) fn note(&self, trouble: impl Display) {
         let _ = self.shop().note_trouble(self.replica, &trouble.to_string());
     }
 
-    /// What each replica's own timer calls.
-    pub(super) async fn sweep(&self, tick: i64) -> Result<(), Fault> {
+    /// The sweep for a replica's own timer.
+    pub(super) async fn sweep(&self, tick: i64) -> Result<(), DemoFault> {
         let _sweep = self.begin(Tick { at: tick, attempt: None, fence: None })?;
         self.three_steps(None).await.map(|_| ())
     }
 
-    /// The cure: what the scheduler calls, for each tick on one replica. An error makes it a failed run.
+    /// The sweep for the scheduler, for each tick on one replica. An error makes it a failed run.
     pub(super) async fn run(&self, run: &Run) -> Result<(), String> {
         let swept = self.sweep_for(run).await.map_err(|fault| fault.to_string());
         let swept = swept.and_then(|swept| match swept {
@@ -63,32 +64,32 @@ impl Sweeper {
         swept.inspect_err(|trouble| self.note(trouble))
     }
 
-    async fn sweep_for(&self, run: &Run) -> Result<Swept, Fault> {
+    async fn sweep_for(&self, run: &Run) -> Result<Swept, DemoFault> {
         let (at, fence) = (run.tick().millisecond(), Some(run.fence()));
         let _sweep = self.begin(Tick { at, attempt: Some(run.attempt()), fence })?;
         tokio::select! { biased;
-            // Another replica may run it now. The sweep is dropped where it waits: between two orders.
+            // Another replica may run it now. The sweep is dropped at its `await`: between two orders.
             () = run.cancelled() => Ok(Swept::Interrupted),
             swept = self.three_steps(fence) => swept,
         }
     }
 
-    fn begin(&self, tick: Tick) -> Result<Begun<'_>, Fault> {
+    fn begin(&self, tick: Tick) -> Result<Begun<'_>, DemoFault> {
         let sweep = self.shop().begin_sweep(self.replica, tick)?;
         Ok(Begun { sweeper: self, sweep })
     }
 
-    /// The race is between the first step and the second: whoever looks while others are still asking the payment
-    /// provider finds the same orders, and nothing afterwards asks again whether they are still unpaid.
+    /// The race is between the first step and the second: a replica that reads while others still query the payment
+    /// provider finds the same orders, and no later step checks whether they are still unpaid.
     ///
-    /// (In one database, one `update … where state = 'unpaid'` in one transaction would do. Services that grew have the
-    /// orders here, the stock there and the payments with somebody else; and then it takes somebody who goes alone.)
-    async fn three_steps(&self, fence: Option<Fence>) -> Result<Swept, Fault> {
+    /// (In one database, one `update … where state = 'unpaid'` in one transaction would do. Larger services have the
+    /// orders, the stock and the payments in different systems; they need a lock.)
+    async fn three_steps(&self, fence: Option<Fence>) -> Result<Swept, DemoFault> {
         let by = Writer { replica: self.replica, fence };
         let found = self.shop().overdue(by)?;
         let Some(orders) = found else { return Ok(Swept::Interrupted) };
         for order in orders {
-            sleep(self.payment).await; // The provider takes the payment link back.
+            sleep(self.payment).await; // The provider cancels the payment link.
             let shop = self.shop();
             if shop.close(&order, by)? == Write::Refused || shop.give_back(&order, by)? == Write::Refused {
                 return Ok(Swept::Interrupted);
@@ -98,7 +99,7 @@ impl Sweeper {
     }
 }
 
-/// A sweep that goes on until this is dropped, as a run is that has lost its lease.
+/// A sweep that runs until this is dropped, like a run that has lost its lease.
 struct Begun<'a> {
     sweeper: &'a Sweeper,
     sweep: i64,
@@ -106,7 +107,7 @@ struct Begun<'a> {
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        // It is only shown.
+        // It is for the display only.
         let _ = self.sweeper.shop().end_sweep(self.sweep);
     }
 }

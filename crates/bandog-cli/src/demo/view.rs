@@ -1,4 +1,4 @@
-//! What a person sees while a half is played: a picture that changes in place, or a line now and then.
+//! The display of a running phase: a picture that changes in place, or a line from time to time.
 
 use std::{
     io::{self, Write},
@@ -11,18 +11,18 @@ use super::{
     plan::Plan,
 };
 
-/// How often a plain line is printed.
+/// Interval between two plain lines.
 const LINE: Duration = Duration::from_secs(1);
 
-/// A picture needs this many columns; where there are fewer, plain lines do.
+/// Minimum width for the picture. A narrower terminal gets plain lines.
 const WIDTH: u16 = 80;
 
 const BAR: usize = 40;
 
-/// More replicas than this stand side by side without a space.
+/// Maximum number of replicas that are shown with spaces between them.
 const SPACED: u16 = 16;
 
-/// A moment of a half.
+/// The state of a phase.
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) lock: bool,
@@ -32,11 +32,11 @@ pub(super) struct Scene {
     pub(super) latest: Option<Latest>,
 }
 
-/// Draws on standard error, since results go to standard output.
+/// Draws on standard error, because standard output is for results.
 pub(super) struct View {
     live: bool,
     paint: Paint,
-    /// The picture that stands on the terminal now.
+    /// The present picture on the terminal.
     drawn: Vec<String>,
     printed: Option<Instant>,
 }
@@ -47,23 +47,23 @@ impl View {
         Self { live, paint: Paint::on(&io::stderr()), drawn: Vec::new(), printed: None }
     }
 
-    /// Says what is going to be played.
+    /// Prints the introduction.
     pub(super) fn open(&self, plan: &Plan) {
         let Plan { replicas, orders, .. } = plan;
-        say(&format!(
+        print_line(&format!(
             "An order service runs as {replicas} processes over one database. Twice a second each of\n\
-             them looks for overdue orders, closes them, and gives their stock back.\n\
-             {orders} unpaid orders are about to fall overdue.\n"
+             them searches for overdue orders, closes them, and returns their stock.\n\
+             {orders} unpaid orders are about to become overdue.\n"
         ));
     }
 
-    /// A half begins; `store` is where its scheduler keeps its records.
+    /// Starts the display of a phase; `store` is the store of its scheduler.
     pub(super) fn begin(&mut self, store: Option<&str>, plan: &Plan) {
         let title = match store {
             Some(store) => format!("{} {}", self.paint.bold("With bandog"), self.paint.faint(&format!("on {store}"))),
             None => self.paint.bold("Without a lock"),
         };
-        say(&title);
+        print_line(&title);
         self.drawn.clear();
         self.printed = None;
         if self.live {
@@ -77,22 +77,22 @@ impl View {
         }
         if self.printed.is_none_or(|at| at.elapsed() >= LINE) {
             self.printed = Some(Instant::now());
-            say(&line(scene));
+            print_line(&line(scene));
         }
     }
 
-    /// The last look at a half.
+    /// The last picture of a phase.
     pub(super) fn end(&mut self, scene: &Scene) {
         if !self.live {
-            return say(&format!("{}\n", line(scene)));
+            return print_line(&format!("{}\n", line(scene)));
         }
         let Counts { sweeps, swept_by, .. } = scene.counts;
-        let told = format!("{sweeps:>4}    {}, by {}", for_ticks(&scene.counts), replicas(swept_by));
+        let sweeps = format!("{sweeps:>4}    {}, by {}", for_ticks(&scene.counts), replicas(swept_by));
         let mut picture = self.picture(scene);
         picture.truncate(2);
-        picture.push(self.row("sweeps", &told));
+        picture.push(self.row("sweeps", &sweeps));
         if let Some(Latest { fence, .. }) = scene.latest {
-            picture.push(self.row("last fence", &format!("{fence}, and the shop refuses any smaller one")));
+            picture.push(self.row("last fence", &format!("{fence}, and the shop refuses smaller ones")));
         }
         picture.push(String::new());
         self.put(picture);
@@ -103,11 +103,11 @@ impl View {
         let done = if orders == 0 { 0 } else { BAR * closed as usize / orders as usize };
         let (full, empty) = ("━".repeat(done), "─".repeat(BAR - done));
         let once = restored.saturating_sub(twice);
-        let told = format!("more than once {twice:>4}");
-        let told = if twice == 0 { self.paint.faint(&told) } else { self.paint.red(&told) };
+        let repeated = format!("more than once {twice:>4}");
+        let repeated = if twice == 0 { self.paint.faint(&repeated) } else { self.paint.red(&repeated) };
         let mut rows = vec![
             self.row("closed", &format!("{}{}  {closed:>4} of {orders}", full, self.paint.faint(&empty))),
-            self.row("given back", &format!("once {once:>4}    {told}")),
+            self.row("returned", &format!("once {once:>4}    {repeated}")),
             self.row("replicas", &self.dots(scene)),
         ];
         if scene.lock {
@@ -157,7 +157,7 @@ impl View {
             text.push_str(row);
             text.push_str("\x1b[K\n");
         }
-        text.push_str("\x1b[J"); // What a longer picture has left below.
+        text.push_str("\x1b[J"); // Clears the rest of a longer picture.
         print(&text);
         self.drawn = picture;
     }
@@ -165,14 +165,14 @@ impl View {
 
 fn line(scene: &Scene) -> String {
     let Counts { orders, closed, restored_more_than_once: twice, .. } = scene.counts;
-    let mut line = format!("  {closed} of {orders} closed, stock given back more than once for {twice}");
+    let mut line = format!("  {closed} of {orders} closed, stock returned more than once for {twice}");
     if let Some(Latest { replica, fence, goes_on: true }) = scene.latest {
         line.push_str(&format!("; the job runs on replica {replica}, fence {fence}"));
     }
     line
 }
 
-/// For how many ticks there were sweeps, and how many of them had to be run again.
+/// Number of ticks with sweeps, and number of ticks that ran again.
 pub(super) fn for_ticks(counts: &Counts) -> String {
     let Counts { ticks, taken_over, .. } = counts;
     let again = if *taken_over == 0 { String::new() } else { format!(", {taken_over} run again after a replica died") };
@@ -183,11 +183,11 @@ pub(super) fn replicas(count: u32) -> String {
     if count == 1 { "one replica".to_owned() } else { format!("{count} replicas") }
 }
 
-fn say(text: &str) {
+fn print_line(text: &str) {
     print(&format!("{text}\n"));
 }
 
-/// A standard error that is closed has nobody who looks at it.
+/// A closed standard error is ignored.
 fn print(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -1,18 +1,18 @@
-//! What the library counts, as Prometheus reads it.
+//! The metrics of the library, in the format of Prometheus.
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use crate::{exit_code::ExitCode, fault::Fault, voice::is_plain};
+use crate::{console::is_plain, exit_code::ExitCode, fault::Fault};
 
-/// Where durations are counted: from a claim's millisecond to a run of an hour.
+/// Buckets of durations, in seconds: from a claim of a millisecond to a run of an hour.
 const SECONDS: [f64; 14] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0];
 
-/// The recorder's other end.
+/// A handle of the metrics recorder.
 #[derive(Debug, Clone)]
 pub(super) struct Figures(PrometheusHandle);
 
 impl Figures {
-    /// Counts from now on, in the whole process.
+    /// Installs the recorder for the whole process.
     pub(super) fn install() -> Result<Self, Fault> {
         let (recorder, figures) = Self::new()?;
         metrics::set_global_recorder(recorder).map_err(|error| internal(&error))?;
@@ -26,10 +26,10 @@ impl Figures {
         Ok((recorder, figures))
     }
 
-    /// All of them, as text. What a name may have that steers a terminal is written out, as everywhere.
+    /// All metrics as text. Control characters in names are escaped, as in all output.
     pub(super) fn text(&self) -> String {
         let text = self.0.render();
-        // In this format a backslash is written twice.
+        // This format writes a backslash twice.
         let written = |c: char| match is_plain(c) || c == '\n' {
             true => c.to_string(),
             false => format!("\\{}", c.escape_debug()),
@@ -37,12 +37,12 @@ impl Figures {
         text.chars().map(written).collect()
     }
 
-    /// Sorts in what has gathered; without it what nobody reads would pile up.
-    pub(super) fn tidy(&self) {
+    /// Merges the collected samples. Without it they accumulate if no client reads them.
+    pub(super) fn run_upkeep(&self) {
         self.0.run_upkeep();
     }
 }
 
 fn internal(error: &dyn std::fmt::Display) -> Fault {
-    Fault::new(ExitCode::Internal, format!("cannot count for /metrics: {error}"))
+    Fault::new(ExitCode::Internal, format!("cannot record metrics: {error}"))
 }

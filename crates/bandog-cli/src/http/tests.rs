@@ -1,4 +1,4 @@
-//! What may be written on the command line.
+//! Parsing of the page's options.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn an_address_has_a_host_and_a_port() {
 }
 
 #[test]
-fn a_token_is_read_from_its_file_and_never_told() {
+fn a_token_is_read_from_its_file_and_never_printed() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("token");
     let read = |text: &str| {

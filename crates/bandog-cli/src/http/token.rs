@@ -11,13 +11,13 @@ use bandog_page::Token;
 
 use crate::fault::Fault;
 
-/// The variable that holds the token; no job's command may inherit it.
+/// The variable with the token. Commands of jobs do not inherit it.
 pub(crate) const VARIABLE: &str = "BANDOG_HTTP_TOKEN";
 
-/// Maximum number of bytes that are read of a file; more than a token and some blanks need.
+/// Maximum number of bytes that are read from the file: more than a token with whitespace needs.
 const MOST: u64 = 1024;
 
-/// The token of the file, else of the environment, if there is one.
+/// The token of the file, or else of the environment, if there is one.
 pub(super) fn read(file: Option<&Path>) -> Result<Option<Token>, Fault> {
     if let Some(path) = file {
         let text = text(path).map_err(|error| Fault::usage(format!("cannot read a token from {path:?}: {error}")))?;

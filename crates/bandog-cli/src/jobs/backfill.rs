@@ -1,23 +1,23 @@
-//! `bandog jobs backfill`: ticks of the past, run now.
+//! `bandog jobs backfill`: runs ticks of the past.
 
 use std::io::{self, Write};
 
 use bandog_cron::Time;
 use serde::Serialize;
 
-use super::{Common, Desk, nodes::Nodes};
+use super::{Common, JobsClient, nodes::Nodes};
 use crate::{exit_code::ExitCode, fault::Fault, print};
 
 /// Runs the ticks of a range of the past, one after the other, whether they ran before or not.
 ///
-/// Each becomes a run of the kind `backfill` with the tick of then, after what waits already. At most 10,000 runs of a
+/// Each becomes a run of the kind `backfill` with its original tick, after the waiting runs. At most 10,000 runs of a
 /// job may wait.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: job, count, ticks (RFC 3339 in UTC), dry_run.
 
-Exit codes: 0 they wait to be run, or were listed; 64 no such job, no tick in the range, too many, a range that is not \
-in the past, a fixed delay, wrong URL; 69 the store does not answer or is not there; 77 it refuses.
+Exit codes: 0 the runs wait, or were listed; 64 no such job, no tick in the range, too many, a range that is not \
+in the past, a fixed delay, wrong URL; 69 the store does not answer or does not exist; 77 it refuses.
 
 Examples:
   bandog jobs backfill report --from 2026-01-01T00:00:00Z --to 2026-01-08T00:00:00Z --dry-run
@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// The last one.
     #[arg(long, value_name = "RFC3339")]
     to: Time,
-    /// Print the ticks, one a line, and run none.
+    /// Print the ticks, one per line, and run none.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -48,14 +48,15 @@ struct Object<'a> {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, from, to, dry_run, common } = args;
-    let (count, ticks) = Desk::ask(common, name, async |desk| {
-        let failed = |error| desk.fault(&error);
-        let ticks = desk.jobs.ticks(name, *from, *to).await.map_err(failed)?;
+    let (count, ticks) = JobsClient::with_job(common, name, async |client| {
+        let failed = |error| client.fault(&error);
+        let ticks = client.jobs.ticks(name, *from, *to).await.map_err(failed)?;
         if *dry_run {
             return Ok((u64::try_from(ticks.len()).unwrap_or(u64::MAX), ticks));
         }
-        let count = desk.jobs.backfill(name, *from, *to).await.map_err(|error| desk.unsaid_of(&error, name))?;
-        Nodes::of(desk).await.warn("they wait until one starts that has this job");
+        let count =
+            client.jobs.backfill(name, *from, *to).await.map_err(|error| client.request_fault_for(&error, name))?;
+        Nodes::of(client).await.warn("the runs wait until one starts that has this job");
         Ok((count, ticks))
     })?;
     let ticks: Vec<String> = ticks.iter().map(Time::to_string).collect();

@@ -1,4 +1,4 @@
-//! `bandog jobs history`: what became of a job's runs.
+//! `bandog jobs history`: the runs of a job and their outcomes.
 
 use std::io::{self, Write};
 
@@ -6,10 +6,10 @@ use bandog::schedule::RunRow;
 use clap::builder::PossibleValuesParser;
 
 use super::{
-    Common, Desk,
-    words::{self, Clock, Line},
+    Common, JobsClient,
+    words::{self, Clock, TableRow},
 };
-use crate::{exit_code::ExitCode, fault::Fault, print, voice::shown};
+use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print};
 
 const STATES: [&str; 11] = [
     "queued",
@@ -25,19 +25,19 @@ const STATES: [&str; 11] = [
     "reset",
 ];
 
-/// Tells what became of a job's runs, the latest first.
+/// Shows the runs of a job and their outcomes, the latest first.
 ///
 /// The store keeps the last 50 runs that ended well, the last 50 that did not, and the last 50 ranges of ticks that did
-/// not run. A job that went wrong a week ago and a thousand times well since is still in it.
+/// not run. So a failure stays in the history even if a thousand runs ended well since.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, an array of objects: id (the run's number; 0 for ticks that did not run), job, tick, from and ticks \
-(of a range that did not run: its first tick and how many they are), kind (scheduled, catch_up, manual, backfill), \
-attempt, node, fence, due, started, ended, lag_ms (how much later than due it was claimed), state (queued, running, ok, \
-failed, timed_out, cancelled, interrupted, lost, skipped, missed, reset), error, note (the end of what a command printed), \
-orphaned (it is recorded as running, but its node is gone). Times are RFC 3339 in UTC; what is not known is null.
+(of a range that did not run: its first tick, and the number of ticks), kind (scheduled, catch_up, manual, backfill), \
+attempt, node, fence, due, started, ended, lag_ms (delay between due and claim), state (queued, running, ok, \
+failed, timed_out, cancelled, interrupted, lost, skipped, missed, reset), error, note (the end of a command's output), \
+orphaned (it is recorded as running, but its node is dead). Times are RFC 3339 in UTC; unknown values are null.
 
-Exit codes: 0 whether there are any or not; 64 no such job, wrong URL; 69 the store does not answer or is not there; \
+Exit codes: 0 whether there are any or not; 64 no such job, wrong URL; 69 the store does not answer or does not exist; \
 77 it refuses, or the file is damaged.
 
 Examples:
@@ -47,23 +47,23 @@ Examples:
 pub(super) struct Args {
     /// The job's name.
     name: String,
-    /// How many are printed at most.
+    /// Maximum number of runs to print.
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
-    /// Only those in this state. May be given more than once.
+    /// Print only runs in this state. May be repeated.
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(STATES))]
     state: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Looks, and changes nothing.
+/// Reads only.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, limit, state, common } = args;
-    let (runs, clock) = Desk::ask(common, name, async |desk| {
-        let runs = desk.history(name).await?;
-        let now = desk.now().await?;
-        Ok((runs, Clock::new(now, desk.show(name).await?.zone.as_deref())))
+    let (runs, clock) = JobsClient::with_job(common, name, async |client| {
+        let runs = client.history(name).await?;
+        let now = client.now().await?;
+        Ok((runs, Clock::new(now, client.show(name).await?.zone.as_deref())))
     })?;
     let is_meant = |run: &RunRow| state.is_empty() || state.iter().any(|state| state == run.state.as_str());
     let runs: Vec<RunRow> = runs.into_iter().filter(is_meant).take(*limit).collect();
@@ -71,16 +71,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         return print::done(print::json(&runs));
     }
     if runs.is_empty() {
-        return print::done(writeln!(io::stdout(), "nothing of this kind is kept of {name:?}"));
+        return print::done(writeln!(io::stdout(), "the history of {name:?} has no such run"));
     }
     let lines: Vec<_> = runs.iter().map(|run| line(run, &clock)).collect();
     print::done(words::table(["RUN", "TICK", "KIND", "STATE", "LAG", "TOOK", "ATTEMPT", "NODE"], &lines))
 }
 
-fn line(run: &RunRow, clock: &Clock) -> Line<8> {
+fn line(run: &RunRow, clock: &Clock) -> TableRow<8> {
     let dash = || "-".to_owned();
     let is_run = run.id > 0;
-    let state = if run.orphaned { "running (its node is gone)" } else { run.state.as_str() };
+    let state = if run.orphaned { "running (its node is dead)" } else { run.state.as_str() };
     let cells = [
         if is_run { run.id.to_string() } else { dash() },
         clock.at(&run.tick),
@@ -89,11 +89,11 @@ fn line(run: &RunRow, clock: &Clock) -> Line<8> {
         run.lag_ms.map_or_else(dash, words::span),
         words::took(run).unwrap_or_else(dash),
         if is_run { run.attempt.to_string() } else { dash() },
-        run.node.as_deref().map_or_else(dash, shown),
+        run.node.as_deref().map_or_else(dash, escaped),
     ];
     let range = run.from.as_ref().filter(|_| run.ticks > 1);
     let range = range.map(|from| format!("{} ticks, the first at {}", run.ticks, clock.at(from)));
-    let error = run.error.as_deref().map(|error| format!("error: {}", shown(error)));
-    let note = run.note.iter().flat_map(|note| note.lines()).map(|line| format!("| {}", shown(line)));
-    Line { cells, below: range.into_iter().chain(error).chain(note).collect() }
+    let error = run.error.as_deref().map(|error| format!("error: {}", escaped(error)));
+    let note = run.note.iter().flat_map(|note| note.lines()).map(|line| format!("| {}", escaped(line)));
+    TableRow { cells, below: range.into_iter().chain(error).chain(note).collect() }
 }

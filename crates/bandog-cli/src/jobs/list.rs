@@ -5,22 +5,22 @@ use std::io::{self, Write};
 use bandog::{Pattern, schedule::JobRow};
 
 use super::{
-    Common, Desk,
+    Common, JobsClient,
     nodes::Nodes,
-    words::{self, Clock, Line},
+    words::{self, Clock, TableRow},
 };
-use crate::{exit_code::ExitCode, fault::Fault, print, store::Store, voice::shown};
+use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print, store::Store};
 
-/// Lists the jobs of a store, sorted by name: what fires them, when they fire next, what they do now and did last.
+/// Lists the jobs of a store, sorted by name: trigger, next fire, present state and last run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, an array of objects: name, trigger, description, zone, enabled, paused (null, or by, reason, at), \
-all_paused (the same of the pause of all jobs), unknown_since (null, or since when no scheduler has had it), next (null \
-when it does not fire), watermark (the newest tick that was claimed), rests_until (null, or until when it rests because the store's clock was ahead), lease_ms, overlap, catch_up, \
-on_crash, live (the runs that run now, like those of `bandog jobs history`), queued, ok, failed, skipped, missed, lost \
-(how many, ever), last (the run that ended last, or null).
+all_paused (the same for the pause of all jobs), unknown_since (null, or the time of its last heartbeat, if no scheduler has it any more), next (null \
+when it does not fire), watermark (the newest tick that was claimed), rests_until (null, or the end of its rest, because the store's clock was ahead), lease_ms, overlap, catch_up, \
+on_crash, live (the present runs, as in `bandog jobs history`), queued, ok, failed, skipped, missed, lost \
+(total numbers), last (the run that ended last, or null).
 
-Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or is not there; 77 it refuses, \
+Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, \
 or the file is damaged.
 
 Examples:
@@ -28,26 +28,26 @@ Examples:
   bandog jobs ls 'report-*'
   bandog jobs ls --json | jq -r '.[] | select(.last.state == \"failed\") | .name'")]
 pub(super) struct Args {
-    /// Which names: * stands for any text, ? for one character, and \ takes away the meaning of the next one.
+    /// Which names: * matches any text, ? one character, and \ escapes the next one.
     #[arg(default_value = "*", hide_default_value = true)]
     pattern: String,
     #[command(flatten)]
     common: Common,
 }
 
-/// Looks, and changes nothing.
+/// Reads only.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
-    let seen = Desk::seen(&store, async |desk| {
-        let rows = desk.jobs.list(&Pattern::new(&args.pattern)).await.map_err(|error| desk.fault(&error))?;
-        Ok((rows, Nodes::of(desk).await, desk.now().await?))
+    let seen = JobsClient::query(&store, async |client| {
+        let rows = client.jobs.list(&Pattern::new(&args.pattern)).await.map_err(|error| client.fault(&error))?;
+        Ok((rows, Nodes::of(client).await, client.now().await?))
     })?;
-    let Some((rows, nodes, now)) = seen else { return Desk::unused(&store, &args.common, &[(); 0]) };
+    let Some((rows, nodes, now)) = seen else { return JobsClient::unused(&store, &args.common, &[(); 0]) };
     if args.common.json {
         nodes.warn("none of these jobs runs until one starts");
         return print::done(print::json(&rows));
     }
-    print::done(writeln!(io::stdout(), "in {}; {}", store.shown(), nodes.told()))?;
+    print::done(writeln!(io::stdout(), "in {}; {}", store.redacted(), nodes.text()))?;
     let lines: Vec<_> = rows.iter().map(|row| line(row, &Clock::new(now, row.zone.as_deref()))).collect();
     print::done(match rows.is_empty() {
         true => writeln!(io::stdout(), "no job {}", which(&args.pattern)),
@@ -56,20 +56,20 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
 }
 
 fn which(pattern: &str) -> String {
-    if pattern == "*" { "was ever registered here".into() } else { format!("has a name like {:?}", shown(pattern)) }
+    if pattern == "*" { "was ever registered here".into() } else { format!("has a name like {:?}", escaped(pattern)) }
 }
 
-fn line(job: &JobRow, clock: &Clock) -> Line<7> {
+fn line(job: &JobRow, clock: &Clock) -> TableRow<7> {
     let dash = || "-".to_owned();
     let cells = [
-        shown(&job.name),
-        shown(&job.trigger),
-        job.zone.as_deref().map_or_else(dash, shown),
+        escaped(&job.name),
+        escaped(&job.trigger),
+        job.zone.as_deref().map_or_else(dash, escaped),
         job.next.as_ref().map_or_else(dash, |next| clock.at(next)),
-        // "in" stands in the head already.
+        // The column head has the word "in".
         job.next.as_ref().map_or_else(dash, |next| clock.until(next).trim_start_matches("in ").to_owned()),
         words::state(job, clock),
         words::last(job, clock),
     ];
-    Line { cells, below: Vec::new() }
+    TableRow { cells, below: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! `bandog jobs next`: the ticks that are to come, of all jobs in the order of time.
+//! `bandog jobs next`: the next ticks of all jobs, in the order of time.
 
 use std::{
     collections::BTreeMap,
@@ -8,20 +8,20 @@ use std::{
 use bandog::{Key, Pattern};
 
 use super::{
-    Common, Desk,
+    Common, JobsClient,
     nodes::Nodes,
-    words::{self, Clock, Line},
+    words::{self, Clock, TableRow},
 };
-use crate::{exit_code::ExitCode, fault::Fault, print, store::Store, voice::shown};
+use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print, store::Store};
 
 /// Prints the next ticks of the jobs, in the order of time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Jobs that are paused or disabled have none. Of a fixed delay there is one, and none while it runs.
+Jobs that are paused or disabled have none. A job with a fixed delay has one, and none while it runs.
 
 Fields of --json, an array of objects: job, tick, due (the tick and the job's jitter: when it is to start).
 
-Exit codes: 0 whether there are any or not; 64 no such job, wrong URL; 69 the store does not answer or is not there; \
+Exit codes: 0 whether there are any or not; 64 no such job, wrong URL; 69 the store does not answer or does not exist; \
 77 it refuses, or the file is damaged.
 
 Examples:
@@ -29,44 +29,44 @@ Examples:
   bandog jobs next report --count 3
   bandog jobs next 'report-*' --json | jq -r .[0].tick")]
 pub(super) struct Args {
-    /// A job, or which names: * stands for any text, ? for one character, and \ takes away the meaning of the next one.
+    /// A job, or a pattern: * matches any text, ? one character, and \ escapes the next one.
     #[arg(default_value = "*", hide_default_value = true, value_name = "NAME|PATTERN")]
     pattern: String,
-    /// How many ticks are printed.
+    /// Number of ticks to print.
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u16))]
     count: u16,
     #[command(flatten)]
     common: Common,
 }
 
-/// Looks, and changes nothing.
+/// Reads only.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
-    let seen = Desk::seen(&store, async |desk| {
-        let failed = |error| desk.fault(&error);
+    let seen = JobsClient::query(&store, async |client| {
+        let failed = |error| client.fault(&error);
         let pattern = if args.pattern.contains(['*', '?', '\\']) {
             Pattern::new(&args.pattern)
         } else {
-            desk.show(&args.pattern).await?;
+            client.show(&args.pattern).await?;
             Pattern::exactly(&Key::new(&args.pattern).map_err(failed)?)
         };
-        let fires = desk.jobs.next(&pattern, args.count.into()).await.map_err(failed)?;
+        let fires = client.jobs.next(&pattern, args.count.into()).await.map_err(failed)?;
         let zones: BTreeMap<String, Option<String>> =
-            desk.jobs.list(&pattern).await.map_err(failed)?.into_iter().map(|job| (job.name, job.zone)).collect();
-        Ok((fires, zones, Nodes::of(desk).await, desk.now().await?))
+            client.jobs.list(&pattern).await.map_err(failed)?.into_iter().map(|job| (job.name, job.zone)).collect();
+        Ok((fires, zones, Nodes::of(client).await, client.now().await?))
     })?;
-    let Some((fires, zones, nodes, now)) = seen else { return Desk::unused(&store, &args.common, &[(); 0]) };
+    let Some((fires, zones, nodes, now)) = seen else { return JobsClient::unused(&store, &args.common, &[(); 0]) };
     nodes.warn("none of these ticks runs until one starts");
     if args.common.json {
         return print::done(print::json(&fires));
     }
     if fires.is_empty() {
-        return print::done(writeln!(io::stdout(), "no tick is to come"));
+        return print::done(writeln!(io::stdout(), "no tick follows"));
     }
     let line = |fire: &bandog::schedule::Fire| {
         let clock = Clock::new(now, zones.get(&fire.job).and_then(Option::as_deref));
         let until = clock.until(&fire.due).trim_start_matches("in ").to_owned();
-        Line { cells: [clock.at(&fire.due), until, shown(&fire.job)], below: Vec::new() }
+        TableRow { cells: [clock.at(&fire.due), until, escaped(&fire.job)], below: Vec::new() }
     };
     print::done(words::table(["NEXT", "IN", "JOB"], &fires.iter().map(line).collect::<Vec<_>>()))
 }

@@ -1,4 +1,4 @@
-//! `bandog jobs nodes`: who runs jobs over the store, as far as it is known.
+//! `bandog jobs nodes`: the schedulers that run over the store, as far as they are known.
 
 use std::{
     collections::BTreeSet,
@@ -9,27 +9,27 @@ use bandog::schedule::{NodeRow, Paused, Pauses};
 use serde::Serialize;
 
 use super::{
-    Common, Desk,
-    words::{self, Clock, Line},
+    Common, JobsClient,
+    words::{self, Clock, TableRow},
 };
 use crate::{
+    console::{escaped, report},
     exit_code::ExitCode,
     fault::Fault,
     print,
     store::Store,
-    voice::{say, shown},
 };
 
 /// Lists the schedulers that run over a store, and the nodes that are paused.
 ///
-/// Which jobs each of them has, the store does not know. One that was killed counts until its lease has ended.
+/// The store does not know which jobs each of them has. A killed scheduler counts until its lease expires.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: nodes (an array: node, program, since, zones: the version of its \
 time-zone table, paused: null, or by, reason, at), pauses (all: null or the pause \
 of all jobs; nodes: an object of the pauses of nodes, whether they run or not). Times are RFC 3339 in UTC.
 
-Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or is not there; 77 it refuses, \
+Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, \
 or the file is damaged.
 
 Examples:
@@ -46,110 +46,112 @@ struct Object {
     pauses: Pauses,
 }
 
-/// Looks, and changes nothing.
+/// Reads only.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
-    let seen = Desk::seen(&store, async |desk| {
-        let nodes = desk.jobs.nodes().await.map_err(|error| desk.fault(&error))?;
-        Ok((Object { nodes, pauses: desk.pauses().await? }, desk.now().await?))
+    let seen = JobsClient::query(&store, async |client| {
+        let nodes = client.jobs.nodes().await.map_err(|error| client.fault(&error))?;
+        Ok((Object { nodes, pauses: client.pauses().await? }, client.now().await?))
     })?;
-    let Some((object, now)) = seen else { return Desk::unused(&store, &args.common, &Object::default()) };
+    let Some((object, now)) = seen else { return JobsClient::unused(&store, &args.common, &Object::default()) };
     if args.common.json {
         return print::done(print::json(&object));
     }
     let Object { nodes, pauses } = object;
     let clock = Clock::new(now, None);
-    let heads = [Some(format!("in {}; {}", store.shown(), count(&nodes))), pauses.all.as_ref().map(words::all_paused)];
+    let heads =
+        [Some(format!("in {}; {}", store.redacted(), count(&nodes))), pauses.all.as_ref().map(words::all_paused)];
     let absent = pauses.nodes.iter().filter(|(name, paused)| is_absent(name, paused, &nodes));
-    let absent = absent.map(|(name, paused)| format!("no node {} runs now: {}", shown(name), words::paused(paused)));
+    let absent = absent.map(|(name, paused)| format!("no node {} runs now: {}", escaped(name), words::paused(paused)));
     let lines: Vec<String> = heads.into_iter().flatten().chain(differ(&nodes)).chain(absent).collect();
     print::done(writeln!(io::stdout(), "{}", lines.join("\n")))?;
-    let rows: Vec<Line<5>> = nodes.iter().map(|node| line(node, &clock)).collect();
+    let rows: Vec<TableRow<5>> = nodes.iter().map(|node| line(node, &clock)).collect();
     print::done(if rows.is_empty() { Ok(()) } else { words::table(["NODE", "PROGRAM", "UP", "ZONES", "STATE"], &rows) })
 }
 
 fn count(nodes: &[NodeRow]) -> String {
     match nodes.len() {
-        0 => "no scheduler runs over it now, so no job does".into(),
+        0 => "no scheduler runs over it now, so no job runs".into(),
         1 => "1 scheduler runs".into(),
         many => format!("{many} schedulers run"),
     }
 }
 
-/// Says that nodes may find different ticks.
+/// A warning if nodes may compute different ticks.
 fn differ(nodes: &[NodeRow]) -> Option<String> {
-    let zones: BTreeSet<String> = nodes.iter().filter_map(|node| node.zones.as_deref()).map(shown).collect();
+    let zones: BTreeSet<String> = nodes.iter().filter_map(|node| node.zones.as_deref()).map(escaped).collect();
     let all = zones.iter().cloned().collect::<Vec<_>>().join(", ");
-    (zones.len() > 1).then(|| format!("time zones of {all}: in zones that have changed nodes may find different ticks"))
+    (zones.len() > 1)
+        .then(|| format!("time zones of {all}: in zones whose rules have changed, nodes may compute different ticks"))
 }
 
-/// Whether a pause is none that a node which runs shows.
+/// Whether no running node has this pause.
 fn is_absent(name: &str, paused: &Paused, nodes: &[NodeRow]) -> bool {
     !nodes.iter().any(|node| is_called(node, name) && node.paused.as_ref() == Some(paused))
 }
 
-/// Whether a pause of this name is a pause of this node.
+/// Whether a pause of this name applies to this node.
 fn is_called(node: &NodeRow, name: &str) -> bool {
     node.node == name || node.node.rsplit_once(':').is_some_and(|(host, _)| host == name)
 }
 
-fn line(node: &NodeRow, clock: &Clock) -> Line<5> {
+fn line(node: &NodeRow, clock: &Clock) -> TableRow<5> {
     let dash = || "-".to_owned();
     let cells = [
-        shown(&node.node),
-        node.program.as_deref().map_or_else(dash, shown),
+        escaped(&node.node),
+        node.program.as_deref().map_or_else(dash, escaped),
         node.since.as_deref().map_or_else(dash, |since| clock.since(since)),
-        node.zones.as_deref().map_or_else(dash, shown),
+        node.zones.as_deref().map_or_else(dash, escaped),
         node.paused.as_ref().map_or_else(|| "claims".into(), words::paused),
     ];
-    Line { cells, below: Vec::new() }
+    TableRow { cells, below: Vec::new() }
 }
 
-/// The schedulers that run. Which jobs each of them has, the store does not know.
+/// The schedulers that run. The store does not know which jobs each of them has.
 pub(super) enum Nodes {
     Known(Vec<NodeRow>),
-    /// The store does not let us look.
+    /// The user has no right to read them.
     Hidden,
 }
 
 impl Nodes {
-    pub(super) async fn of(desk: &Desk<'_>) -> Self {
-        // Who only says a word need not have the right to look at locks.
-        desk.jobs.nodes().await.map_or(Self::Hidden, Self::Known)
+    pub(super) async fn of(client: &JobsClient<'_>) -> Self {
+        // A user that may change jobs may have no right to read locks.
+        client.jobs.nodes().await.map_or(Self::Hidden, Self::Known)
     }
 
-    /// Whether it is known that nobody runs anything.
-    pub(super) fn is_nobody(&self) -> bool {
+    /// Whether it is known that no scheduler runs.
+    pub(super) fn is_none(&self) -> bool {
         matches!(self, Self::Known(nodes) if nodes.is_empty())
     }
 
-    /// Who runs, in words.
-    pub(super) fn told(&self) -> String {
-        let Self::Known(nodes) = self else { return "which schedulers run cannot be seen".into() };
-        let names: Vec<String> = nodes.iter().map(|node| shown(&node.node)).collect();
+    /// The schedulers as text.
+    pub(super) fn text(&self) -> String {
+        let Self::Known(nodes) = self else { return "the schedulers cannot be read".into() };
+        let names: Vec<String> = nodes.iter().map(|node| escaped(&node.node)).collect();
         match &names[..] {
-            [] => "no scheduler runs over it now, so no job does".into(),
+            [] => "no scheduler runs over it now, so no job runs".into(),
             [one] => format!("1 scheduler runs: {one}"),
             some => format!("{} schedulers run: {}", some.len(), some.join(", ")),
         }
     }
 
-    /// Says on standard error that nobody is there, and what follows.
+    /// Warns on standard error if no scheduler runs. `follows` is the consequence.
     pub(super) fn warn(&self, follows: &str) {
-        if self.is_nobody() {
-            say(&format!("no scheduler runs over this store now: {follows}"));
+        if self.is_none() {
+            report(&format!("no scheduler runs over this store now: {follows}"));
         }
     }
 
-    /// Says on standard error that nobody has this name, and what follows: it may be mistyped.
+    /// Warns on standard error if no scheduler has this name, which may be mistyped. `follows` is the consequence.
     pub(super) fn warn_of(&self, name: &str, follows: &str) {
         if matches!(self, Self::Known(nodes) if !nodes.iter().any(|node| is_called(node, name))) {
-            let look = "`bandog jobs nodes` lists those that run";
-            say(&format!("no scheduler of the name {} runs now: {follows}; {look}", shown(name)));
+            let look = "`bandog jobs nodes` lists the running ones";
+            report(&format!("no scheduler of the name {} runs now: {follows}; {look}", escaped(name)));
         }
     }
 
-    /// For JSON: none if it cannot be seen.
+    /// For JSON: none if the user has no right to read them.
     pub(super) fn known(&self) -> Option<&[NodeRow]> {
         match self {
             Self::Known(nodes) => Some(nodes),

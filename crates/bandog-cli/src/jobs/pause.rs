@@ -1,57 +1,57 @@
-//! `bandog jobs pause` and `resume`: no ticks for a time.
+//! `bandog jobs pause` and `resume`: stops and resumes ticks.
 
 use std::io::{self, Write};
 
 use bandog::schedule::Paused;
 
-use super::{Common, Desk, nodes::Nodes};
+use super::{Common, JobsClient, nodes::Nodes};
 use crate::{
+    console::{escaped, report},
     exit_code::ExitCode,
     fault::Fault,
     print,
-    voice::{say, shown},
 };
 
 /// Stops the ticks of a job, of all jobs, or on a node, until `bandog jobs resume`.
 ///
-/// What runs goes on, and `bandog jobs run` runs a paused job all the same. The pause is kept in the store: it holds for
-/// nodes that start later too, and a pause of all jobs for jobs that are registered later. A node that is paused claims
-/// nothing, within a second; its ticks go to the other nodes.
+/// Present runs continue, and `bandog jobs run` runs a paused job nevertheless. The store keeps the pause: it also
+/// applies to nodes that start later, and a pause of all jobs applies to jobs that are registered later. A paused node
+/// claims nothing, at the latest after a second; the other nodes claim its ticks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: those of `bandog jobs ls --json`, as they are now; with --all or --node all (null, or by, reason, at) \
 and nodes (an object of the nodes that are paused).
 
-Exit codes: 0 it is paused; 64 no such job, no reason, wrong URL; 69 the store does not answer or is not there; 77 it \
+Exit codes: 0 it is paused; 64 no such job, no reason, wrong URL; 69 the store does not answer or does not exist; 77 it \
 refuses.
 
 Examples:
   bandog jobs pause report --reason 'database migration, until 6 pm'
-  bandog jobs pause --all --reason 'the store moves'
+  bandog jobs pause --all --reason 'the store is moved'
   bandog jobs pause --node web-3 --reason 'a new disk'      all nodes of the machine web-3
   bandog jobs pause --node web-3:4711 --reason 'it is slow'   one, as `bandog jobs nodes` names it
   bandog jobs resume report")]
 pub(super) struct Pause {
     #[command(flatten)]
-    whom: Whom,
-    /// Why, for whoever finds it paused. Your name and your machine's are written beside it.
+    target: Target,
+    /// The reason, for other operators. Your name and your machine's name are stored with it.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
     #[command(flatten)]
     common: Common,
 }
 
-/// Lets the ticks of a paused job, of all jobs, or of a node run again.
+/// Resumes the ticks of a paused job, of all jobs, or of a node.
 ///
-/// From now on: the ticks of the pause are recorded as skipped. `--all` ends the pause of all jobs; those that were paused
-/// by their names stay so.
+/// Ticks resume from now on: the ticks of the pause are recorded as skipped. `--all` ends the pause of all jobs; a job
+/// that was paused by name stays paused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: those of `bandog jobs ls --json`, as they are now; with --all or --node all (null, or by, reason, at) \
 and nodes (an object of the nodes that are paused).
 
-Exit codes: 0 it is not paused, or not any more; 64 no such job, wrong URL; 69 the store does not answer or is not \
-there; 77 it refuses.
+Exit codes: 0 it is not paused now; 64 no such job, wrong URL; 69 the store does not answer or does not \
+exist; 77 it refuses.
 
 Examples:
   bandog jobs resume report
@@ -59,115 +59,120 @@ Examples:
   bandog jobs resume --node web-3")]
 pub(super) struct Resume {
     #[command(flatten)]
-    whom: Whom,
+    target: Target,
     #[command(flatten)]
     common: Common,
 }
 
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Whom {
+struct Target {
     /// The job's name.
     name: Option<String>,
-    /// All jobs of the store under the URL's prefix, also those that are registered later.
+    /// All jobs of the store under the URL's prefix, including jobs that are registered later.
     #[arg(long)]
     all: bool,
-    /// A node (`host:pid`, see `bandog jobs nodes`), or all nodes of a machine (`host`), whatever jobs they have.
+    /// A node (`host:pid`, see `bandog jobs nodes`), or all nodes of a machine (`host`), for all of their jobs.
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 }
 
 pub(super) fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
-        "" => Err("say why in a few words".into()),
+        "" => Err("a reason is required".into()),
         text if text.len() > 1000 => Err("at most 1000 bytes are allowed".into()),
         text => Ok(text.to_owned()),
     }
 }
 
 pub(super) fn pause(args: &Pause) -> Result<ExitCode, Fault> {
-    let Pause { whom, reason, common } = args;
-    match (&whom.name, &whom.node) {
+    let Pause { target, reason, common } = args;
+    match (&target.name, &target.node) {
         (Some(name), _) => pause_job(common, name, reason),
-        (None, Some(node)) => Desk::reach(common, async |desk| {
-            let before = desk.pauses().await?.nodes.remove(node);
-            desk.jobs.pause_node(node, reason).await.map_err(|error| desk.unsaid(&error, "bandog jobs nodes"))?;
-            tell_of_before(before.as_ref());
-            Nodes::of(desk).await.warn_of(node, "the pause is kept for one that starts");
-            tell_pauses(desk, common, &format!("paused node {}; what it runs goes on", shown(node))).await
+        (None, Some(node)) => JobsClient::with_store(common, async |client| {
+            let before = client.pauses().await?.nodes.remove(node);
+            client
+                .jobs
+                .pause_node(node, reason)
+                .await
+                .map_err(|error| client.request_fault(&error, "bandog jobs nodes"))?;
+            report_previous(before.as_ref());
+            Nodes::of(client).await.warn_of(node, "the pause is kept for a node that starts later");
+            print_pauses(client, common, &format!("paused node {}; its runs continue", escaped(node))).await
         }),
-        (None, None) => Desk::reach(common, async |desk| {
-            let before = desk.pauses().await?.all;
-            desk.jobs.pause_all(reason).await.map_err(|error| desk.unsaid(&error, "bandog jobs ls"))?;
-            tell_of_before(before.as_ref());
-            tell_pauses(desk, common, "paused all jobs; what runs goes on").await
+        (None, None) => JobsClient::with_store(common, async |client| {
+            let before = client.pauses().await?.all;
+            client.jobs.pause_all(reason).await.map_err(|error| client.request_fault(&error, "bandog jobs ls"))?;
+            report_previous(before.as_ref());
+            print_pauses(client, common, "paused all jobs; present runs continue").await
         }),
     }
 }
 
 pub(super) fn resume(args: &Resume) -> Result<ExitCode, Fault> {
-    let Resume { whom, common } = args;
-    match (&whom.name, &whom.node) {
+    let Resume { target, common } = args;
+    match (&target.name, &target.node) {
         (Some(name), _) => resume_job(common, name),
-        (None, Some(node)) => Desk::reach(common, async |desk| {
-            let resumed = desk.jobs.resume_node(node).await;
-            let was_paused = resumed.map_err(|error| desk.unsaid(&error, "bandog jobs nodes"))?;
-            let said = if was_paused { "resumed node" } else { "no pause names node" };
-            if !was_paused {
-                say(&format!("nothing was paused under the name {}: `bandog jobs nodes` lists what is", shown(node)));
+        (None, Some(node)) => JobsClient::with_store(common, async |client| {
+            let resumed = client.jobs.resume_node(node).await;
+            let was_paused = resumed.map_err(|error| client.request_fault(&error, "bandog jobs nodes"))?;
+            let node = escaped(node);
+            if was_paused {
+                return print_pauses(client, common, &format!("resumed node {node}")).await;
             }
-            tell_pauses(desk, common, &format!("{said} {}", shown(node))).await
+            report(&format!("no pause has the name {node}: `bandog jobs nodes` lists the pauses"));
+            print_pauses(client, common, &format!("node {node} was not paused")).await
         }),
-        (None, None) => Desk::reach(common, async |desk| {
-            let resumed = desk.jobs.resume_all().await;
-            let was_paused = resumed.map_err(|error| desk.unsaid(&error, "bandog jobs ls"))?;
-            Nodes::of(desk).await.warn("ticks run when one starts");
-            tell_pauses(desk, common, if was_paused { "resumed all jobs" } else { "all jobs were not paused" }).await
+        (None, None) => JobsClient::with_store(common, async |client| {
+            let resumed = client.jobs.resume_all().await;
+            let was_paused = resumed.map_err(|error| client.request_fault(&error, "bandog jobs ls"))?;
+            Nodes::of(client).await.warn("ticks run when one starts");
+            print_pauses(client, common, if was_paused { "resumed all jobs" } else { "all jobs were not paused" }).await
         }),
     }
 }
 
 fn pause_job(common: &Common, name: &str, reason: &str) -> Result<ExitCode, Fault> {
-    Desk::ask(common, name, async |desk| {
-        let before = desk.show(name).await?;
-        desk.jobs.pause(name, reason).await.map_err(|error| desk.unsaid_of(&error, name))?;
-        tell_of_before(before.paused.as_ref());
-        Nodes::of(desk).await.warn("the pause holds for those that start");
-        let running = if before.live.is_empty() { "" } else { "; what runs goes on" };
-        tell(desk, common, name, &format!("paused {name:?}{running}")).await
+    JobsClient::with_job(common, name, async |client| {
+        let before = client.show(name).await?;
+        client.jobs.pause(name, reason).await.map_err(|error| client.request_fault_for(&error, name))?;
+        report_previous(before.paused.as_ref());
+        Nodes::of(client).await.warn("the pause applies to those that start later");
+        let running = if before.live.is_empty() { "" } else { "; present runs continue" };
+        print_job(client, common, name, &format!("paused {name:?}{running}")).await
     })
 }
 
 fn resume_job(common: &Common, name: &str) -> Result<ExitCode, Fault> {
-    Desk::ask(common, name, async |desk| {
-        let was_paused = desk.jobs.resume(name).await.map_err(|error| desk.unsaid_of(&error, name))?;
-        Nodes::of(desk).await.warn("its ticks run when one starts");
+    JobsClient::with_job(common, name, async |client| {
+        let was_paused = client.jobs.resume(name).await.map_err(|error| client.request_fault_for(&error, name))?;
+        Nodes::of(client).await.warn("its ticks run when one starts");
         let said = if was_paused { format!("resumed {name:?}") } else { format!("{name:?} was not paused") };
-        tell(desk, common, name, &said).await
+        print_job(client, common, name, &said).await
     })
 }
 
-fn tell_of_before(paused: Option<&Paused>) {
+fn report_previous(paused: Option<&Paused>) {
     if let Some(Paused { by, reason, at }) = paused {
-        say(&format!("it was paused before, by {} since {at}: {}", shown(by), shown(reason)));
+        report(&format!("it was paused before, by {} since {at}: {}", escaped(by), escaped(reason)));
     }
 }
 
-/// Prints what was done, or the job as it is now.
-async fn tell(desk: &Desk<'_>, common: &Common, name: &str, said: &str) -> Result<ExitCode, Fault> {
-    let job = desk.show(name).await?;
+/// Prints the result, or the job as it is now.
+async fn print_job(client: &JobsClient<'_>, common: &Common, name: &str, said: &str) -> Result<ExitCode, Fault> {
+    let job = client.show(name).await?;
     if common.json {
         return print::done(print::json(&job));
     }
     let all = if job.all_paused.is_some() { "; all jobs are paused: see `bandog jobs resume --all`" } else { "" };
-    let disabled = if job.enabled { "" } else { "; it is disabled where it is declared, so its ticks do not run" };
+    let disabled = if job.enabled { "" } else { "; its declaration disables it, so its ticks do not run" };
     print::done(writeln!(io::stdout(), "{said}{all}{disabled}"))
 }
 
-/// Prints what was done, or what is paused now.
-async fn tell_pauses(desk: &Desk<'_>, common: &Common, said: &str) -> Result<ExitCode, Fault> {
+/// Prints the result, or the present pauses.
+async fn print_pauses(client: &JobsClient<'_>, common: &Common, said: &str) -> Result<ExitCode, Fault> {
     print::done(match common.json {
-        true => print::json(&desk.pauses().await?),
+        true => print::json(&client.pauses().await?),
         false => writeln!(io::stdout(), "{said}"),
     })
 }

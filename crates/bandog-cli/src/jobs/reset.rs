@@ -1,38 +1,39 @@
-//! `bandog jobs reset`: a watermark of the future, set back.
+//! `bandog jobs reset`: sets back a watermark that lies in the future.
 
 use std::io::{self, Write};
 
 use bandog::{ErrorKind, Pattern, schedule::JobRow};
 use serde::Serialize;
 
-use super::{Common, Desk, confirm::confirm, nodes::Nodes, pause::reason};
+use super::{Common, JobsClient, confirm::confirm, nodes::Nodes, pause::reason};
 use crate::{
+    console::{escaped, report},
     exit_code::ExitCode,
     fault::Fault,
     print,
-    voice::{say, shown},
 };
 
-/// Lets a job go on that rests because the store's clock was ahead, or all such jobs.
+/// Resumes a job that rests because the store's clock was ahead, or all such jobs.
 ///
-/// While a store's clock is ahead, ticks of the future are claimed. When it has been set right, the job rests until that
-/// time has come, and `bandog jobs show` says so. This sets its watermark back to the store's present time. Ticks that were
-/// claimed ahead of time and are still to come can be claimed again, once each, with a greater fence. Who did it, and
-/// why, stands in the job's history.
+/// While a store's clock is ahead, ticks of the future are claimed. When the clock is right again, the job rests until
+/// that time, and `bandog jobs show` says so. This command sets the job's watermark back to the store's present time.
+/// Ticks that were claimed ahead of time and are still in the future can be claimed again, once each, with a greater
+/// fence. The job's history gets a line with the operator and the reason.
 ///
-/// `--all` does so for every job that rests, after a question. A job whose only tick was claimed already is left as it is.
+/// `--all` does this for each job that rests, after a confirmation. A job whose only tick was claimed already is not
+/// changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: those of `bandog jobs ls --json`, as they are now; with --all an array of objects with job, reset (whether \
-it was), rested_until, and why if it was not, also when it fails halfway.
+Fields of --json: those of `bandog jobs ls --json`, as they are now; with --all an array of objects with job, reset (true or \
+false), rested_until, and why if it was not reset, also if the command fails halfway.
 
-Exit codes: 0 it goes on from now, or no job rests; 64 no such job, no reason, its watermark does not lie in the future, its \
-only tick was claimed already, nobody said yes, wrong URL; 69 the store does not answer or is not there; 77 it refuses.
+Exit codes: 0 it is reset, or no job rests; 64 no such job, no reason, its watermark does not lie in the future, its \
+only tick was claimed already, not confirmed, wrong URL; 69 the store does not answer or does not exist; 77 it refuses.
 
 Examples:
   bandog jobs reset report --reason 'NTP had set the store to 2031'
-  bandog jobs reset --all --reason 'NTP had set the store to 2031'          after a look at the names
-  bandog jobs reset --all --yes --reason 'NTP had set the store to 2031'    without being asked")]
+  bandog jobs reset --all --reason 'NTP had set the store to 2031'          after a confirmation
+  bandog jobs reset --all --yes --reason 'NTP had set the store to 2031'    without a confirmation")]
 pub(super) struct Args {
     /// The job's name.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
@@ -40,17 +41,17 @@ pub(super) struct Args {
     /// All jobs that rest.
     #[arg(long)]
     all: bool,
-    /// Do not ask, with --all.
+    /// Do not ask for a confirmation, with --all.
     #[arg(long)]
     yes: bool,
-    /// Why, for the history. Your name and your machine's are written beside it.
+    /// The reason, for the history. Your name and your machine's name are stored with it.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
     #[command(flatten)]
     common: Common,
 }
 
-/// What became of one of many.
+/// The result for one of many jobs.
 #[derive(Serialize)]
 struct Object<'a> {
     job: &'a str,
@@ -69,33 +70,28 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
 
 fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
     let Args { reason, common, .. } = args;
-    Desk::ask(common, name, async |desk| {
-        let before = desk.show(name).await?;
-        desk.jobs.reset(name, reason).await.map_err(|error| desk.unsaid_of(&error, name))?;
-        Nodes::of(desk).await.warn("its ticks run when one starts");
-        let job = desk.show(name).await?;
+    JobsClient::with_job(common, name, async |client| {
+        let before = client.show(name).await?;
+        client.jobs.reset(name, reason).await.map_err(|error| client.request_fault_for(&error, name))?;
+        Nodes::of(client).await.warn("its ticks run when one starts");
+        let job = client.show(name).await?;
         if common.json {
             return print::done(print::json(&job));
         }
-        let (from, to) = (shown(before.rests_until.as_ref().unwrap_or(&before.watermark)), shown(&job.watermark));
-        print::done(writeln!(io::stdout(), "{name:?} goes on from {to}; it rested until {from}"))
+        let (from, to) = (escaped(before.rests_until.as_ref().unwrap_or(&before.watermark)), escaped(&job.watermark));
+        print::done(writeln!(io::stdout(), "{name:?} continues from {to}; it rested until {from}"))
     })
 }
 
 fn all(args: &Args) -> Result<ExitCode, Fault> {
     let Args { reason, yes, common, .. } = args;
-    Desk::reach(common, async |desk| {
-        let mut resting = desk.jobs.list(&Pattern::all()).await.map_err(|error| desk.fault(&error))?;
+    JobsClient::with_store(common, async |client| {
+        let mut resting = client.jobs.list(&Pattern::all()).await.map_err(|error| client.fault(&error))?;
         resting.retain(|job| job.rests_until.is_some());
         if !resting.is_empty() && !yes {
-            let told = |job: &JobRow| format!("{} (rests until {})", shown(&job.name), shown(until(job)));
-            let names = resting.iter().map(told).collect::<Vec<_>>().join(", ");
-            confirm(
-                ("set back", "sets back"),
-                &format!("the watermarks of {names}"),
-                "they are left as they are",
-                desk,
-            )?;
+            let text = |job: &JobRow| format!("{} (rests until {})", escaped(&job.name), escaped(until(job)));
+            let names = resting.iter().map(text).collect::<Vec<_>>().join(", ");
+            confirm(("set back", "sets back"), &format!("the watermarks of {names}"), "they are not changed", client)?;
         }
         let (mut objects, mut broke) = (Vec::new(), None);
         for job in &resting {
@@ -105,19 +101,19 @@ fn all(args: &Args) -> Result<ExitCode, Fault> {
                 objects.push(object(Some(format!("not tried: it stopped at {at:?}"))));
                 continue;
             }
-            match desk.jobs.reset(&job.name, reason).await {
+            match client.jobs.reset(&job.name, reason).await {
                 Ok(()) => objects.push(object(None)),
-                // It goes on by now, or had one tick only: the others are none the worse for it.
+                // It has resumed, or had one tick only. The other jobs are not affected.
                 Err(error) if error.kind() == ErrorKind::Misused => objects.push(object(Some(error.to_string()))),
                 Err(error) => {
-                    let fault = desk.unsaid_of(&error, &job.name);
+                    let fault = client.request_fault_for(&error, &job.name);
                     objects.push(object(Some(fault.in_short())));
                     broke = Some((&job.name, fault));
                 }
             }
         }
         if objects.iter().any(|object| object.reset) {
-            Nodes::of(desk).await.warn("their ticks run when one starts");
+            Nodes::of(client).await.warn("their ticks run when one starts");
         }
         let printed = if common.json { print::json(&objects) } else { lines(&objects) };
         match broke {
@@ -127,7 +123,7 @@ fn all(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
-/// Until when it rests.
+/// The end of its rest.
 fn until(job: &JobRow) -> &str {
     job.rests_until.as_deref().unwrap_or(&job.watermark)
 }
@@ -138,8 +134,8 @@ fn lines(objects: &[Object<'_>]) -> io::Result<()> {
     }
     for Object { job, rested_until, why, .. } in objects {
         match why {
-            None => writeln!(io::stdout(), "{job:?} goes on from now; it rested until {}", shown(rested_until))?,
-            Some(why) => say(&format!("{job:?} is left as it is: {why}")),
+            None => writeln!(io::stdout(), "{job:?} continues from now; it rested until {}", escaped(rested_until))?,
+            Some(why) => report(&format!("{job:?} is not changed: {why}")),
         }
     }
     Ok(())

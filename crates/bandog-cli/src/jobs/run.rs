@@ -1,4 +1,4 @@
-//! `bandog jobs run`: a job now, beside its ticks.
+//! `bandog jobs run`: runs a job now, in addition to its ticks.
 
 use std::{
     io::{self, Write},
@@ -8,33 +8,33 @@ use std::{
 use bandog::schedule::{RunRow, State};
 use tokio::time::{Instant, sleep};
 
-use super::{Common, Desk, nodes::Nodes, words};
+use super::{Common, JobsClient, nodes::Nodes, words};
 use crate::{
     args,
+    console::{StatusLine, escaped, report},
     exit_code::ExitCode,
     fault::Fault,
     print,
-    voice::{Line, say, shown},
 };
 
-/// Between two looks at the run.
+/// Interval between two queries of the run.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Between two looks at who runs jobs, which on a server with many keys is not cheap.
+/// Interval between two queries of the schedulers, which are expensive on a server with many keys.
 const NODES: Duration = Duration::from_secs(2);
-/// So long nobody may be there who could run it, or no answer come from the store.
+/// Maximum time without a scheduler, or without an answer of the store.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs a job now, beside its ticks.
+/// Runs a job now, in addition to its ticks.
 ///
-/// It runs after what runs or waits already, on a node that has the job; also while the job is paused or disabled. On
-/// standard output stands the run's number, by which `bandog jobs history` tells of it and `bandog jobs cancel` ends it.
+/// It runs after the present and waiting runs, on a node that has the job; also while the job is paused or disabled.
+/// Standard output has the run's number, for `bandog jobs history` and `bandog jobs cancel`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: those of a run in `bandog jobs history --json`; with --wait as it was when it had ended.
+Fields of --json: those of a run in `bandog jobs history --json`; with --wait after its end.
 
-Exit codes: 0 it was asked for, or with --wait: it ended well; 1 it did not end well; 64 no such job, wrong URL; 69 the \
-store does not answer or is not there, or with --wait: no scheduler has been running for 10 s; 75 the --timeout is over; \
-77 the store refuses. The run goes on, or waits on, after 69 and 75 and when this command is ended.
+Exit codes: 0 it is requested, or with --wait: it ended well; 1 it did not end well; 64 no such job, wrong URL; 69 the \
+store does not answer or does not exist, or with --wait: no scheduler has run for 10 s; 75 the --timeout is over; \
+77 the store refuses. After 69 and 75, or if this command is interrupted, the run continues.
 
 Examples:
   bandog jobs run report
@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// Wait until the run has ended.
     #[arg(long)]
     wait: bool,
-    /// How long to wait for it. Without it: as long as it takes.
+    /// How long to wait for the end of the run. Without it there is no limit.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true, requires = "wait")]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -54,25 +54,25 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
-    Desk::ask(&args.common, &args.name, async |desk| {
-        let id = desk.jobs.run(&args.name).await.map_err(|error| desk.unsaid_of(&error, &args.name))?;
+    JobsClient::with_job(&args.common, &args.name, async |client| {
+        let id = client.jobs.run(&args.name).await.map_err(|error| client.request_fault_for(&error, &args.name))?;
         if !args.common.json {
             print::done(writeln!(io::stdout(), "{id}"))?;
         }
-        Nodes::of(desk).await.warn(&format!("run {id} of {:?} waits until one starts that has this job", args.name));
+        Nodes::of(client).await.warn(&format!("run {id} of {:?} waits until one starts that has this job", args.name));
         if !args.wait {
-            return asked(args, desk, id).await;
+            return asked(args, client, id).await;
         }
-        let run = Follower { desk, name: &args.name, id, timeout: args.timeout }.follow().await?;
+        let run = Follower { client, name: &args.name, id, timeout: args.timeout }.follow().await?;
         ended(args, &run)
     })
 }
 
-async fn asked(args: &Args, desk: &Desk<'_>, id: u64) -> Result<ExitCode, Fault> {
+async fn asked(args: &Args, client: &JobsClient<'_>, id: u64) -> Result<ExitCode, Fault> {
     if !args.common.json {
         return Ok(ExitCode::Done);
     }
-    let run = desk.history(&args.name).await?.into_iter().find(|run| run.id == id);
+    let run = client.history(&args.name).await?.into_iter().find(|run| run.id == id);
     print::done(print::json(&run.ok_or_else(|| vanished(&args.name, id))?))
 }
 
@@ -81,15 +81,15 @@ fn ended(args: &Args, run: &RunRow) -> Result<ExitCode, Fault> {
         print::done(print::json(run))?;
     } else {
         let took = words::took(run).map(|took| format!(" after {took}")).unwrap_or_default();
-        let error = run.error.as_deref().map(|error| format!(": {}", shown(error))).unwrap_or_default();
-        say(&format!("run {} of {:?} ended {}{took}{error}", run.id, args.name, run.state.as_str()));
+        let error = run.error.as_deref().map(|error| format!(": {}", escaped(error))).unwrap_or_default();
+        report(&format!("run {} of {:?} ended {}{took}{error}", run.id, args.name, run.state.as_str()));
     }
     Ok(if run.state == State::Ok { ExitCode::Done } else { ExitCode::Failed })
 }
 
-/// Looks at a run until it has ended.
+/// Polls a run until it has ended.
 struct Follower<'a> {
-    desk: &'a Desk<'a>,
+    client: &'a JobsClient<'a>,
     name: &'a str,
     id: u64,
     timeout: Option<Duration>,
@@ -98,14 +98,14 @@ struct Follower<'a> {
 impl Follower<'_> {
     async fn follow(&self) -> Result<RunRow, Fault> {
         let began = Instant::now();
-        let line = Line::on_terminal();
-        let (mut answered, mut seen, mut looked) = (began, began, None::<Instant>);
+        let line = StatusLine::on_terminal();
+        let (mut answered, mut scheduler_seen, mut nodes_polled) = (began, began, None::<Instant>);
         let mut idle = Idle::default();
         loop {
-            let state = match self.desk.jobs.history(self.name).await {
+            let state = match self.client.jobs.history(self.name).await {
                 Ok(runs) => {
                     answered = Instant::now();
-                    idle.look(self, &runs);
+                    idle.check(self, &runs);
                     let run = runs.into_iter().find(|run| run.id == self.id);
                     let run = run.ok_or_else(|| vanished(self.name, self.id))?;
                     if !matches!(run.state, State::Queued | State::Running) {
@@ -114,26 +114,26 @@ impl Follower<'_> {
                     Some(run)
                 }
                 Err(error) if error.is_retryable() && answered.elapsed() < PATIENCE => None,
-                Err(error) => return Err(self.desk.fault(&error)),
+                Err(error) => return Err(self.client.fault(&error)),
             };
-            if looked.is_none_or(|looked| looked.elapsed() >= NODES) {
-                looked = Some(Instant::now());
-                if !Nodes::of(self.desk).await.is_nobody() {
-                    seen = Instant::now();
+            if nodes_polled.is_none_or(|polled| polled.elapsed() >= NODES) {
+                nodes_polled = Some(Instant::now());
+                if !Nodes::of(self.client).await.is_none() {
+                    scheduler_seen = Instant::now();
                 }
             }
             let waited = began.elapsed();
             if let Some(line) = &line {
                 line.draw(&self.progress(state.as_ref(), waited));
             }
-            self.check(state.as_ref(), waited, seen)?;
+            self.check(state.as_ref(), waited, scheduler_seen)?;
             let rest = self.timeout.map_or(PAUSE, |timeout| timeout.saturating_sub(waited).min(PAUSE));
             sleep(rest).await;
         }
     }
 
-    /// Whether to go on.
-    fn check(&self, run: Option<&RunRow>, waited: Duration, seen: Instant) -> Result<(), Fault> {
+    /// An error if the wait is over.
+    fn check(&self, run: Option<&RunRow>, waited: Duration, scheduler_seen: Instant) -> Result<(), Fault> {
         let Self { name, id, .. } = self;
         match self.timeout {
             Some(timeout) if waited >= timeout => {
@@ -141,13 +141,13 @@ impl Follower<'_> {
                 let message = format!("run {id} of {name:?} has not ended within {timeout}: it {}", doing(run));
                 Err(Fault::new(ExitCode::Busy, message))
             }
-            // Whoever gives a time may be about to start a scheduler.
-            None if seen.elapsed() >= PATIENCE => Err(Fault::new(
+            // With --timeout the operator may be about to start a scheduler.
+            None if scheduler_seen.elapsed() >= PATIENCE => Err(Fault::new(
                 ExitCode::Unavailable,
                 format!(
-                    "nobody runs jobs in {}: run {id} of {name:?} waits until a scheduler starts\n  start one, or take it \
-                     back with `bandog jobs cancel {name} {id}`",
-                    self.desk.store.shown()
+                    "no scheduler runs over {}: run {id} of {name:?} waits until one starts\n  start one, or cancel the run \
+                     with `bandog jobs cancel {name} {id}`",
+                    self.client.store.redacted()
                 ),
             )),
             Some(_) | None => Ok(()),
@@ -160,39 +160,41 @@ impl Follower<'_> {
     }
 }
 
-/// What a run does that has not ended.
+/// The state of a run that has not ended.
 fn doing(run: Option<&RunRow>) -> String {
-    let node = |run: &RunRow| shown(run.node.as_deref().unwrap_or("a node"));
+    let node = |run: &RunRow| escaped(run.node.as_deref().unwrap_or("a node"));
     match run {
-        None => "cannot be seen, because the store does not answer".into(),
-        Some(run) if run.state == State::Queued => "waits for a node with this job and a place for it".into(),
-        Some(run) if run.orphaned => format!("was left behind by {}, which is gone", node(run)),
+        None => "cannot be read, because the store does not answer".into(),
+        Some(run) if run.state == State::Queued => {
+            "waits for a node that has this job and a free slot in its pool".into()
+        }
+        Some(run) if run.orphaned => format!("was left behind by {}, which is dead", node(run)),
         Some(run) => format!("runs on {}", node(run)),
     }
 }
 
-/// Since when a run waits although nothing runs before it.
+/// Start of a wait without a present run of the job.
 #[derive(Default)]
 struct Idle {
     since: Option<Instant>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Idle {
-    /// Tells once that there may be nobody who has this job, though schedulers run.
-    fn look(&mut self, follower: &Follower<'_>, runs: &[RunRow]) {
+    /// Reports once that perhaps no running scheduler has this job.
+    fn check(&mut self, follower: &Follower<'_>, runs: &[RunRow]) {
         let waits = runs.iter().any(|run| run.id == follower.id && run.state == State::Queued);
         if !waits || runs.iter().any(|run| run.state == State::Running && !run.orphaned) {
             self.since = None;
             return;
         }
         let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() >= PATIENCE && !self.is_told {
-            self.is_told = true;
+        if since.elapsed() >= PATIENCE && !self.is_reported {
+            self.is_reported = true;
             let Follower { name, id, .. } = follower;
-            say(&format!(
-                "run {id} of {name:?} waits though nothing of this job runs: does a scheduler that runs have it, and a \
-                 place in its pool?"
+            report(&format!(
+                "run {id} of {name:?} waits although no run of this job is present: check that a running scheduler has the job and \
+                 a free slot in its pool"
             ));
         }
     }
@@ -201,6 +203,6 @@ impl Idle {
 fn vanished(name: &str, id: u64) -> Fault {
     Fault::new(
         ExitCode::Unavailable,
-        format!("the history of {name:?} does not tell of run {id} any more; it keeps 50 of a kind"),
+        format!("run {id} is not in the history of {name:?} any more, which keeps 50 runs of each kind"),
     )
 }

@@ -10,22 +10,22 @@ use bandog_cron::Time;
 use serde::Serialize;
 
 use super::{
-    Common, Desk,
+    Common, JobsClient,
     nodes::Nodes,
     words::{self, Clock},
 };
-use crate::{exit_code::ExitCode, fault::Fault, print, voice::shown};
+use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print};
 
-/// So many of the next fires are told.
+/// Number of fires to print.
 const FIRES: usize = 5;
 
 /// Shows one job: its policies, its runs, its next fires.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: those of `bandog jobs ls --json`; upcoming (the next fires: job, tick, due), nodes (the schedulers \
-that run over the store, whatever jobs they have: node, program, since; null if that cannot be seen).
+that run over the store, with all jobs: node, program, since; null if the user has no right to read them).
 
-Exit codes: 0 shown; 64 no such job, wrong URL; 69 the store does not answer or is not there; 77 it refuses, or the \
+Exit codes: 0 shown; 64 no such job, wrong URL; 69 the store does not answer or does not exist; 77 it refuses, or the \
 file is damaged.
 
 Examples:
@@ -46,33 +46,33 @@ struct Object<'a> {
     nodes: Option<&'a [NodeRow]>,
 }
 
-/// Looks, and changes nothing.
+/// Reads only.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
-    let (job, upcoming, nodes, now, store) = Desk::ask(&args.common, &args.name, async |desk| {
-        let job = desk.show(&args.name).await?;
-        let failed = |error| desk.fault(&error);
+    let (job, upcoming, nodes, now, store) = JobsClient::with_job(&args.common, &args.name, async |client| {
+        let job = client.show(&args.name).await?;
+        let failed = |error| client.fault(&error);
         let only = Pattern::exactly(&Key::new(&args.name).map_err(failed)?);
-        let upcoming = desk.jobs.next(&only, FIRES).await.map_err(failed)?;
-        let now = desk.now().await?;
-        Ok((job, upcoming, Nodes::of(desk).await, now, desk.store.shown()))
+        let upcoming = client.jobs.next(&only, FIRES).await.map_err(failed)?;
+        let now = client.now().await?;
+        Ok((job, upcoming, Nodes::of(client).await, now, client.store.redacted()))
     })?;
     if args.common.json {
         let nodes = nodes.known();
         return print::done(print::json(&Object { job: &job, upcoming: &upcoming, nodes }));
     }
-    let head = format!("in {store}; {}", nodes.told());
+    let head = format!("in {store}; {}", nodes.text());
     let lines: Vec<String> = [head].into_iter().chain(lines(&job, &upcoming, now)).collect();
     print::done(writeln!(io::stdout(), "{}", lines.join("\n")))
 }
 
 fn lines(job: &JobRow, upcoming: &[Fire], now: Time) -> Vec<String> {
     let clock = Clock::new(now, job.zone.as_deref());
-    let zone = job.zone.as_deref().map(|zone| format!(", {}", shown(zone))).unwrap_or_default();
+    let zone = job.zone.as_deref().map(|zone| format!(", {}", escaped(zone))).unwrap_or_default();
     let lease = words::span(job.lease_ms);
     let JobRow { ok, failed, lost, skipped, missed, overlap, catch_up, on_crash, .. } = job;
     let mut lines = vec![
-        format!("name      {}", shown(&job.name)),
-        format!("fires     {} ({}{zone})", shown(&job.trigger), job.description),
+        format!("name      {}", escaped(&job.name)),
+        format!("fires     {} ({}{zone})", escaped(&job.trigger), job.description),
         format!("policies  overlap {overlap}, catch_up {catch_up}, on_crash {on_crash}, lease {lease}"),
         format!("state     {}", words::state(job, &clock)),
         format!(
@@ -94,12 +94,12 @@ fn lines(job: &JobRow, upcoming: &[Fire], now: Time) -> Vec<String> {
     lines
 }
 
-/// Why nothing is to come.
+/// The reason why there is no next fire.
 fn never(job: &JobRow) -> &'static str {
     match job {
-        JobRow { enabled: false, .. } => "never: it is disabled where it is declared",
-        JobRow { paused: Some(_), .. } => "never, as long as it is paused",
-        JobRow { all_paused: Some(_), .. } => "never, as long as all jobs are paused",
+        JobRow { enabled: false, .. } => "never: its declaration disables it",
+        JobRow { paused: Some(_), .. } => "never while it is paused",
+        JobRow { all_paused: Some(_), .. } => "never while all jobs are paused",
         JobRow { live, queued, trigger, .. }
             if trigger.starts_with("fixed_delay") && (!live.is_empty() || *queued > 0) =>
         {

@@ -1,4 +1,4 @@
-//! Jobs and runs in words, for people. Times are shown in the job's zone.
+//! Jobs and runs as text, for people. Times are shown in the job's zone.
 
 use std::{
     io::{self, Write},
@@ -8,16 +8,16 @@ use std::{
 use bandog::schedule::{JobRow, Paused, RunRow, State};
 use bandog_cron::{Time, Zone};
 
-use crate::voice::shown;
+use crate::console::escaped;
 
-/// The clock by which a job's times are shown.
+/// The present time and the time zone for the output.
 pub(super) struct Clock {
     now: Time,
     zone: Option<Zone>,
 }
 
 impl Clock {
-    /// A zone that this machine does not know is UTC.
+    /// Times are in UTC if this machine does not know the zone.
     pub(super) fn new(now: Time, zone: Option<&str>) -> Self {
         Self { now, zone: zone.and_then(|zone| Zone::named(zone).ok()) }
     }
@@ -27,11 +27,11 @@ impl Clock {
         match (time.parse::<Time>(), &self.zone) {
             (Ok(time), Some(zone)) => time.at(zone).to_string(),
             (Ok(time), None) => time.to_string(),
-            (Err(_), _) => shown(time),
+            (Err(_), _) => escaped(time),
         }
     }
 
-    /// How long it is until an instant: `in 3m 12s`, or `now`.
+    /// The time until an instant: `in 3m 12s`, or `now`.
     pub(super) fn until(&self, time: &str) -> String {
         match between(self.now, time) {
             Some(left) if left > 0 => format!("in {}", whole(left)),
@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// How long ago an instant was: `3m 12s`.
+    /// The time since an instant: `3m 12s`.
     pub(super) fn since(&self, time: &str) -> String {
         let ago = between(self.now, time).map_or(0, |left| left.saturating_neg().max(0));
         whole(ago)
@@ -50,7 +50,7 @@ fn between(from: Time, to: &str) -> Option<i64> {
     Some(to.parse::<Time>().ok()?.millisecond().saturating_sub(from.millisecond()))
 }
 
-/// A time of at least a second, to the second and rounded up, by its two greatest units.
+/// A time in whole seconds, rounded up, in its two greatest units.
 fn whole(ms: i64) -> String {
     let secs = ms.unsigned_abs().div_ceil(1000);
     brief(Duration::from_secs(secs))
@@ -61,7 +61,7 @@ fn brief(duration: Duration) -> String {
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// A span as people read it: `250ms`, `5s`, `12.3s`, `2h 3m`.
+/// A duration, such as `250ms`, `5s`, `12.3s`, `2h 3m`.
 pub(super) fn span(ms: u64) -> String {
     match ms {
         0..=999 => format!("{ms}ms"),
@@ -71,14 +71,14 @@ pub(super) fn span(ms: u64) -> String {
     }
 }
 
-/// How long a run took.
+/// The duration of a run.
 pub(super) fn took(run: &RunRow) -> Option<String> {
     let started: Time = run.started.as_ref()?.parse().ok()?;
     let ended = between(started, run.ended.as_ref()?)?;
     Some(span(ended.max(0).unsigned_abs()))
 }
 
-/// What a job does now.
+/// The present state of a job.
 pub(super) fn state(job: &JobRow, clock: &Clock) -> String {
     let mut words = Vec::new();
     match &job.live[..] {
@@ -106,20 +106,20 @@ pub(super) fn state(job: &JobRow, clock: &Clock) -> String {
     if words.is_empty() { "idle".into() } else { words.join(", ") }
 }
 
-/// By whom and why something is paused.
+/// The operator and the reason of a pause.
 pub(super) fn paused(Paused { by, reason, .. }: &Paused) -> String {
-    format!("paused by {}: {}", shown(by), shown(reason))
+    format!("paused by {}: {}", escaped(by), escaped(reason))
 }
 
-/// The same of all jobs.
+/// The same for the pause of all jobs.
 pub(super) fn all_paused(all: &Paused) -> String {
     format!("all jobs are {}", paused(all))
 }
 
 fn running(run: &RunRow, clock: &Clock) -> String {
-    let node = shown(run.node.as_deref().unwrap_or("?"));
+    let node = escaped(run.node.as_deref().unwrap_or("?"));
     if run.orphaned {
-        return format!("left behind by {node}, which is gone");
+        return format!("left behind by {node}, which is dead");
     }
     match &run.started {
         Some(started) => format!("running on {node} for {}", clock.since(started)),
@@ -127,7 +127,7 @@ fn running(run: &RunRow, clock: &Clock) -> String {
     }
 }
 
-/// What became of a job's last run.
+/// The outcome of a job's last run.
 pub(super) fn last(job: &JobRow, clock: &Clock) -> String {
     let Some(run) = &job.last else { return "never".into() };
     let ended = run.ended.as_ref().map(|ended| format!(" {} ago", clock.since(ended)));
@@ -135,13 +135,13 @@ pub(super) fn last(job: &JobRow, clock: &Clock) -> String {
     format!("{}{}{}", run.state.as_str(), ended.unwrap_or_default(), took.unwrap_or_default())
 }
 
-/// One run: which, where, and what became of it.
+/// One run: number, node and outcome.
 pub(super) fn run(run: &RunRow, clock: &Clock) -> String {
     let mut words = vec![format!("run {} ({}, tick {})", run.id, run.kind.as_str(), clock.at(&run.tick))];
     match run.state {
         State::Running => words.push(running(run, clock)),
         state => {
-            let node = run.node.as_deref().map(|node| format!(" on {}", shown(node)));
+            let node = run.node.as_deref().map(|node| format!(" on {}", escaped(node)));
             words.push(format!("{}{}", state.as_str(), node.unwrap_or_default()));
         }
     }
@@ -149,18 +149,18 @@ pub(super) fn run(run: &RunRow, clock: &Clock) -> String {
     words.extend(run.lag_ms.map(|lag| format!("lag {}", span(lag))));
     words.extend((run.attempt > 1).then(|| format!("attempt {}", run.attempt)));
     words.extend(run.fence.map(|fence| format!("fence {fence}")));
-    words.extend(run.error.as_deref().map(shown));
+    words.extend(run.error.as_deref().map(escaped));
     words.join(", ")
 }
 
-/// One line of a table, and what stands indented below it.
-pub(super) struct Line<const N: usize> {
+/// One row of a table, and the indented lines below it.
+pub(super) struct TableRow<const N: usize> {
     pub(super) cells: [String; N],
     pub(super) below: Vec<String>,
 }
 
 /// Prints a table whose columns are as wide as their widest cell.
-pub(super) fn table<const N: usize>(heads: [&str; N], lines: &[Line<N>]) -> io::Result<()> {
+pub(super) fn table<const N: usize>(heads: [&str; N], lines: &[TableRow<N>]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let widths: [usize; N] = std::array::from_fn(|at| {
         let widest = lines.iter().map(|line| line.cells[at].chars().count()).max().unwrap_or(0);

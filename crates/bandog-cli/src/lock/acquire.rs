@@ -1,4 +1,4 @@
-//! Waiting for the lock, until it is ours, the time is up or a signal asks us to leave.
+//! Waits for the lock, until it is granted, the wait is over, or a signal asks bandog to exit.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -10,25 +10,25 @@ use crate::signals::Signals;
 /// How the wait ended.
 pub(super) enum Acquired {
     Guard(Guard),
-    /// Somebody else held the lock all the time.
+    /// Another client held the lock for the whole wait.
     Busy,
-    /// A signal asked us to end.
+    /// A signal asked bandog to exit.
     Interrupted(Signal),
 }
 
-/// Waits for at most `wait`, or for as long as it takes; `telling` says meanwhile who is in the way.
+/// Waits for at most `wait`, or without limit. Meanwhile `progress` reports the holder.
 pub(super) async fn acquire(
     mutex: &Mutex,
     wait: Option<Duration>,
     signals: &mut Signals,
-    telling: impl Future<Output = Infallible>,
+    progress: impl Future<Output = Infallible>,
 ) -> Result<Acquired> {
     let guard = tokio::select! { biased;
         signal = signals.ending() => return Ok(Acquired::Interrupted(signal)),
         guard = lock(mutex, wait) => guard?,
-        never = telling => match never {},
+        never = progress => match never {},
     };
-    // It may have come at the same moment as the grant: then the child is not even started.
+    // The signal may have come with the grant: then the child is not started.
     Ok(match (signals.has_ended(), guard) {
         (Some(signal), _) => Acquired::Interrupted(signal),
         (None, Some(guard)) => Acquired::Guard(guard),

@@ -1,61 +1,60 @@
-//! The locks that this process already runs under: to wait for one of them would be to wait for ever.
+//! The locks that this process runs under. Waiting for one of them would never end.
 
 use std::{env, ffi::OsString};
 
 use serde::{Deserialize, Serialize};
 
-use crate::family::tree::{self, Process};
+use crate::process_tree::process::{self, Process};
 
-/// The variable in which each `bandog lock` tells the next what its command holds.
+/// The variable in which each `bandog lock` passes the held locks to its command.
 pub(crate) const VARIABLE: &str = "BANDOG_HELD";
 
-/// A lock, the store that it is in, and the command that runs under it: the lock is held as long as that lives.
+/// A lock, its store, and the command that runs under it. The lock is held while that command runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
     name: String,
     store: String,
-    /// Who holds it: the first half of the owner's name in the store.
+    /// The client id: the part of the owner in the store before the colon.
     client: String,
     pid: i32,
     started: u64,
 }
 
-/// The process that runs under this lock, if one of our ancestors does. A process that was only left in the
-/// background by such a command is no descendant of it: it may wait.
+/// The ancestor that runs under this lock, if there is one. A process that the command left in the background is not a
+/// descendant, so it may wait.
 pub(super) fn by_ancestor(name: &str, store: &str) -> Option<i32> {
     above().iter().find(|held| held.name == name && held.store == store).map(|held| held.pid)
 }
 
-/// The process that runs under the hold of this owner, if one of our ancestors does: however differently its store and
-/// its name were written.
+/// The ancestor that runs under a hold of this owner. It is found even if store and name are written differently.
 pub(super) fn by_owner(owner: &str) -> Option<i32> {
     let client = owner.split(':').next()?;
     above().iter().find(|held| held.client == client).map(|held| held.pid)
 }
 
-/// Whether we run under any lock.
+/// Whether this process runs under any lock.
 pub(super) fn is_under_any() -> bool {
     !above().is_empty()
 }
 
 fn above() -> Vec<Held> {
-    let ancestors = tree::ancestors();
+    let ancestors = process::ancestors();
     all().into_iter().filter(|held| held.is_among(&ancestors)).collect()
 }
 
-/// The variable for a command under this lock. It does not know its number yet; [`with_own_number`] fills it in.
+/// The variable for a command under this lock. The pid of the command is not known yet; [`with_own_number`] adds it.
 pub(super) fn with(name: &str, store: &str, client: &str) -> String {
     let mut held = above();
     held.push(Held { name: name.into(), store: store.into(), client: client.into(), pid: 0, started: 0 });
     text(&held)
 }
 
-/// The variable, now that this process is about to become the command; none if it runs under no lock.
+/// The variable with the pid of this process, which is about to become the command. None if it runs under no lock.
 pub(crate) fn with_own_number() -> Option<String> {
     let mut held = all();
     let last = held.last_mut()?;
-    // Otherwise it is the lock of a command further up.
-    if let (0, Some(process)) = (last.pid, tree::ourselves()) {
+    // Otherwise the last lock is that of an ancestor.
+    if let (0, Some(process)) = (last.pid, process::ourselves()) {
         (last.pid, last.started) = process.number();
     }
     Some(text(&held))
@@ -67,13 +66,13 @@ impl Held {
     }
 }
 
-/// What the variable says; a text that is not ours says nothing.
+/// The locks in the variable; none if it cannot be parsed.
 fn all() -> Vec<Held> {
     let text = env::var_os(VARIABLE).map(OsString::into_encoded_bytes).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
 fn text(held: &[Held]) -> String {
-    // Texts and numbers can always be written.
+    // Texts and numbers can always be serialized.
     serde_json::to_string(held).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a waiting `bandog lock` tells of whoever is in its way.
+//! Progress messages of a waiting `bandog lock`: the holder.
 
 use std::{
     convert::Infallible,
@@ -12,37 +12,37 @@ use tokio::time::sleep;
 use tracing::Level;
 
 use crate::{
-    person,
-    voice::{Line, say},
+    console::{StatusLine, report},
+    holder_text,
 };
 
-/// Whoever gets the lock within this time is told nothing.
+/// Delay before the first message. A shorter wait prints nothing.
 const QUIET: Duration = Duration::from_millis(500);
-/// Between two looks, at least.
+/// Minimum interval between two queries.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A look costs the store some time: the pause after it is so many times as long.
+/// Ratio of the interval to the duration of the last query, which limits the load on the store.
 const SHARE: u32 = 50;
 
-/// Tells who holds the lock, and again when that changes, until it is dropped: on a terminal in one line that is
-/// redrawn, elsewhere only if more was asked for.
-pub(super) async fn tell(client: &Client, name: &str) -> Infallible {
-    if !somebody_reads() {
+/// Reports the holder, and again when it changes, until the future is dropped. On a terminal it redraws one line;
+/// elsewhere it reports only with `-v`.
+pub(super) async fn report_holder(client: &Client, name: &str) -> Infallible {
+    if !is_reported() {
         return future::pending().await;
     }
     let on_terminal = stderr().is_terminal();
     let began = Instant::now();
     sleep(QUIET).await;
-    let line = Line::on_terminal();
+    let line = StatusLine::on_terminal();
     let mut before = None;
     loop {
-        let asked = Instant::now();
-        let now = in_the_way(client, name).await;
-        let took = asked.elapsed();
+        let queried_at = Instant::now();
+        let now = wait_reason(client, name).await;
+        let took = queried_at.elapsed();
         let waited = humantime::format_duration(Duration::from_secs(began.elapsed().as_secs()));
         let changed = before.as_ref() != Some(&now);
         match &line {
             Some(line) => line.draw(&format!("waiting {waited} for {name:?}, {}", now.brief)),
-            None if changed && on_terminal => say(&format!("waiting for {name:?}, {}", now.whole)),
+            None if changed && on_terminal => report(&format!("waiting for {name:?}, {}", now.whole)),
             None => {}
         }
         if changed {
@@ -53,34 +53,37 @@ pub(super) async fn tell(client: &Client, name: &str) -> Infallible {
     }
 }
 
-/// Whether it is worth a look, which on a server with many keys is not cheap, to tell who is in the way.
-pub(super) fn somebody_reads() -> bool {
+/// Whether the holder is printed anywhere. Otherwise the query, which is expensive on a server with many keys, is
+/// skipped.
+pub(super) fn is_reported() -> bool {
     stderr().is_terminal() || tracing::enabled!(Level::INFO)
 }
 
-/// What is in the way, in words.
+/// The reason of the wait as text.
 #[derive(PartialEq, Eq)]
-struct InTheWay {
+struct WaitReason {
     whole: String,
-    /// For a line that has little room.
+    /// For the status line.
     brief: String,
 }
 
-async fn in_the_way(client: &Client, name: &str) -> InTheWay {
+async fn wait_reason(client: &Client, name: &str) -> WaitReason {
     let (whole, brief) = match client.show(name).await {
-        Ok(row) => (person::holder(&row), person::brief_holder(&row)),
+        Ok(row) => (holder_text::holder(&row), holder_text::brief_holder(&row)),
         Err(error) if error.kind() == ErrorKind::Unavailable => {
-            return InTheWay::plain("but the store does not answer");
+            return WaitReason::plain("but the store does not answer");
         }
-        Err(_) => return InTheWay::plain("and who holds it cannot be seen"),
+        Err(_) => return WaitReason::plain("its holder cannot be read"),
     };
     match (whole, brief) {
-        (Some(whole), Some(brief)) => InTheWay { whole: format!("held by {whole}"), brief: format!("held by {brief}") },
-        _ => InTheWay::plain("which is changing hands"),
+        (Some(whole), Some(brief)) => {
+            WaitReason { whole: format!("held by {whole}"), brief: format!("held by {brief}") }
+        }
+        _ => WaitReason::plain("which is changing hands"),
     }
 }
 
-impl InTheWay {
+impl WaitReason {
     fn plain(words: &str) -> Self {
         Self { whole: words.into(), brief: words.into() }
     }

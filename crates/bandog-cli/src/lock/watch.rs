@@ -1,4 +1,4 @@
-//! The child at work, and its end when the lock is in danger.
+//! Watches the child and the lock, and terminates the child when the lock is in danger.
 
 use bandog::{Clock, Guard, backend::Moment};
 use tokio::time::{interval, sleep};
@@ -6,92 +6,98 @@ use tokio::time::{interval, sleep};
 use super::grace::Grace;
 use crate::{
     exit_code::ExitCode,
-    family::{Family, tree::Process},
+    process_tree::{ProcessTree, process::Process},
     signals::Signals,
 };
 
 /// How the child ended.
-pub(super) enum Ended {
+pub(super) enum ChildEnd {
     ByItself(ExitCode),
-    /// Bandog ended it, and everybody is dead but for the survivors, who cannot be killed.
+    /// Bandog terminated it. All processes are dead except the survivors, which cannot be killed.
     ForTheLock {
-        danger: Danger,
+        danger: LockDanger,
         survivors: Vec<Process>,
     },
 }
 
-/// What the lock was in.
+/// Why the lock is in danger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Danger {
-    /// Its deadline is near: whoever is alive when it comes may not be alone.
+pub(super) enum LockDanger {
+    /// Its deadline is near: a process that runs after it may not be alone.
     Expiring,
-    /// Its deadline has passed unseen: bandog or the whole machine stood still.
+    /// Its deadline passed while bandog or the whole machine was stopped.
     Expired,
-    /// It was taken away before its time: forced, or forgotten by the store.
+    /// It was lost before its deadline: by force, or because the store lost it.
     Gone,
 }
 
-/// Watches the child and the lock until one of them ends, and sees to it that the child does not outlive the lock.
-pub(super) async fn watch(guard: &Guard, family: &mut Family, signals: &mut Signals, grace: Grace) -> Ended {
+/// Watches the child and the lock until one of them ends. The child does not outlive the lock.
+pub(super) async fn watch(guard: &Guard, processes: &mut ProcessTree, signals: &mut Signals, grace: Grace) -> ChildEnd {
     let mut deadline = Deadline::of(guard);
-    let mut look = interval(grace.look);
+    let mut check = interval(grace.check_interval);
     let mut expiring = guard.expiring(grace.warning());
     loop {
         tokio::select! { biased;
             () = &mut expiring => break,
-            caught = signals.next() => match caught.is_child().then(|| family.reap()) {
-                Some(Some(code)) => return Ended::ByItself(code),
+            caught = signals.next() => match caught.is_child().then(|| processes.reap()) {
+                Some(Some(code)) => return ChildEnd::ByItself(code),
                 Some(None) => {}
-                None => family.forward(caught),
+                None => processes.forward(caught),
             },
-            _ = look.tick() => {
-                deadline.look(guard);
-                // Whoever started us may have blocked the signal that tells of a child.
-                if let Some(code) = family.reap() {
-                    return Ended::ByItself(code);
+            _ = check.tick() => {
+                deadline.observe(guard);
+                // The parent may have blocked SIGCHLD.
+                if let Some(code) = processes.reap() {
+                    return ChildEnd::ByItself(code);
                 }
             }
         }
     }
-    if let Some(code) = family.reap() {
-        return Ended::ByItself(code); // It was first; the signal that tells of it may still be on its way.
+    if let Some(code) = processes.reap() {
+        return ChildEnd::ByItself(code); // The child ended first; SIGCHLD may still be pending.
     }
     let danger = deadline.danger(guard);
-    let survivors = end(guard, family, signals, grace, danger).await;
-    Ended::ForTheLock { danger, survivors }
+    let survivors = end(guard, processes, signals, grace, danger).await;
+    ChildEnd::ForTheLock { danger, survivors }
 }
 
-/// TERM, then KILL for whoever is left.
-async fn end(guard: &Guard, family: &mut Family, signals: &mut Signals, grace: Grace, danger: Danger) -> Vec<Process> {
+/// Sends TERM, then KILL to the remaining processes.
+async fn end(
+    guard: &Guard,
+    processes: &mut ProcessTree,
+    signals: &mut Signals,
+    grace: Grace,
+    danger: LockDanger,
+) -> Vec<Process> {
     let patience = async {
         match danger {
-            Danger::Expiring => tokio::select! {
-                // A renewal may succeed late and move the deadline, but what has been begun is ended.
+            LockDanger::Expiring => tokio::select! {
+                // A late renewal may move the deadline, but the termination is not undone.
                 () = sleep(grace.kill_after) => {}
                 () = guard.expiring(grace.head_start) => {}
             },
-            Danger::Expired => {}
-            Danger::Gone => sleep(grace.kill_after).await,
+            LockDanger::Expired => {}
+            LockDanger::Gone => sleep(grace.kill_after).await,
         }
     };
     tokio::pin!(patience);
-    family.end();
+    processes.end();
     loop {
         tokio::select! { biased;
-            () = &mut patience => return family.kill().await,
+            () = &mut patience => return processes.kill().await,
             caught = signals.next() => if caught.is_child() {
-                family.reap();
-                if family.is_gone() {
+                processes.reap();
+                if processes.is_gone() {
                     return Vec::new();
                 }
             } else {
-                family.forward(caught);
+                processes.forward(caught);
             },
         }
     }
 }
 
-/// The latest deadline that was seen.
+/// The latest deadline that was observed.
 struct Deadline {
     clock: Clock,
     latest: Moment,
@@ -103,15 +109,15 @@ impl Deadline {
         Self { clock, latest: clock.now() + guard.remaining() }
     }
 
-    fn look(&mut self, guard: &Guard) {
+    fn observe(&mut self, guard: &Guard) {
         self.latest = self.latest.max(self.clock.now() + guard.remaining());
     }
 
-    /// What the lock is in, now that it is ending.
-    fn danger(&self, guard: &Guard) -> Danger {
+    /// The danger, at the end of the lock.
+    fn danger(&self, guard: &Guard) -> LockDanger {
         if !guard.is_lost() {
-            return Danger::Expiring;
+            return LockDanger::Expiring;
         }
-        if self.clock.now() >= self.latest { Danger::Expired } else { Danger::Gone }
+        if self.clock.now() >= self.latest { LockDanger::Expired } else { LockDanger::Gone }
     }
 }

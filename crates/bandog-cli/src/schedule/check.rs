@@ -1,4 +1,4 @@
-//! What a file says, without running it.
+//! Prints the jobs of a file, without running them.
 
 use std::{
     io::{self, Write},
@@ -8,20 +8,20 @@ use std::{
 use bandog::schedule::JobRow;
 use serde::Serialize;
 
-use super::{entry::Entry, file::JobFile, program};
+use super::{entry::JobEntry, file::JobFile, program};
 use crate::{
+    console::{escaped, report},
     exit_code::ExitCode,
     fault::Fault,
     print,
-    voice::{say, shown},
 };
 
-/// So many of the next fires are told.
+/// Number of next fires to print.
 const FIRES: usize = 3;
 
-/// A job as it is printed. Values of its environment may be secrets, and are left out.
+/// A job as JSON. The values of its environment may be secrets and are left out.
 #[derive(Serialize)]
-pub(super) struct Told<'a> {
+pub(super) struct JobJson<'a> {
     name: &'a str,
     trigger: String,
     description: String,
@@ -41,8 +41,8 @@ pub(super) struct Told<'a> {
     jitter_ms: u128,
 }
 
-impl<'a> From<&'a Entry> for Told<'a> {
-    fn from(entry: &'a Entry) -> Self {
+impl<'a> From<&'a JobEntry> for JobJson<'a> {
+    fn from(entry: &'a JobEntry) -> Self {
         let zone = entry.trigger.zone();
         let next = entry.fires(SystemTime::now().into(), FIRES);
         Self {
@@ -67,57 +67,60 @@ impl<'a> From<&'a Entry> for Told<'a> {
     }
 }
 
-/// Prints every job of a file.
+/// Warns if the command of a job cannot be run now.
+/// s its runs will fail until it is there => its runs fail until it exists
+/// # A job in words: when it fires, what it
+/// A job as text: its trigger, command and policies. `row` is its row in the store.
 /// Warns of what cannot run as things are now.
-pub(super) fn warn(entry: &Entry) {
+pub(super) fn warn(entry: &JobEntry) {
     if let Err(missing) = program::check(&entry.command, &entry.env) {
         let program = entry.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-        say(&format!("{}: {missing}: {program:?}; its runs will fail until it is there", entry.name));
+        report(&format!("{}: {missing}: {program:?}; its runs will fail until it is there", entry.name));
     }
 }
 
 pub(super) fn print(file: &JobFile, format: print::Format) -> Result<ExitCode, Fault> {
     file.jobs.iter().for_each(warn);
     print::done(file.jobs.iter().try_for_each(|entry| match format.json {
-        true => print::json(&Told::from(entry)),
+        true => print::json(&JobJson::from(entry)),
         false => writeln!(io::stdout(), "{}", lines(entry, None, None).join("\n")),
     }))
 }
 
 /// A job in words: when it fires, what it runs, by which policies. `row` is what the store knows of it.
-pub(super) fn lines(entry: &Entry, lease: Option<Duration>, row: Option<&JobRow>) -> Vec<String> {
-    let told = Told::from(entry);
-    let next = match row.map_or_else(|| told.next.clone(), |row| next(entry, row)) {
+pub(super) fn lines(entry: &JobEntry, lease: Option<Duration>, row: Option<&JobRow>) -> Vec<String> {
+    let job = JobJson::from(entry);
+    let next = match row.map_or_else(|| job.next.clone(), |row| next(entry, row)) {
         _ if !entry.enabled => "never: it is not enabled".to_owned(),
         fires if !fires.is_empty() => fires.join(", "),
         _ => match row {
             Some(JobRow { paused: Some(paused), .. }) => {
-                format!("paused by {}: {}", shown(&paused.by), shown(&paused.reason))
+                format!("paused by {}: {}", escaped(&paused.by), escaped(&paused.reason))
             }
             Some(JobRow { all_paused: Some(paused), .. }) => {
-                format!("all jobs are paused by {}: {}", shown(&paused.by), shown(&paused.reason))
+                format!("all jobs are paused by {}: {}", escaped(&paused.by), escaped(&paused.reason))
             }
-            Some(row) if !row.live.is_empty() => "when the run that is under way has ended".to_owned(),
+            Some(row) if !row.live.is_empty() => "after the present run".to_owned(),
             Some(_) | None => "never again".to_owned(),
         },
     };
     vec![
-        format!("{}: {} ({})", shown(told.name), told.description, told.zone),
+        format!("{}: {} ({})", escaped(job.name), job.description, job.zone),
         format!("  next    {next}"),
-        format!("  command {}", quoted(&told.command)),
+        format!("  command {}", quoted(&job.command)),
         format!("  policy  {}", policy(entry, lease)),
     ]
 }
 
-/// The next fires as the store knows the first of them.
-fn next(entry: &Entry, row: &JobRow) -> Vec<String> {
+/// The next fires, from the first one in the store.
+fn next(entry: &JobEntry, row: &JobRow) -> Vec<String> {
     let Some(first) = row.next.as_ref().and_then(|next| next.parse().ok()) else { return Vec::new() };
     let zone = entry.trigger.zone();
     entry.fires_from(first, FIRES).iter().map(|time| time.at(&zone).to_string()).collect()
 }
 
-/// Everything that differs from what a job does by itself, and the three that one should have chosen.
-fn policy(entry: &Entry, lease: Option<Duration>) -> String {
+/// The policies that differ from the defaults, and the three that users should choose.
+fn policy(entry: &JobEntry, lease: Option<Duration>) -> String {
     let span = |duration| humantime::format_duration(duration).to_string();
     let mut words = vec![
         format!("overlap {}", entry.overlap),

@@ -1,4 +1,4 @@
-//! One run of a job's command, seen from bandog: a keeper is started, heard, and told to end.
+//! One run of a job's command: bandog starts a keeper, reads its report, and tells it to end the command.
 
 use std::{
     ffi::OsString,
@@ -19,54 +19,54 @@ use tokio::{
 };
 
 use super::{
-    keep::{self, Ended, Report},
-    output::{Tail, hand_on},
+    keep::{self, CommandEnd, KeeperReport},
+    output::{Tail, forward},
     program::{self, Missing},
 };
-use crate::{family::heir, http, store, voice};
+use crate::{console, http, process_tree::heir, store};
 
-/// How long a keeper has, once it was to kill, before it is killed itself.
+/// Timeout of a keeper after the order to kill; then it is killed itself.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the last of the output may take when everybody is dead: longer only if somebody else holds the pipe, or
-/// nobody reads what bandog prints.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Timeout for the rest of the output after all processes are dead. It matters only if another process holds the pipe,
+/// or bandog's output is not read.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A job's command and what it finds in its environment.
+/// A job's command and its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Work {
+pub(super) struct CommandSpec {
     pub(super) job: String,
     pub(super) command: Vec<OsString>,
     pub(super) env: Vec<(String, String)>,
     /// The store's URL without its password, if one was given.
     pub(super) url: Option<String>,
-    /// Between TERM and KILL.
+    /// Time between TERM and KILL.
     pub(super) grace: Duration,
 }
 
-/// What tells one run from any other.
+/// The identity of a run and its attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(super) struct RunId {
     /// RFC 3339, in UTC.
     pub(super) tick: String,
     pub(super) fence: u64,
     pub(super) attempt: u32,
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct RunResult {
     pub(super) result: Result<(), Failure>,
-    /// What the command printed last.
+    /// The end of the command's output.
     pub(super) tail: Tail,
 }
 
-/// Why a run failed.
+/// The reason of a failed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     Missing(Missing),
     Exit(u8),
     Signal(i32),
-    /// Bandog or the machine failed it.
+    /// Bandog or the machine failed.
     Machine(String),
 }
 
@@ -86,42 +86,48 @@ impl fmt::Display for Failure {
     }
 }
 
-impl Work {
-    /// Runs the command to its end. When `cancelled` is ready the command is ended: TERM to all of it, and KILL after
-    /// the grace; or at once when `hurried` is.
+impl CommandSpec {
+    /// Runs the command to its end. When `cancelled` is ready, all its processes get TERM, and KILL after the grace.
+    /// When `hurried` is ready, they are killed at once.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the keeper kills the command and all that it has started at once.
+    /// If the future is dropped, the keeper kills the command and its descendants at once.
     pub(super) async fn run(
         &self,
-        ticket: &Ticket,
+        run_id: &RunId,
         cancelled: impl Future<Output = ()>,
         hurried: impl Future<Output = ()>,
-    ) -> Done {
+    ) -> RunResult {
         let tail = Tail::default();
         let result = match program::check(&self.command, &self.env) {
             Ok(()) => {
-                let orders = Orders { cancelled: pin!(cancelled), hurried: pin!(hurried), grace: self.grace };
-                self.run_kept(ticket, orders, &tail).await
+                let stop_requests =
+                    StopRequests { cancelled: pin!(cancelled), hurried: pin!(hurried), grace: self.grace };
+                self.run_kept(run_id, stop_requests, &tail).await
             }
             Err(missing) => Err(Failure::Missing(missing)),
         };
-        Done { result, tail }
+        RunResult { result, tail }
     }
 
-    async fn run_kept<C, H>(&self, ticket: &Ticket, orders: Orders<'_, C, H>, tail: &Tail) -> Result<(), Failure>
+    async fn run_kept<C, H>(
+        &self,
+        run_id: &RunId,
+        stop_requests: StopRequests<'_, C, H>,
+        tail: &Tail,
+    ) -> Result<(), Failure>
     where
         C: Future<Output = ()>,
         H: Future<Output = ()>,
     {
-        let mut kept = self.start(ticket).map_err(|error| Failure::Machine(format!("cannot start it: {error}")))?;
+        let mut kept = self.start(run_id).map_err(|error| Failure::Machine(format!("cannot start it: {error}")))?;
         let (Some(out), Some(err)) = (kept.keeper.stdout.take(), kept.keeper.stderr.take()) else {
             return Err(Failure::Machine("its output cannot be read".into()));
         };
         let printed = async {
-            tokio::join!(hand_on(out, stdout(), &self.job, tail), hand_on(err, stderr(), &self.job, tail));
+            tokio::join!(forward(out, stdout(), &self.job, tail), forward(err, stderr(), &self.job, tail));
         };
-        let ended = kept.ended(orders);
+        let ended = kept.ended(stop_requests);
         tokio::pin!(printed, ended);
         let mut has_printed = false;
         let report = loop {
@@ -131,62 +137,62 @@ impl Work {
             }
         };
         if !has_printed {
-            // What is not printed by then is not lost to the history: it has read the pipe up to there.
-            let _ = timeout(LAST_WORDS, printed).await;
+            // The history has all output that was read, even if it is not printed.
+            let _ = timeout(OUTPUT_TIMEOUT, printed).await;
         }
         self.result(report)
     }
 
-    fn result(&self, report: Option<Report>) -> Result<(), Failure> {
-        let Some(Report { ended, survivors }) = report else {
-            return Err(Failure::Machine("its keeper was killed, and the command with it".into()));
+    fn result(&self, report: Option<KeeperReport>) -> Result<(), Failure> {
+        let Some(KeeperReport { ended, survivors }) = report else {
+            return Err(Failure::Machine("its keeper process was killed, and the command with it".into()));
         };
         for pid in survivors {
-            voice::post(&format!("{}: process {pid} cannot be killed and still runs", self.job));
+            console::report_queued(&format!("{}: process {pid} cannot be killed and still runs", self.job));
         }
         match ended {
-            Ended::Exit(0) => Ok(()),
-            Ended::Exit(code) => Err(Failure::Exit(code)),
-            Ended::Signal(number) => Err(Failure::Signal(number)),
-            Ended::Failed(why) => Err(Failure::Machine(why)),
+            CommandEnd::Exit(0) => Ok(()),
+            CommandEnd::Exit(code) => Err(Failure::Exit(code)),
+            CommandEnd::Signal(number) => Err(Failure::Signal(number)),
+            CommandEnd::Failed(why) => Err(Failure::Machine(why)),
         }
     }
 
-    fn start(&self, ticket: &Ticket) -> io::Result<Kept> {
+    fn start(&self, run_id: &RunId) -> io::Result<RunningKeeper> {
         let (ours, theirs) = net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let marks = self.marks(ticket);
-        // The link stays good when the program's file is replaced while bandog runs.
+        let marks = self.marks(run_id);
+        // The link stays valid if the program file is replaced while bandog runs.
         let mut keeper = Command::new("/proc/self/exe");
         keeper.arg0("bandog").args([keep::NAME, &self.grace.as_millis().to_string(), "--"]).args(&self.command);
         keeper.env_remove(http::TOKEN_VARIABLE);
         keeper.envs(self.url.as_ref().map(|url| (store::VARIABLE, url)));
         keeper.envs(self.env.iter().map(|(name, value)| (name, value))).envs(marks.clone());
         keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // What a terminal sends for a key is for bandog.
+        // Signals of terminal keys are for bandog only.
         keeper.process_group(0);
         let marks = marks.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        Ok(Kept { keeper: keeper.spawn()?, line: UnixStream::from_std(ours)?, marks })
+        Ok(RunningKeeper { keeper: keeper.spawn()?, socket: UnixStream::from_std(ours)?, marks })
     }
 
-    fn marks(&self, ticket: &Ticket) -> [(&'static str, String); 4] {
+    fn marks(&self, run_id: &RunId) -> [(&'static str, String); 4] {
         [
             ("BANDOG_JOB", self.job.clone()),
-            ("BANDOG_TICK", ticket.tick.clone()),
-            ("BANDOG_FENCE", ticket.fence.to_string()),
-            ("BANDOG_ATTEMPT", ticket.attempt.to_string()),
+            ("BANDOG_TICK", run_id.tick.clone()),
+            ("BANDOG_FENCE", run_id.fence.to_string()),
+            ("BANDOG_ATTEMPT", run_id.attempt.to_string()),
         ]
     }
 }
 
-/// What may end a run before its time.
-struct Orders<'a, C, H> {
+/// The requests that end a run early.
+struct StopRequests<'a, C, H> {
     cancelled: Pin<&'a mut C>,
     hurried: Pin<&'a mut H>,
     grace: Duration,
 }
 
-impl<C: Future<Output = ()>, H: Future<Output = ()>> Orders<'_, C, H> {
+impl<C: Future<Output = ()>, H: Future<Output = ()>> StopRequests<'_, C, H> {
     async fn any(&mut self) {
         tokio::select! {
             () = &mut self.cancelled => {}
@@ -194,70 +200,70 @@ impl<C: Future<Output = ()>, H: Future<Output = ()>> Orders<'_, C, H> {
         }
     }
 
-    /// When the command must be dead.
+    /// Resolves when the command must be dead.
     async fn kill(&mut self) {
         if !self.grace.is_zero() {
             tokio::select! {
                 () = &mut self.hurried => {}
-                () = sleep(self.grace + LAST_WORDS) => {}
+                () = sleep(self.grace + OUTPUT_TIMEOUT) => {}
             }
         }
     }
 }
 
-/// A keeper at work. Its line ends when this is dropped.
-struct Kept {
+/// A running keeper. Dropping it closes the socket.
+struct RunningKeeper {
     keeper: process::Child,
-    line: UnixStream,
-    /// What the command and all that it starts have in their environment.
+    socket: UnixStream,
+    /// The variables that mark the command and its descendants.
     marks: Vec<String>,
 }
 
-impl Kept {
-    /// What the keeper reports when everybody is dead; nothing if it was killed itself, and then all are dead too.
-    async fn ended<C, H>(&mut self, mut orders: Orders<'_, C, H>) -> Option<Report>
+impl RunningKeeper {
+    /// The report of the keeper, after all processes are dead. None if the keeper was killed; then they are dead too.
+    async fn ended<C, H>(&mut self, mut stop_requests: StopRequests<'_, C, H>) -> Option<KeeperReport>
     where
         C: Future<Output = ()>,
         H: Future<Output = ()>,
     {
         let mut text = Vec::new();
-        let ended = self.hears(&mut text, orders.any()).await || {
-            self.say(keep::END).await;
-            // The keeper counts the grace itself; this is for one that does not.
-            self.hears(&mut text, orders.kill()).await
+        let ended = self.read_until(&mut text, stop_requests.any()).await || {
+            self.send(keep::END).await;
+            // The keeper measures the grace itself; this timeout is for a keeper that hangs.
+            self.read_until(&mut text, stop_requests.kill()).await
         };
         if !ended {
-            self.say(keep::KILL).await;
-            self.hears(&mut text, sleep(PATIENCE)).await;
+            self.send(keep::KILL).await;
+            self.read_until(&mut text, sleep(PATIENCE)).await;
         }
         let report = serde_json::from_slice(&text).ok();
         if report.is_none() {
             self.kill().await;
         }
-        // It has said its last word, or was killed.
+        // The keeper has reported, or was killed.
         let _ = timeout(PATIENCE, self.keeper.wait()).await;
         report
     }
 
-    /// Reads until the line ends, which tells that it did, or until then.
-    async fn hears(&mut self, text: &mut Vec<u8>, until: impl Future<Output = ()>) -> bool {
+    /// Reads until the socket closes, or until `until` is ready. Returns whether it closed.
+    async fn read_until(&mut self, text: &mut Vec<u8>, until: impl Future<Output = ()>) -> bool {
         tokio::select! { biased;
-            _ = self.line.read_to_end(text) => true,
+            _ = self.socket.read_to_end(text) => true,
             () = until => false,
         }
     }
 
-    async fn say(&mut self, word: u8) {
-        // A keeper that has just ended does not listen any more.
-        let _ = self.line.write_all(&[word]).await;
+    async fn send(&mut self, order: u8) {
+        // The keeper may have just ended.
+        let _ = self.socket.write_all(&[order]).await;
     }
 
-    /// In the keeper's place: the command itself has died with it, by the kernel.
+    /// Kills the run's processes without the keeper: the kernel has killed the command with the keeper.
     async fn kill(&mut self) {
-        // One that is dead already is what was wanted.
+        // The keeper may be dead already.
         let _ = self.keeper.start_kill();
         let marks = self.marks.clone();
-        // It ends within its own patience, whatever it meets.
+        // It has its own timeout.
         let _ = spawn_blocking(move || heir::kill_marked(&marks)).await;
     }
 }

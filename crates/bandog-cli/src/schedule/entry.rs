@@ -8,16 +8,16 @@ use std::{ffi::OsString, num::NonZeroU32, time::Duration};
 use bandog::schedule::{CatchUp, Job, OnCrash, Overlap, Retry};
 use bandog_cron::{Cron, Time, Zone};
 
-pub(super) use self::read::{read, tell_doubles};
+pub(super) use self::read::{read, report_duplicates};
 
-/// How many ticks of a fixed rate wait, if the file does not say: [`Job::fixed_rate`]'s own default.
+/// Default of the maximum number of waiting ticks of a fixed rate: as in [`Job::fixed_rate`].
 const BACKLOG: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
-/// How late a tick may be, if the file does not say: [`Job::misfire_grace`]'s own default.
+/// Default of the maximum delay of a tick: as in [`Job::misfire_grace`].
 const MISFIRE_GRACE: Duration = Duration::from_secs(60);
 
-/// A job without mistakes. What the file does not say has its default here.
+/// A job without mistakes. Missing keys have their defaults.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct JobEntry {
     pub(super) name: String,
     pub(super) trigger: Trigger,
     pub(super) command: Vec<OsString>,
@@ -28,14 +28,14 @@ pub(super) struct Entry {
     pub(super) misfire_grace: Duration,
     pub(super) on_crash: OnCrash,
     pub(super) timeout: Option<Duration>,
-    /// Without it the store's URL says.
+    /// Without it the lease is the watchdog of the store's URL.
     pub(super) lease: Option<Duration>,
     pub(super) retry: Retry,
     pub(super) jitter: Duration,
     pub(super) enabled: bool,
 }
 
-/// When a job fires.
+/// The trigger of a job.
 #[derive(Debug, Clone)]
 pub(super) enum Trigger {
     /// With its zone.
@@ -46,7 +46,7 @@ pub(super) enum Trigger {
 }
 
 impl Trigger {
-    /// What happens to a tick while the job runs, if the file does not say.
+    /// The default overlap policy.
     fn overlap(&self) -> Overlap {
         match self {
             Self::FixedRate(_) => Overlap::Queue(BACKLOG),
@@ -54,7 +54,7 @@ impl Trigger {
         }
     }
 
-    /// As rows of jobs have it.
+    /// The text, as in rows of jobs.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Cron(cron) => format!("cron {cron}"),
@@ -64,7 +64,7 @@ impl Trigger {
         }
     }
 
-    /// The same in words.
+    /// A description.
     pub(super) fn description(&self) -> String {
         match self {
             Self::Cron(cron) => cron.describe(),
@@ -86,8 +86,8 @@ fn later(time: Time, by: Duration) -> Time {
     Time::from_millisecond(time.millisecond().saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
 }
 
-impl Entry {
-    /// The next fires, as if the job were new at this instant.
+impl JobEntry {
+    /// The next fires, as if the job were registered at this instant.
     pub(super) fn fires(&self, now: Time, count: usize) -> Vec<Time> {
         let first = match &self.trigger {
             Trigger::Cron(cron) => cron.next(now),
@@ -98,7 +98,7 @@ impl Entry {
         first.map(|first| self.fires_from(first, count)).unwrap_or_default()
     }
 
-    /// The first fire, and those of the next that it decides.
+    /// The first fire, and the later ones that follow from it.
     pub(super) fn fires_from(&self, first: Time, count: usize) -> Vec<Time> {
         match &self.trigger {
             Trigger::Cron(cron) => [first].into_iter().chain(cron.after(first)).take(count).collect(),
@@ -109,7 +109,7 @@ impl Entry {
         }
     }
 
-    /// The job for the scheduler, but for its body.
+    /// The job for the scheduler, without its body.
     pub(super) fn job(&self) -> Job {
         let mut job = match &self.trigger {
             Trigger::Cron(cron) => Job::cron(&self.name, cron.text()).zone(cron.zone().name()),

@@ -1,4 +1,4 @@
-//! A file of jobs, as its readers and the scheduler need it.
+//! A parsed file of jobs.
 
 use std::{fs, io::Read, num::NonZeroUsize, ops::Range, path::Path};
 
@@ -8,27 +8,27 @@ use toml::{
 };
 
 use super::{
-    entry::{self, Entry},
+    entry::{self, JobEntry},
     mistakes::Mistakes,
     table::{Table, kind},
     text::Text,
 };
 use crate::fault::Fault;
 
-/// The longest file, in bytes.
+/// Maximum size of a file, in bytes.
 const LONGEST: u64 = 32 << 20;
-/// The largest pool: each run has a keeper and a command, which are processes.
+/// Maximum size of the pool: each run needs two processes, a keeper and a command.
 const LARGEST_POOL: usize = 10_000;
 
 /// A file without mistakes.
 #[derive(Debug)]
 pub(super) struct JobFile {
     pub(super) pool: NonZeroUsize,
-    pub(super) jobs: Vec<Entry>,
+    pub(super) jobs: Vec<JobEntry>,
 }
 
 impl JobFile {
-    /// Reads a file. All that is wrong with it is told at once.
+    /// Reads a file. All its mistakes are reported at once.
     pub(super) fn read(path: &Path) -> Result<Self, Fault> {
         let name = path.display().to_string();
         let cannot = |why: &dyn std::fmt::Display| Fault::usage(format!("cannot read {name}: {why}"));
@@ -53,14 +53,14 @@ impl JobFile {
         let tables = jobs(root, text);
         let jobs: Vec<_> =
             tables.iter().filter_map(|(span, table)| entry::read(span.clone(), table, text, &mistakes)).collect();
-        entry::tell_doubles(&tables, text, &mistakes);
+        entry::report_duplicates(&tables, text, &mistakes);
         let said = document.get_ref().get("job").map(Spanned::get_ref);
         if said.is_none_or(|said| said.as_array().is_some_and(|list| list.is_empty())) {
-            mistakes.add(0..0, "there is no [[job]] in it");
+            mistakes.add(0..0, "it has no [[job]]");
         }
         let starts: Vec<_> =
             tables.iter().map(|(span, _)| span.start).chain(root.get("pool").map(|(key, _)| key.start)).collect();
-        mistakes.none_of(name, text, starts)?;
+        mistakes.into_result(name, text, starts)?;
         Ok(Self { pool, jobs })
     }
 }
@@ -69,17 +69,17 @@ fn no_text(name: &str, error: &std::string::FromUtf8Error) -> Fault {
     let good = error.utf8_error().valid_up_to();
     let text = String::from_utf8_lossy(error.as_bytes());
     let mistakes = Mistakes::default();
-    mistakes.syntax(good..good + 1, "this is no UTF-8; TOML files are written in it");
-    // There is one mistake, so it is told.
-    mistakes.none_of(name, &Text::new(&text), Vec::new()).err().unwrap_or_else(|| Fault::usage(name))
+    mistakes.syntax(good..good + 1, "this is not UTF-8, which TOML requires");
+    // There is one mistake, so this is an error.
+    mistakes.into_result(name, &Text::new(&text), Vec::new()).err().unwrap_or_else(|| Fault::usage(name))
 }
 
-/// How many runs at a time; 1 if the file does not say.
+/// Maximum number of simultaneous runs; 1 if the file has none.
 fn pool(root: Table<'_>) -> NonZeroUsize {
     let read = || {
         let (_, value) = root.get("pool")?;
         let DeValue::Table(entries) = value.get_ref() else {
-            return root.no(value, format!("pool is {}; write a table [pool] with size", kind(value.get_ref())));
+            return root.reject(value, format!("pool is {}; write a table [pool] with size", kind(value.get_ref())));
         };
         let table = Table::new("[pool]", entries, &["size"], root.mistakes());
         let (_, size) = table.get("size")?;
@@ -89,22 +89,22 @@ fn pool(root: Table<'_>) -> NonZeroUsize {
         };
         match number.and_then(NonZeroUsize::new) {
             Some(number) if number.get() <= LARGEST_POOL => Some(number),
-            _ => table.no(size, format!("size takes a number from 1 to {LARGEST_POOL}")),
+            _ => table.reject(size, format!("size takes a number from 1 to {LARGEST_POOL}")),
         }
     };
     read().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The tables of jobs, and where their headers stand.
+/// The tables of jobs, with the positions of their headers.
 fn jobs<'a>(root: Table<'a>, text: &Text<'_>) -> Vec<(Range<usize>, &'a DeTable<'a>)> {
     let Some((_, value)) = root.get("job") else { return Vec::new() };
     let DeValue::Array(list) = value.get_ref() else {
-        let what = "job is written with two brackets: [[job]], since there may be many";
-        return root.no(value, what).unwrap_or_default();
+        let what = "write two brackets, [[job]], because there may be many jobs";
+        return root.reject(value, what).unwrap_or_default();
     };
     let table = |job: &'a Spanned<DeValue<'a>>| match job.get_ref() {
         DeValue::Table(table) => Some((header(job.span(), text), table)),
-        other => root.no(job, format!("a job is a table, and this is {}", kind(other))),
+        other => root.reject(job, format!("a job is a table, and this is {}", kind(other))),
     };
     list.iter().filter_map(table).collect()
 }

@@ -1,4 +1,4 @@
-//! What a command prints: handed on line by line with the job's name in front, and its last words kept.
+//! The output of a command: forwarded line by line with the job's name in front. The end of it is kept.
 
 use std::{
     collections::VecDeque,
@@ -7,14 +7,14 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::voice::shown;
+use crate::console::escaped;
 
-/// A longer line is handed on in pieces of this size.
+/// Maximum length of a line. A longer line is forwarded in pieces.
 const LONGEST: usize = 8 * 1024;
-/// So much of what was printed last is kept.
+/// Number of bytes that are kept of the end of the output.
 const KEPT: usize = 4 * 1024;
 
-/// The last of what a command has printed, on both streams in the order in which it was read.
+/// The end of a command's output, of both streams in the order in which they were read.
 #[derive(Debug, Default)]
 pub(super) struct Tail(Mutex<VecDeque<u8>>);
 
@@ -26,7 +26,7 @@ impl Tail {
         kept.drain(..surplus);
     }
 
-    /// As text of at most `most` bytes that begins with a whole character; what is no text is shown as `\u{fffd}`.
+    /// The text of at most `most` bytes. It begins with a whole character; invalid bytes become `\u{fffd}`.
     pub(super) fn text(&self, most: usize) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
@@ -37,8 +37,8 @@ impl Tail {
     }
 }
 
-/// Hands on all that comes. A reader of ours that is slow slows the command down; one that has gone does not.
-pub(super) async fn hand_on(
+/// Forwards all output. A slow reader of bandog's output slows the command down; a closed reader does not.
+pub(super) async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     name: &str,
@@ -46,7 +46,7 @@ pub(super) async fn hand_on(
 ) {
     let mut lines = Lines::of(name);
     let mut chunk = [0; LONGEST];
-    // What cannot be read any more has ended.
+    // A read error ends the output too.
     while let Ok(read @ 1..) = from.read(&mut chunk).await {
         tail.add(&chunk[..read]);
         print(&mut to, &lines.with(&chunk[..read])).await;
@@ -60,7 +60,7 @@ async fn print(to: &mut (impl AsyncWrite + Unpin), text: &[u8]) {
     }
 }
 
-/// Whole lines, and the one that has not ended yet, which never grows longer than `LONGEST`.
+/// Splits output into lines. The unfinished line is never longer than `LONGEST`.
 struct Lines {
     name: Vec<u8>,
     begun: Vec<u8>,
@@ -68,10 +68,10 @@ struct Lines {
 
 impl Lines {
     fn of(job: &str) -> Self {
-        Self { name: format!("[{}] ", shown(job)).into_bytes(), begun: Vec::new() }
+        Self { name: format!("[{}] ", escaped(job)).into_bytes(), begun: Vec::new() }
     }
 
-    /// The lines that end in these bytes, as they are printed.
+    /// The lines that these bytes complete, ready to print.
     fn with(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         while !bytes.is_empty() {
@@ -91,7 +91,7 @@ impl Lines {
         out
     }
 
-    /// What has not ended in a newline, as a line.
+    /// The unfinished line, if there is one.
     fn rest(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.begun.is_empty() {

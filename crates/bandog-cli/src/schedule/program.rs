@@ -1,4 +1,4 @@
-//! Whether a program can be run, before it is.
+//! Checks whether a program can be run.
 
 use std::{
     env,
@@ -10,10 +10,10 @@ use std::{
 
 use rustix::fs::{Access, access};
 
-/// Where a program is looked for if there is no PATH, as by the C library.
+/// Search path without PATH, as in the C library.
 const PATHS: &str = "/bin:/usr/bin";
 
-/// Why a program cannot be run. It is as sure as a look beforehand can be.
+/// Why a program cannot be run. The file may still change before the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     NotFound,
@@ -29,26 +29,26 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Looks whether a command is there that has these variables besides bandog's own.
+/// Checks whether a command with these variables exists.
 pub(super) fn check(command: &[OsString], env: &[(String, String)]) -> Result<(), Missing> {
     let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
     command.first().map_or(Err(Missing::NotFound), |program| find(program, path))
 }
 
-/// Looks for a program as `execvp` will, in this PATH or else bandog's own.
+/// Finds a program like `execvp`, in this PATH or else in bandog's own.
 fn find(program: &OsStr, path: Option<&str>) -> Result<(), Missing> {
     if program.as_bytes().contains(&b'/') {
-        return look(Path::new(program));
+        return check_file(Path::new(program));
     }
     let path = path.map(OsString::from).or_else(|| env::var_os("PATH")).unwrap_or_else(|| PATHS.into());
-    let looks = env::split_paths(&path).map(|directory| look(&directory.join(program)));
-    // A file that may not be run is passed over, and told if there is no other.
-    looks
+    let checks = env::split_paths(&path).map(|directory| check_file(&directory.join(program)));
+    // A file that is not executable is skipped, and reported if there is no other.
+    checks
         .reduce(|best, next| if best.is_ok() || next == Err(Missing::NotFound) { best } else { next })
         .unwrap_or(Err(Missing::NotFound))
 }
 
-fn look(path: &Path) -> Result<(), Missing> {
+fn check_file(path: &Path) -> Result<(), Missing> {
     if !fs::exists(path).unwrap_or(false) {
         return Err(Missing::NotFound);
     }

@@ -1,4 +1,4 @@
-//! The jobs at work, until a signal ends that.
+//! Runs the jobs until a signal.
 
 use std::{
     future::pending,
@@ -16,33 +16,33 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     check,
-    child::{Failure, Ticket, Work},
-    entry::Entry,
+    child::{CommandSpec, Failure, RunId},
+    entry::JobEntry,
     file::JobFile,
 };
 use crate::{
+    console::{report, report_queued},
     exit_code::ExitCode,
     fault::Fault,
     http::Listening,
     signals::Signals,
     store::Store,
-    voice::{post, say},
 };
 
-/// Between TERM and KILL: so much less than a job's own grace that the command's end is still recorded.
+/// Time between TERM and KILL. It is shorter than a job's own grace, so that the command's end is still recorded.
 const GRACE: Duration = Duration::from_secs(4);
-/// How long the store may take to let go at the end; later the leases do it.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// Of so many jobs the start is told one by one.
-const TOLD: usize = 100;
-/// How long commands that were killed may take to die.
+/// Timeout of the last requests at the exit; later the leases expire.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of jobs that are printed at the start.
+const PRINTED: usize = 100;
+/// Timeout for killed commands to exit.
 const BURIAL: Duration = Duration::from_secs(6);
 
-/// The commands at work, and how they are all ended at once.
+/// The running commands, and the signals to start and kill them.
 #[derive(Debug, Default)]
-struct Crew {
-    at_work: watch::Sender<usize>,
-    /// The start has been told; a command that is due already waits for that.
+struct RunningCommands {
+    running: watch::Sender<usize>,
+    /// Set when the jobs are printed; a command that is due already waits for it.
     begin: watch::Sender<bool>,
     hurry: watch::Sender<bool>,
 }
@@ -59,53 +59,53 @@ pub(super) async fn serve(
     let options = store.options()?.program(format!("bandog schedule {called}"));
     let lease = options.ttl();
     let client = store.client(options)?;
-    let crew = Arc::<Crew>::default();
+    let commands = Arc::<RunningCommands>::default();
     let mut scheduler = Scheduler::over(&client).pool(file.pool.get()).drain(drain);
     for entry in &file.jobs {
-        scheduler = scheduler.job(job(entry, store, &crew));
+        scheduler = scheduler.job(job(entry, store, &commands));
     }
     let start = async {
         client.ready().await?;
-        say(&format!("{} over {} ({})", counted(file, called), store.shown(), store.origin()));
+        report(&format!("{} over {} ({})", counted(file, called), store.redacted(), store.origin()));
         let running = scheduler.start().await?;
-        tell(file, lease, &Jobs::over(&client)).await;
+        print_jobs(file, lease, &Jobs::over(&client)).await;
         Ok(running)
     };
     let running = tokio::select! { biased;
         signal = signals.ending() => {
-            let _ = timeout(FAREWELL, client.close()).await;
+            let _ = timeout(EXIT_TIMEOUT, client.close()).await;
             return Ok(ExitCode::Signal(signal.as_raw()));
         }
         running = start => running.map_err(|error| store.fault(&error))?,
     };
-    say("started");
+    report("started");
     let page = page.map(|page| page.serve(&client, store)).transpose()?;
-    crew.begin.send_replace(true);
+    commands.begin.send_replace(true);
     let signal = signals.ending().await;
-    post(&crew.farewell(signal, drain));
+    report_queued(&commands.stop_message(signal, drain));
     tokio::select! { biased;
         stopped = running.stop() => {
-            // Only now, so that it shows how the last runs end.
+            // The page is stopped last, so that it shows the end of the last runs.
             if let Some(page) = page {
                 page.stop().await;
             }
             leave(&client, stopped).await
         }
-        signal = signals.ending() => Ok(crew.end_at_once(&client, signal).await),
+        signal = signals.ending() => Ok(commands.end_at_once(&client, signal).await),
     }
 }
 
-fn job(entry: &Entry, store: &Store, crew: &Arc<Crew>) -> Job {
+fn job(entry: &JobEntry, store: &Store, commands: &Arc<RunningCommands>) -> Job {
     let work = Arc::new(work(entry, store));
-    let crew = Arc::clone(crew);
+    let commands = Arc::clone(commands);
     entry.job().run(move |run| {
-        let (work, crew) = (Arc::clone(&work), Arc::clone(&crew));
-        async move { crew.run(&work, run).await }
+        let (work, commands) = (Arc::clone(&work), Arc::clone(&commands));
+        async move { commands.run(&work, run).await }
     })
 }
 
-fn work(entry: &Entry, store: &Store) -> Work {
-    Work {
+fn work(entry: &JobEntry, store: &Store) -> CommandSpec {
+    CommandSpec {
         job: entry.name.clone(),
         command: entry.command.clone(),
         env: entry.env.clone(),
@@ -119,76 +119,79 @@ fn counted(file: &JobFile, called: &str) -> String {
     format!("{jobs} of {called}, {} at a time,", file.pool)
 }
 
-/// Each job's next fires and policies, and what will not run.
-async fn tell(file: &JobFile, lease: Duration, jobs: &Jobs) {
-    for entry in file.jobs.iter().take(TOLD) {
-        // A store that does not tell just now is told of by the scheduler.
+/// Prints each job's next fires and policies, and warns about commands that cannot run.
+async fn print_jobs(file: &JobFile, lease: Duration, jobs: &Jobs) {
+    for entry in file.jobs.iter().take(PRINTED) {
+        // The scheduler reports a store that does not answer.
         let row = jobs.show(&entry.name).await.ok();
-        say(&check::lines(entry, Some(lease), row.as_ref()).join("\n"));
+        report(&check::lines(entry, Some(lease), row.as_ref()).join("\n"));
     }
-    if file.jobs.len() > TOLD {
-        say(&format!("and {} more jobs: --check tells of all", file.jobs.len() - TOLD));
+    if file.jobs.len() > PRINTED {
+        report(&format!("and {} more jobs: --check prints all", file.jobs.len() - PRINTED));
     }
     file.jobs.iter().for_each(check::warn);
 }
 
 async fn leave(client: &Client, stopped: Result<(), Error>) -> Result<ExitCode, Fault> {
     if let Err(error) = stopped {
-        post(&format!("{error}; other nodes go on when the leases have ended"));
+        report_queued(&format!("{error}; other nodes take over when the leases have expired"));
     }
-    // A store that gives no answer keeps what is ours until its ttl.
-    let _ = timeout(FAREWELL, client.close()).await;
-    post("stopped");
+    // Without an answer the rows of this node stay until their ttl.
+    let _ = timeout(EXIT_TIMEOUT, client.close()).await;
+    report_queued("stopped");
     Ok(ExitCode::Done)
 }
 
-impl Crew {
-    /// One try of a run.
-    async fn run(&self, work: &Work, run: Run) -> Result<(), Failure> {
+impl RunningCommands {
+    /// One attempt of a run.
+    async fn run(&self, work: &CommandSpec, run: Run) -> Result<(), Failure> {
         raised(&self.begin).await;
-        let at_work = AtWork::of(&self.at_work);
+        let running = RunningGuard::of(&self.running);
         let tick = run.tick().to_string();
-        let ticket = Ticket { tick, fence: run.fence().get(), attempt: run.attempt() };
-        post(&format!("{}: runs for {} (attempt {}, fence {})", work.job, ticket.tick, ticket.attempt, ticket.fence));
+        let run_id = RunId { tick, fence: run.fence().get(), attempt: run.attempt() };
+        report_queued(&format!(
+            "{}: runs for {} (attempt {}, fence {})",
+            work.job, run_id.tick, run_id.attempt, run_id.fence
+        ));
         let begun = Instant::now();
-        let done = work.run(&ticket, run.cancelled(), raised(&self.hurry)).await;
+        let done = work.run(&run_id, run.cancelled(), raised(&self.hurry)).await;
         let tail = done.tail.text(MAX_NOTE);
         if !tail.is_empty() {
             run.note(tail);
         }
         let took = format!("{:.1?}", begun.elapsed());
         match &done.result {
-            Ok(()) => post(&format!("{}: done in {took}", work.job)),
-            // The scheduler warns of it, and knows what becomes of the run.
+            Ok(()) => report_queued(&format!("{}: done in {took}", work.job)),
+            // The scheduler logs the warning, because it knows what happens to the run.
             Err(failure) => tracing::info!("{}: {failure}, after {took}", work.job),
         }
-        drop(at_work);
+        drop(running);
         if *self.hurry.borrow() {
-            // It was not the command's fault, so it is no failure: the run ends with this node.
+            // Bandog killed the command, so this is not a failure: the run ends with this node.
             pending::<()>().await;
         }
         done.result
     }
 
-    /// What is going to happen, now that the first signal has come.
-    fn farewell(&self, signal: Signal, drain: Duration) -> String {
+    /// The message after the first stop signal.
+    fn stop_message(&self, signal: Signal, drain: Duration) -> String {
         let name = signal_name(signal.as_raw()).unwrap_or("a signal");
-        match *self.at_work.borrow() {
+        match *self.running.borrow() {
             0 => format!("{name}: stopping"),
             runs => format!(
-                "{name}: stopping; {runs} of its commands may go on for {}, another signal kills them",
+                "{name}: stopping; {runs} of its commands may continue for {}, another signal kills them",
                 humantime::format_duration(drain)
             ),
         }
     }
 
-    /// Kills all commands, and lets go of the store so that others take over.
+    /// Kills all commands, and closes the client so that other nodes take over.
     async fn end_at_once(&self, client: &Client, signal: Signal) -> ExitCode {
         self.hurry.send_replace(true);
-        // Who cannot be killed in that time is left to its keeper.
-        let _ = timeout(BURIAL, self.at_work.subscribe().wait_for(|runs| *runs == 0)).await;
-        let _ = timeout(FAREWELL, client.close()).await;
-        post("stopped at once");
+        // Processes that still run are left to their keepers.
+        let _ = timeout(BURIAL, self.running.subscribe().wait_for(|runs| *runs == 0)).await;
+        let _ = timeout(EXIT_TIMEOUT, client.close()).await;
+        report_queued("stopped at once");
         ExitCode::Signal(signal.as_raw())
     }
 }
@@ -198,17 +201,17 @@ async fn raised(flag: &watch::Sender<bool>) {
     let _ = flag.subscribe().wait_for(|flag| *flag).await;
 }
 
-/// A command at work, until this is dropped.
-struct AtWork<'a>(&'a watch::Sender<usize>);
+/// Counts a running command until it is dropped.
+struct RunningGuard<'a>(&'a watch::Sender<usize>);
 
-impl<'a> AtWork<'a> {
+impl<'a> RunningGuard<'a> {
     fn of(count: &'a watch::Sender<usize>) -> Self {
         count.send_modify(|count| *count += 1);
         Self(count)
     }
 }
 
-impl Drop for AtWork<'_> {
+impl Drop for RunningGuard<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }

@@ -1,4 +1,4 @@
-//! One table of a file, read key by key.
+//! Reads one table of a file, key by key.
 
 use std::{ops::Range, time::Duration};
 
@@ -10,32 +10,32 @@ use toml::{
 
 use super::mistakes::Mistakes;
 
-/// A value and where it stands.
+/// A value and its position.
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// A table of which only certain keys may be used.
+/// A table with a fixed set of keys.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
-    /// What it is called in messages.
+    /// Its name in messages.
     called: &'a str,
     entries: &'a DeTable<'a>,
     mistakes: &'a Mistakes,
 }
 
 impl<'a> Table<'a> {
-    /// Tells of each key that is not among these.
+    /// Reports each unknown key.
     pub(super) fn new(called: &'a str, entries: &'a DeTable<'a>, keys: &[&str], mistakes: &'a Mistakes) -> Self {
         for key in entries.keys().filter(|key| !keys.contains(&key.get_ref().as_ref())) {
             let hint = match meant(key.get_ref(), keys) {
                 Some(meant) => format!("did you mean {meant}?"),
-                None => format!("it may have {}", keys.join(", ")),
+                None => format!("known keys are {}", keys.join(", ")),
             };
             mistakes.add(key.span(), format!("{called} has no key {:?}; {hint}", key.get_ref()));
         }
         Self { called, entries, mistakes }
     }
 
-    /// The value of a key, and where the key stands.
+    /// The value of a key, and the position of the key.
     pub(super) fn get(self, key: &str) -> Option<(Range<usize>, &'a Value<'a>)> {
         let (key, value) = self.entries.get_key_value(key)?;
         Some((key.span(), value))
@@ -45,7 +45,7 @@ impl<'a> Table<'a> {
         let (_, value) = self.get(key)?;
         match value.get_ref() {
             DeValue::String(text) => Some((text, value)),
-            other => self.no(value, format!("{key} is {}; write a text, in quotes", kind(other))),
+            other => self.reject(value, format!("{key} is {}; write a text in quotation marks", kind(other))),
         }
     }
 
@@ -53,7 +53,7 @@ impl<'a> Table<'a> {
         let (_, value) = self.get(key)?;
         match value.get_ref() {
             DeValue::Boolean(flag) => Some(*flag),
-            other => self.no(value, format!("{key} is {}; write true or false", kind(other))),
+            other => self.reject(value, format!("{key} is {}; write true or false", kind(other))),
         }
     }
 
@@ -64,29 +64,28 @@ impl<'a> Table<'a> {
         let text = match value.get_ref() {
             DeValue::String(text) => text,
             DeValue::Integer(number) => {
-                return self.no(value, format!("{key} has no unit; write it like \"{}s\"", number.as_str()));
+                return self.reject(value, format!("{key} has no unit; write it like \"{}s\"", number.as_str()));
             }
-            other => return self.no(value, format!("{key} is {}; write it like \"2s\" or \"500ms\"", kind(other))),
+            other => return self.reject(value, format!("{key} is {}; write it like \"2s\" or \"500ms\"", kind(other))),
         };
         match humantime::parse_duration(text) {
             Ok(duration) if (least..=MAX_TTL).contains(&duration) => Some(duration),
-            Ok(_) => self.no(value, format!("{key} = {text:?}: {allowed}")),
-            Err(_) => {
-                self.no(value, format!("{key} = {text:?} is no duration; write it like 500ms, 10s or 2m; {allowed}"))
-            }
+            Ok(_) => self.reject(value, format!("{key} = {text:?}: {allowed}")),
+            Err(_) => self
+                .reject(value, format!("{key} = {text:?} is no duration; write it like 500ms, 10s or 2m; {allowed}")),
         }
     }
 
-    /// A policy, which may say itself what is wrong with it.
+    /// A policy, whose parser reports its own errors.
     pub(super) fn policy<T: std::str::FromStr<Err = bandog::Error>>(self, key: &str) -> Option<T> {
         let (text, value) = self.text(key)?;
         match text.parse() {
             Ok(policy) => Some(policy),
-            Err(error) => self.no(value, error.to_string()),
+            Err(error) => self.reject(value, error.to_string()),
         }
     }
 
-    /// Something that it must have.
+    /// A required key.
     pub(super) fn required<T>(self, key: &str, header: Range<usize>, found: Option<T>) -> Option<T> {
         if !self.entries.contains_key(key) {
             self.mistakes.add(header, format!("{} has no {key}", self.called));
@@ -94,8 +93,8 @@ impl<'a> Table<'a> {
         found
     }
 
-    /// Tells what is wrong with a value; there is nothing to go on with.
-    pub(super) fn no<T>(self, value: &Value<'_>, what: impl Into<String>) -> Option<T> {
+    /// Reports a mistake in a value. Always `None`.
+    pub(super) fn reject<T>(self, value: &Value<'_>, what: impl Into<String>) -> Option<T> {
         self.mistakes.add(value.span(), what);
         None
     }
@@ -109,7 +108,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What a value is, in words.
+/// The type of a value as text.
 pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a text",
@@ -122,11 +121,11 @@ pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// The key that was probably meant: at most two letters are wrong, or it goes by another style.
+/// The key that was probably meant: at most two letters differ, or it is in another style.
 fn meant<'a>(key: &str, keys: &[&'a str]) -> Option<&'a str> {
     let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     let distance = |known: &&str| strsim::damerau_levenshtein(&plain, &known.replace('_', ""));
     let nearest = keys.iter().min_by_key(|known| distance(known))?;
-    // Of a short word two letters are most of it.
+    // In a short key two letters are too many.
     (distance(nearest) <= 2.min(nearest.len() / 2)).then_some(nearest)
 }

@@ -1,15 +1,15 @@
-//! A file's text, and where its lines begin.
+//! The text of a file, with an index of its lines.
 
-/// A text whose places are found quickly, however long it is.
+/// A text with fast access to lines.
 #[derive(Debug)]
 pub(super) struct Text<'a> {
     text: &'a str,
     newlines: Vec<usize>,
 }
 
-/// A line, parted at a place in it, without its end.
+/// A line, split at a position in it, without its line end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place<'a> {
+pub(super) struct SplitLine<'a> {
     pub(super) before: &'a str,
     pub(super) after: &'a str,
 }
@@ -23,18 +23,18 @@ impl<'a> Text<'a> {
         self.text
     }
 
-    /// The number of the line that a byte belongs to, the first being 1.
+    /// The number of the line of a byte, from 1.
     pub(super) fn line(&self, at: usize) -> usize {
         self.newlines.partition_point(|newline| *newline < at) + 1
     }
 
-    /// The line around a byte; one that is no character's first belongs to that character.
-    pub(super) fn place(&self, at: usize) -> Place<'a> {
+    /// The line of a byte, split there. A byte within a character counts as the character's first byte.
+    pub(super) fn split_line(&self, at: usize) -> SplitLine<'a> {
         let at = (0..=at.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
         let line = self.line(at) - 1;
         let start = line.checked_sub(1).map_or(0, |newline| self.newlines[newline] + 1);
         let end = self.newlines.get(line).copied().unwrap_or(self.text.len());
-        Place { before: &self.text[start..at], after: self.text[at..end].trim_end_matches('\r') }
+        SplitLine { before: &self.text[start..at], after: self.text[at..end].trim_end_matches('\r') }
     }
 }
 

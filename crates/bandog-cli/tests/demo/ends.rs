@@ -1,4 +1,4 @@
-//! Nothing is left of a demo, however it ends.
+//! A demo leaves no process and no file, in any way to end.
 
 use bandog_testkit::Signal;
 
@@ -6,8 +6,8 @@ use crate::{Demo, LONG, assert_ended};
 
 #[test]
 fn a_killed_demo_leaves_no_process_and_no_file() {
-    for (half, shop) in [("with-lock", "with-lock.db"), ("without-lock", "without-lock.db")] {
-        let demo = Demo::start(&["--only", half]);
+    for (phase, shop) in [("with-lock", "with-lock.db"), ("without-lock", "without-lock.db")] {
+        let demo = Demo::start(&["--only", phase]);
         let replicas = demo.replicas(10);
         drop(demo.shop(shop));
         demo.process.kill();
@@ -28,7 +28,7 @@ fn a_demo_that_is_killed_while_replicas_start_leaves_nothing_either() {
 #[test]
 fn signals_end_a_demo_and_all_that_is_its() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        let mut demo = Demo::start(&[]);
+        let mut demo = Demo::start(&["--seconds", "120"]); // it must not end by itself before
         let replicas = demo.replicas(10);
         demo.process.signal(signal);
         assert_eq!(demo.process.wait(LONG).code(), Some(code));

@@ -1,4 +1,4 @@
-//! `bandog demo`: what scripts may rely on, and that nothing is left of it.
+//! `bandog demo`: its interface for scripts, and its clean-up.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod ends;
@@ -17,17 +17,17 @@ use bandog_testkit::{Process, eventually, is_alive};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// More than any demo here may take; a fact that does not come by then does not come.
+/// Timeout that only a failure reaches: longer than any demo here.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A demo that keeps its files in a directory of its own.
+/// A demo with its own directory for its files.
 struct Demo {
     process: Process,
     temp: TempDir,
     started: Instant,
 }
 
-/// How a demo ended.
+/// The result of a demo.
 struct Ended {
     code: Option<i32>,
     lines: Vec<Value>,
@@ -53,7 +53,7 @@ impl Demo {
         Ended { code, lines, stdout: stdout.join("\n"), stderr: stderr.join("\n"), took }
     }
 
-    /// The replicas' pids in the order of their numbers, once all of them have been started.
+    /// The pids of the replicas, in the order of their numbers, after all of them have started.
     fn replicas(&self, count: usize) -> Vec<u32> {
         eventually(LONG, || {
             let mut children = children(self.process.pid());
@@ -62,9 +62,9 @@ impl Demo {
         })
     }
 
-    /// The shop's database of this half, once orders are being closed.
-    fn shop(&self, half: &str) -> rusqlite::Connection {
-        let path = eventually(LONG, || self.place().map(|place| place.join(half)).filter(|path| path.exists()));
+    /// The shop's database of this phase, after orders are closed.
+    fn shop(&self, phase: &str) -> rusqlite::Connection {
+        let path = eventually(LONG, || self.place().map(|place| place.join(phase)).filter(|path| path.exists()));
         let shop = rusqlite::Connection::open(path).unwrap();
         eventually(LONG, || shop.query_row("select 1 from restoration limit 1", [], |_| Ok(())));
         shop
@@ -80,9 +80,9 @@ impl Demo {
 }
 
 impl Ended {
-    fn half(&self, lock: bool) -> &Value {
-        let half = self.lines.iter().find(|line| line["lock"] == lock);
-        half.unwrap_or_else(|| panic!("no half with lock {lock}:\n{}\n{}", self.stdout, self.stderr))
+    fn phase(&self, lock: bool) -> &Value {
+        let phase = self.lines.iter().find(|line| line["lock"] == lock);
+        phase.unwrap_or_else(|| panic!("no phase with lock {lock}:\n{}\n{}", self.stdout, self.stderr))
     }
 
     fn assert_code(&self, code: i32) {

@@ -1,4 +1,4 @@
-//! What comes out.
+//! The results of a demo.
 
 use std::{process::Command, time::Duration};
 
@@ -6,47 +6,47 @@ use serde_json::Value;
 
 use crate::Demo;
 
-fn number(half: &Value, name: &str) -> u64 {
-    half[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {half}"))
+fn number(phase: &Value, name: &str) -> u64 {
+    phase[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {phase}"))
 }
 
-fn assert_without_lock(half: &Value, orders: u64) {
-    assert_eq!(number(half, "orders"), orders);
-    assert_eq!(number(half, "closed"), orders);
-    assert_eq!(number(half, "restored"), orders);
-    assert!(number(half, "restored_more_than_once") > 0, "{half}");
-    assert!(number(half, "sweeps") > number(half, "ticks"), "{half}");
-    assert!(number(half, "swept_by") > 1, "{half}");
-    assert_eq!(number(half, "taken_over"), 0);
+fn assert_without_lock(phase: &Value, orders: u64) {
+    assert_eq!(number(phase, "orders"), orders);
+    assert_eq!(number(phase, "closed"), orders);
+    assert_eq!(number(phase, "restored"), orders);
+    assert!(number(phase, "restored_more_than_once") > 0, "{phase}");
+    assert!(number(phase, "sweeps") > number(phase, "ticks"), "{phase}");
+    assert!(number(phase, "swept_by") > 1, "{phase}");
+    assert_eq!(number(phase, "taken_over"), 0);
 }
 
-fn assert_with_lock(half: &Value, orders: u64) {
-    assert_eq!(number(half, "orders"), orders);
-    assert_eq!(number(half, "closed"), orders);
-    assert_eq!(number(half, "restored"), orders);
-    assert_eq!(number(half, "restored_more_than_once"), 0);
-    assert!(number(half, "ticks") > 1, "{half}");
-    assert!(number(half, "sweeps") <= number(half, "ticks") + number(half, "taken_over"), "{half}");
-    assert!(number(half, "swept_by") > 0, "{half}");
+fn assert_with_lock(phase: &Value, orders: u64) {
+    assert_eq!(number(phase, "orders"), orders);
+    assert_eq!(number(phase, "closed"), orders);
+    assert_eq!(number(phase, "restored"), orders);
+    assert_eq!(number(phase, "restored_more_than_once"), 0);
+    assert!(number(phase, "ticks") > 1, "{phase}");
+    assert!(number(phase, "sweeps") <= number(phase, "ticks") + number(phase, "taken_over"), "{phase}");
+    assert!(number(phase, "swept_by") > 0, "{phase}");
 }
 
 #[test]
-fn a_default_demo_tells_its_story_within_15_seconds() {
+fn a_default_demo_has_the_expected_result_within_15_seconds() {
     let ended = Demo::start(&["--json"]).end();
     ended.assert_code(0);
     assert_eq!(ended.stdout.lines().count(), 2, "{}", ended.stdout);
-    assert_eq!(ended.lines[0]["lock"], false, "the half without comes first");
-    assert_without_lock(ended.half(false), 100);
-    assert_with_lock(ended.half(true), 100);
+    assert_eq!(ended.lines[0]["lock"], false, "the phase without comes first");
+    assert_without_lock(ended.phase(false), 100);
+    assert_with_lock(ended.phase(true), 100);
     assert!(ended.took < Duration::from_secs(15), "{:?}", ended.took);
 }
 
 #[test]
-fn a_small_demo_tells_it_too() {
+fn a_small_demo_has_the_expected_result() {
     let ended = Demo::start(&["--replicas", "3", "--orders", "7", "--seconds", "10", "--json"]).end();
     ended.assert_code(0);
-    assert_without_lock(ended.half(false), 7);
-    assert_with_lock(ended.half(true), 7);
+    assert_without_lock(ended.phase(false), 7);
+    assert_with_lock(ended.phase(true), 7);
 }
 
 #[test]
@@ -54,19 +54,19 @@ fn one_half_alone() {
     let with = Demo::start(&["--only", "with-lock", "--orders", "20", "--seconds", "5", "--json"]).end();
     with.assert_code(0);
     assert_eq!(with.lines.len(), 1);
-    assert_with_lock(with.half(true), 20);
+    assert_with_lock(with.phase(true), 20);
     let without = Demo::start(&["--only", "without-lock", "--orders", "20", "--seconds", "5", "--json"]).end();
     without.assert_code(0);
     assert_eq!(without.lines.len(), 1);
-    assert_without_lock(without.half(false), 20);
+    assert_without_lock(without.phase(false), 20);
 }
 
 #[test]
-fn the_records_may_live_on_redis_and_are_not_left_there() {
+fn the_records_may_be_on_redis_and_are_removed() {
     let redis = bandog_testkit::RedisServer::start();
     let ended = Demo::start(&["--only", "with-lock", "--seconds", "5", "--json", "--url", &redis.url()]).end();
     ended.assert_code(0);
-    assert_with_lock(ended.half(true), 100);
+    assert_with_lock(ended.phase(true), 100);
     assert_eq!(jobs(&redis.url()), ["[]"]);
 }
 
@@ -76,12 +76,12 @@ fn two_demos_share_a_store() {
     let start = || Demo::start(&["--only", "with-lock", "--orders", "20", "--json", "--url", &redis.url()]);
     for ended in [start(), start()].map(Demo::end) {
         ended.assert_code(0);
-        assert_with_lock(ended.half(true), 20);
+        assert_with_lock(ended.phase(true), 20);
     }
     assert_eq!(jobs(&redis.url()), ["[]"]);
 }
 
-/// What the store knows of jobs of demos.
+/// The jobs of demos in the store.
 fn jobs(url: &str) -> Vec<String> {
     let url = format!("{url}?prefix=bandog-demo:");
     let listed = Command::new(env!("CARGO_BIN_EXE_bandog")).args(["jobs", "ls", "--json", "--url", &url]).output();
@@ -95,7 +95,7 @@ fn jobs(url: &str) -> Vec<String> {
 fn people_get_a_table_and_no_escapes_without_a_terminal() {
     let ended = Demo::start(&["--orders", "20", "--seconds", "6"]).end();
     ended.assert_code(0);
-    let wanted = ["without a lock", "with bandog", "stock given back more than once", "exactly once", "bandog lock"];
+    let wanted = ["without a lock", "with bandog", "stock returned more than once", "exactly once", "bandog lock"];
     for words in wanted {
         assert!(ended.stdout.contains(words), "no {words:?} in\n{}", ended.stdout);
     }

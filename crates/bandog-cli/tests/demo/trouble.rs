@@ -1,4 +1,4 @@
-//! Bad arguments, a store that is away, replicas that are killed or stand still.
+//! Bad arguments, a store without an answer, replicas that are killed or paused.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::{Demo, LONG};
 
 #[test]
-fn bad_arguments_are_told_with_64() {
+fn bad_arguments_exit_with_64() {
     let bad: [&[&str]; 12] = [
         &["--replicas", "0"],
         &["--replicas", "1"],
@@ -33,7 +33,7 @@ fn bad_arguments_are_told_with_64() {
 }
 
 #[test]
-fn a_store_that_is_away_is_told_with_69_before_anything_is_played() {
+fn a_store_without_an_answer_exits_with_69_before_the_first_phase() {
     let ended = Demo::start(&["--url", "redis://:secret@127.0.0.1:1"]).end();
     ended.assert_code(69);
     assert!(ended.stderr.contains("127.0.0.1:1"), "{}", ended.stderr);
@@ -42,14 +42,14 @@ fn a_store_that_is_away_is_told_with_69_before_anything_is_played() {
 }
 
 #[test]
-fn a_store_that_goes_away_in_the_middle_is_told_with_69() {
+fn a_store_that_stops_during_a_phase_exits_with_69() {
     let redis = RedisServer::start();
     let demo = Demo::start(&["--only", "with-lock", "--seconds", "10", "--url", &redis.url()]);
     drop(demo.shop("with-lock.db"));
     drop(redis);
     let ended = demo.end();
     ended.assert_code(69);
-    assert!(ended.stderr.contains("went away"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("stopped answering"), "{}", ended.stderr);
 }
 
 #[test]
@@ -68,13 +68,13 @@ fn a_tick_whose_replica_is_killed_in_the_middle_runs_again_on_another() {
     drop(shop);
     let ended = demo.end();
     ended.assert_code(0);
-    assert_eq!(ended.half(true)["restored"], 100);
-    assert_eq!(ended.half(true)["restored_more_than_once"], 0);
-    assert!(ended.half(true)["taken_over"].as_u64() > Some(0), "{}", ended.half(true));
+    assert_eq!(ended.phase(true)["restored"], 100);
+    assert_eq!(ended.phase(true)["restored_more_than_once"], 0);
+    assert!(ended.phase(true)["taken_over"].as_u64() > Some(0), "{}", ended.phase(true));
 }
 
 #[test]
-fn a_replica_that_stood_still_past_its_lease_spoils_nothing() {
+fn a_replica_that_was_paused_past_its_lease_changes_nothing() {
     let demo = Demo::start(&["--only", "with-lock", "--seconds", "20", "--json"]);
     let replicas = demo.replicas(10);
     let shop = demo.shop("with-lock.db");
@@ -90,8 +90,8 @@ fn a_replica_that_stood_still_past_its_lease_spoils_nothing() {
     drop(shop);
     let ended = demo.end();
     ended.assert_code(0);
-    assert_eq!(ended.half(true)["restored"], 100);
-    assert_eq!(ended.half(true)["restored_more_than_once"], 0);
+    assert_eq!(ended.phase(true)["restored"], 100);
+    assert_eq!(ended.phase(true)["restored_more_than_once"], 0);
 }
 
 /// A run of the job.
@@ -101,7 +101,7 @@ struct Sweep {
     fence: i64,
 }
 
-/// Stops a replica that has given stock back in a sweep and has not ended it.
+/// Stops a replica that has returned stock in a sweep and has not ended the sweep.
 fn stopped_in_the_middle(shop: &Connection, replicas: &[u32]) -> Sweep {
     let half_done = "select replica, tick, fence from sweep where state = 'sweeping' \
                      and fence in (select fence from restoration)";
@@ -112,8 +112,8 @@ fn stopped_in_the_middle(shop: &Connection, replicas: &[u32]) -> Sweep {
         let seen = look().map_err(|error| error.to_string())?;
         let pid = pid(replicas, seen.replica);
         send(pid, Signal::STOP);
-        eventually(LONG, || stands_still(pid).then_some(()));
-        // It may have ended its sweep before it stood still.
+        eventually(LONG, || is_stopped(pid).then_some(()));
+        // It may have ended its sweep before it was stopped.
         match look() {
             Ok(still) if still.fence == seen.fence => Ok(still),
             Ok(_) | Err(_) => {
@@ -124,12 +124,12 @@ fn stopped_in_the_middle(shop: &Connection, replicas: &[u32]) -> Sweep {
     })
 }
 
-fn stands_still(pid: u32) -> bool {
+fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(") ").unwrap().1.starts_with('T')
 }
 
-/// Replicas are started in the order of their numbers.
+/// The replicas start in the order of their numbers.
 fn pid(replicas: &[u32], number: u16) -> u32 {
     replicas[usize::from(number) - 1]
 }

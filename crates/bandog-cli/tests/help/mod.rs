@@ -1,4 +1,4 @@
-//! The real binary, in a place of its own.
+//! The real binary, in a directory of its own.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use bandog_testkit::{Process, Signal, eventually, is_alive};
 use rustix::process::{Pid, kill_process};
 use tempfile::TempDir;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout that only a failure reaches.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// A directory for one test: the default store is there, and what scripts write.
+/// A directory for one test, with the default store and the files of scripts.
 pub(crate) struct Place {
     dir: TempDir,
 }
@@ -29,13 +29,12 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// `bandog` with these arguments, without a terminal and with nothing of the tester's own settings.
+    /// `bandog` with these arguments, without a terminal and without the settings of the tester.
     pub(crate) fn bandog(&self, args: &[&str]) -> Command {
         self.command(&[&["setsid", env!("CARGO_BIN_EXE_bandog")], args].concat())
     }
 
-    /// A command in this place, whose signals do what they do by default, however the tests were started, and which dies
-    /// with them, however they end.
+    /// A command in this directory, with default signal handling. It dies with the test process.
     pub(crate) fn command(&self, line: &[&str]) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--", "env", "--default-signal"]).args(line);
@@ -43,7 +42,7 @@ impl Place {
         command
     }
 
-    /// `bandog` at work.
+    /// A running `bandog`.
     pub(crate) fn start(&self, args: &[&str]) -> Process {
         Process::spawn(&self.bandog(args))
     }
@@ -58,14 +57,14 @@ impl Place {
         [&["lock", name], options, &["--", "sh", "-c", script]].concat()
     }
 
-    /// What `bandog show NAME --json` says, with more options.
+    /// The output of `bandog show NAME --json`, with more options.
     pub(crate) fn show(&self, name: &str, options: &[&str]) -> serde_json::Value {
         let ran = self.run(&[&["show", name, "--json"], options].concat());
         assert_eq!(ran.code, 0, "{ran:?}");
         serde_json::from_str(&ran.stdout).unwrap()
     }
 
-    /// Waits until a script has written this file, and gives its text.
+    /// Waits until a script has written this file, and returns its text.
     #[track_caller]
     pub(crate) fn written(&self, name: &str) -> String {
         let path = self.path(name);
@@ -78,12 +77,12 @@ impl Place {
         self.written(name).parse().unwrap()
     }
 
-    /// The lines of a file, as they are now.
+    /// The present lines of a file.
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         fs::read_to_string(self.path(name)).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// The processes whose working directory is here: whoever was started here, and all that they have started.
+    /// The processes whose working directory is here: those that were started here, and their descendants.
     fn workers(&self) -> Vec<Pid> {
         let is_here = |pid: &Pid| {
             let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
@@ -94,18 +93,18 @@ impl Place {
     }
 }
 
-/// Whoever is still at work here is ended, also if the test has failed.
+/// Kills the remaining processes, also if the test has failed.
 impl Drop for Place {
     fn drop(&mut self) {
         let until = Instant::now() + SOON;
-        // Who starts others while it is killed has one round more.
+        // A process that starts others while it is killed needs another round.
         loop {
             let left = self.workers();
             if left.is_empty() || Instant::now() > until {
                 return;
             }
             for pid in left {
-                // A failure here means that it is dead already.
+                // An error means that it is dead already.
                 let _ = kill_process(pid, Signal::KILL);
             }
             thread::sleep(Duration::from_millis(2));
@@ -130,24 +129,24 @@ impl From<Command> for Ran {
 }
 
 impl Ran {
-    /// It ended with this code and said all this.
+    /// Asserts the exit code, and that standard error contains these texts.
     #[track_caller]
-    pub(crate) fn told(&self, code: i32, words: &[&str]) {
+    pub(crate) fn assert_ended(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
         for word in words {
-            assert!(self.stderr.contains(word), "nothing of {word:?}: {}", self.stderr);
+            assert!(self.stderr.contains(word), "no {word:?} in {}", self.stderr);
         }
     }
 }
 
-/// The process ends within this time, and with this code.
+/// Asserts that the process ends in time, with this code.
 #[track_caller]
 pub(crate) fn ends(process: &mut Process, code: i32) {
     let status = process.wait(SOON);
     assert_eq!(status.code(), Some(code), "{:?}", process.stderr());
 }
 
-/// All these are dead by now.
+/// Asserts that these processes are dead.
 #[track_caller]
 pub(crate) fn dead(pids: &[u32]) {
     let alive: Vec<_> = pids.iter().filter(|pid| is_alive(**pid)).collect();

@@ -40,7 +40,7 @@ fn the_child_dies_with_a_bandog_that_is_killed() {
     let mut bandog =
         place.start(&Place::lock("x", &[], "echo $$; trap '' TERM INT HUP; for n in $(seq 1000); do sleep 0.02; done"));
     let child: u32 = bandog.stdout_line("", SOON).parse().unwrap();
-    // The heir dies with it, as when everything named bandog is killed; the child has the kernel's word.
+    // The heir dies too, as if all processes named bandog were killed; the kernel kills the child.
     let heir = children_of(bandog.pid()).into_iter().find(|pid| *pid != child).unwrap();
     send(heir, Signal::KILL);
     eventually(SOON, || !is_alive(heir));
@@ -51,7 +51,7 @@ fn the_child_dies_with_a_bandog_that_is_killed() {
 }
 
 #[test]
-fn what_the_child_has_started_dies_too_with_a_bandog_that_is_killed() {
+fn the_descendants_of_the_child_die_with_a_bandog_that_is_killed() {
     let place = Place::new();
     let script = r#"
         work='echo $$ > $0; trap "" TERM INT HUP; n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); sleep 0.02; done'
@@ -67,7 +67,7 @@ fn what_the_child_has_started_dies_too_with_a_bandog_that_is_killed() {
 }
 
 #[test]
-fn nobody_is_left_when_bandog_has_ended() {
+fn no_process_is_left_when_bandog_has_ended() {
     let place = Place::new();
     let mut bandog = place.start(&Place::lock("x", &[], "echo in; read word; exit 0"));
     bandog.stdout_line("in", SOON);
@@ -81,13 +81,13 @@ fn nobody_is_left_when_bandog_has_ended() {
 #[test]
 fn a_child_whose_bandog_is_dead_already_does_not_start() {
     let place = Place::new();
-    // Nobody's parent has this pid.
-    place.run(&["__exec", "4194305", "--", "touch", "started"]).told(76, &["bandog ended"]);
+    // No parent has this pid.
+    place.run(&["__exec", "4194305", "--", "touch", "started"]).assert_ended(76, &["bandog ended"]);
     assert!(!place.path("started").exists());
 }
 
 #[test]
-fn the_lock_ends_with_the_child_and_not_with_what_it_leaves_behind() {
+fn the_lock_ends_with_the_child_and_not_with_its_background_processes() {
     let place = Place::new();
     let mut bandog = place.start(&Place::lock("x", &[], "sleep 60 >&- 2>&- & echo $! > left; exit 3"));
     ends(&mut bandog, 3);
@@ -97,11 +97,11 @@ fn the_lock_ends_with_the_child_and_not_with_what_it_leaves_behind() {
 }
 
 #[test]
-fn whoever_a_test_leaves_behind_is_ended_also_when_it_fails() {
+fn processes_of_a_failed_test_are_killed() {
     for fails in [false, true] {
         let test = thread::spawn(move || {
             let place = Place::new();
-            place.run(&Place::lock("x", &[], "env -i setsid sleep 60 >&- 2>&- & echo $! > left")).told(0, &[]);
+            place.run(&Place::lock("x", &[], "env -i setsid sleep 60 >&- 2>&- & echo $! > left")).assert_ended(0, &[]);
             let pid = place.pid("left");
             assert!(is_alive(pid));
             if fails { resume_unwind(Box::new(pid)) } else { pid }
@@ -145,7 +145,7 @@ fn a_command_may_run_for_many_ttls() {
     let mut bandog = place.start(&Place::lock("x", &["--url", url], "echo in; read word; exit 0"));
     bandog.stdout_line("in", SOON);
     let first = place.show("x", &["--url", url])["fence"].clone();
-    // The store's own word, again and again, for five ttls.
+    // The store is queried repeatedly for five ttls.
     for _ in 0..30 {
         thread::sleep(Duration::from_millis(50));
         let row = place.show("x", &["--url", url]);
@@ -174,7 +174,7 @@ fn a_real_time_signal_ends_the_child_like_any_other() {
 }
 
 #[test]
-fn the_heirs_of_nested_locks_do_not_take_each_other_for_family() {
+fn the_heirs_of_nested_locks_do_not_kill_each_other() {
     let place = Place::new();
     let bandog = env!("CARGO_BIN_EXE_bandog");
     let inner = format!("exec {bandog} lock inner -- sh -c 'sleep 3600 & echo started $!; wait'");

@@ -14,7 +14,7 @@ fn the_childs_code_is_ours() {
 }
 
 #[test]
-fn a_signal_that_ends_the_child_is_told_as_a_shell_tells_it() {
+fn a_signal_that_ends_the_child_has_the_exit_code_of_a_shell() {
     let place = Place::new();
     for (signal, code) in [("KILL", 137), ("TERM", 143), ("SEGV", 139)] {
         assert_eq!(place.run(&Place::lock("x", &[], &format!("kill -{signal} $$"))).code, code);
@@ -22,51 +22,51 @@ fn a_signal_that_ends_the_child_is_told_as_a_shell_tells_it() {
 }
 
 #[test]
-fn a_command_that_cannot_be_run_is_told_as_a_shell_tells_it() {
+fn a_command_that_cannot_be_run_has_the_exit_code_of_a_shell() {
     let place = Place::new();
-    place.run(&["lock", "x", "--", "no-such-program"]).told(127, &["bandog: ", "no-such-program"]);
-    place.run(&["lock", "x", "--", "./no-such-file"]).told(127, &["no-such-file"]);
-    place.run(&["lock", "x", "--", ""]).told(127, &["cannot run \"\": No such file"]);
-    place.run(&["lock", "x", "--", "/"]).told(126, &["bandog: ", "Permission denied"]);
+    place.run(&["lock", "x", "--", "no-such-program"]).assert_ended(127, &["bandog: ", "no-such-program"]);
+    place.run(&["lock", "x", "--", "./no-such-file"]).assert_ended(127, &["no-such-file"]);
+    place.run(&["lock", "x", "--", ""]).assert_ended(127, &["cannot run \"\": No such file"]);
+    place.run(&["lock", "x", "--", "/"]).assert_ended(126, &["bandog: ", "Permission denied"]);
     let plain = place.path("plain");
     fs::write(&plain, "exit 9").unwrap();
-    place.run(&["lock", "x", "--", "./plain"]).told(126, &["./plain"]);
+    place.run(&["lock", "x", "--", "./plain"]).assert_ended(126, &["./plain"]);
     fs::set_permissions(&plain, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(place.run(&["lock", "x", "--", "./plain"]).code, 9, "a script without a first line is run by sh");
     assert_eq!(place.show("x", &[])["held"], false);
 }
 
 #[test]
-fn a_machine_that_refuses_is_told() {
+fn a_refusal_of_the_machine_is_reported() {
     let place = Place::new();
     for files in [4, 8, 10, 16] {
         for rest in ["lock x -- true", "show x", "ls"] {
             let line = format!("ulimit -n {files}; exec {} {rest}", env!("CARGO_BIN_EXE_bandog"));
-            Ran::from(place.command(&["sh", "-c", &line])).told(71, &["bandog: "]);
+            Ran::from(place.command(&["sh", "-c", &line])).assert_ended(71, &["bandog: "]);
         }
     }
 }
 
 #[test]
-fn whoever_tries_once_is_told_at_once() {
+fn a_single_try_reports_busy_at_once() {
     let place = Place::new();
     let holder = place.start(&Place::lock("x", &[], "echo in; read word"));
     holder.stdout_line("in", SOON);
     let start = Instant::now();
     place
         .run(&["lock", "x", "--wait", "0s", "--", "true"])
-        .told(75, &["bandog: ", "\"x\"", "locks.db", "`bandog show`"]);
+        .assert_ended(75, &["bandog: ", "\"x\"", "locks.db", "`bandog show`"]);
     assert!(start.elapsed().as_secs() < 1);
-    place.run(&["lock", "y", "--wait", "0s", "--", "true"]).told(0, &[]);
+    place.run(&["lock", "y", "--wait", "0s", "--", "true"]).assert_ended(0, &[]);
 }
 
 #[test]
-fn whoever_waits_is_told_when_the_time_is_up() {
+fn a_wait_reports_busy_when_the_time_is_over() {
     let place = Place::new();
     let mut holder = place.start(&Place::lock("x", &[], "echo in; read word"));
     holder.stdout_line("in", SOON);
     let start = Instant::now();
-    place.run(&["lock", "x", "--wait", "300ms", "--", "true"]).told(75, &["\"x\""]);
+    place.run(&["lock", "x", "--wait", "300ms", "--", "true"]).assert_ended(75, &["\"x\""]);
     assert!(start.elapsed().as_millis() >= 300);
     let waiting = thread::scope(|scope| {
         let waiting = scope.spawn(|| place.run(&["lock", "x", "--wait", "20s", "--", "true"]));
@@ -80,7 +80,7 @@ fn whoever_waits_is_told_when_the_time_is_up() {
 #[test]
 fn a_lock_is_free_when_its_command_has_ended() {
     let place = Place::new();
-    place.run(&["lock", "x", "--", "true"]).told(0, &[]);
+    place.run(&["lock", "x", "--", "true"]).assert_ended(0, &[]);
     let row = place.show("x", &[]);
     assert_eq!((&row["held"], row["owner"].is_null()), (&false.into(), true));
 }
@@ -92,7 +92,7 @@ fn contenders_take_turns_and_lose_nothing() {
     let turn = "n=$(cat counter); sleep 0.01; echo $((n + 1)) > counter; echo $BANDOG_FENCE >> fences";
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..5).for_each(|_| place.run(&Place::lock("x", &[], turn)).told(0, &[])));
+            scope.spawn(|| (0..5).for_each(|_| place.run(&Place::lock("x", &[], turn)).assert_ended(0, &[])));
         }
     });
     assert_eq!(place.written("counter"), "20");

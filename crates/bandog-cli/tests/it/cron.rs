@@ -1,4 +1,4 @@
-//! `bandog cron`: what it prints, and how it refuses.
+//! `bandog cron`: output and errors.
 
 use crate::help::{Place, Ran};
 
@@ -26,7 +26,7 @@ fn next_prints_one_instant_a_line_and_none_at_the_end() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_a_caret() {
+fn impossible_expressions_are_refused_with_a_caret() {
     let place = Place::new();
     let ran = place.run(&["cron", "next", "0 0 24 * * ?"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
@@ -38,21 +38,25 @@ fn what_cannot_be_is_refused_with_a_caret() {
     let ran = place.run(&["cron", "next", "-5 * * * * ?", "--count", "2"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
     assert!(ran.stderr.contains("\n  -5 * * * * ?\n  ^ seconds: a number is missing"), "{}", ran.stderr);
-    place.run(&["cron", "next", "-"]).told(64, &["\n  -\n  ^ - is no time", "enabled = false"]);
-    place.run(&["cron", "next", "@every 5m"]).told(64, &["\n  @every 5m\n  ^^^^^^^^^ @every", "fixed_rate = \"5m\""]);
+    place.run(&["cron", "next", "-"]).assert_ended(64, &["\n  -\n  ^ - is no time", "enabled = false"]);
+    place
+        .run(&["cron", "next", "@every 5m"])
+        .assert_ended(64, &["\n  @every 5m\n  ^^^^^^^^^ @every", "fixed_rate = \"5m\""]);
     place
         .run(&["cron", "next", "0 0 0 13 * FRI"])
-        .told(64, &["--days and (both must match) or --days or (one must match)"]);
+        .assert_ended(64, &["--days and (both must match) or --days or (one must match)"]);
     let ran = place.run(&["cron", "next", "0 0 0 31 6 ?"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
     assert!(ran.stderr.contains("\n  0 0 0 31 6 ?\n  ^ no year has such a date"), "{}", ran.stderr);
-    place.run(&["cron", "next", "@daily", "--zone", "Mars/Olympus"]).told(64, &["Mars/Olympus", "IANA"]);
-    place.run(&["cron", "next", "@daily", "--from", "tomorrow"]).told(64, &["tomorrow", "2026-01-31T00:00:00Z"]);
-    place.run(&["cron", "explain", "0 0 0 WL * ?"]).told(64, &["did you mean LW?"]);
+    place.run(&["cron", "next", "@daily", "--zone", "Mars/Olympus"]).assert_ended(64, &["Mars/Olympus", "IANA"]);
+    place
+        .run(&["cron", "next", "@daily", "--from", "tomorrow"])
+        .assert_ended(64, &["tomorrow", "2026-01-31T00:00:00Z"]);
+    place.run(&["cron", "explain", "0 0 0 WL * ?"]).assert_ended(64, &["did you mean LW?"]);
 }
 
 #[test]
-fn explain_says_it_in_one_language() {
+fn explain_uses_one_language() {
     let (place, english, chinese) = (Place::new(), "At 10:15, Monday to Friday\n", "周一至周五，10:15\n");
     let explain = |variables: &[(&str, &str)], options: &[&str]| {
         let mut command = place.bandog(&[&["cron", "explain", "0 15 10 ? * MON-FRI"], options].concat());
@@ -69,10 +73,10 @@ fn explain_says_it_in_one_language() {
 }
 
 #[test]
-fn five_fields_are_told_what_they_mean_in_a_crontab() {
+fn five_fields_get_their_meaning_in_a_crontab() {
     let place = Place::new();
     let hint = "Quartz begins with seconds; read by --dialect unix it means: At 15:00, on day 10 of the month";
-    place.run(&["cron", "next", "0 15 10 * *"]).told(64, &["there are only 5 fields", hint]);
+    place.run(&["cron", "next", "0 15 10 * *"]).assert_ended(64, &["there are only 5 fields", hint]);
     let ran = place.run(&["cron", "next", "0 15 10 * *", "--dialect", "unix", "--from", "2026-01-30T12:00:00Z"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "2026-02-10T15:00:00Z\n"));
 }

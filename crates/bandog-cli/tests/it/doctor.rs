@@ -1,19 +1,19 @@
-//! `bandog doctor` over SQLite, and what it tells of the command line itself.
+//! `bandog doctor` over SQLite, and its findings about the command line.
 
 use serde_json::Value;
 
 use crate::help::{Place, Ran};
 
-/// What is told of this subject, if anything is.
+/// The finding about this subject, if there is one.
 fn finding(ran: &Ran, subject: &str) -> Option<Value> {
     let mut findings = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     findings.find(|finding| finding["subject"] == subject)
 }
 
 #[test]
-fn a_file_that_is_well_is_told_so() {
+fn a_healthy_file_has_no_findings() {
     let place = Place::new();
-    place.run(&["lock", "x", "--url", "sqlite:a.db", "--", "true"]).told(0, &[]);
+    place.run(&["lock", "x", "--url", "sqlite:a.db", "--", "true"]).assert_ended(0, &[]);
     let ran = place.run(&["doctor", "--url", "sqlite:a.db", "--json"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
     let store = finding(&ran, "store").unwrap();
@@ -25,17 +25,17 @@ fn a_file_that_is_well_is_told_so() {
 }
 
 #[test]
-fn which_store_and_why_is_told() {
+fn the_store_and_its_origin_are_printed() {
     let place = Place::new();
     let told = |ran: &Ran| finding(ran, "store").unwrap()["says"].as_str().unwrap().to_owned();
     let ran = place.run(&["doctor", "--json"]);
-    ran.told(0, &[]);
+    ran.assert_ended(0, &[]);
     assert!(told(&ran).ends_with("state/bandog/locks.db, the default without --url and BANDOG_URL"));
     assert_eq!(finding(&ran, "database").unwrap()["level"], "fine");
     assert!(!place.path("state").exists(), "who only looks makes nothing");
     let mut command = place.bandog(&["doctor", "--json"]);
     command.env("BANDOG_URL", "sqlite:gone.db");
     let ran = Ran::from(command);
-    ran.told(69, &["gone.db"]);
-    assert!(told(&ran).ends_with("gone.db, from BANDOG_URL"), "what is known is told all the same");
+    ran.assert_ended(69, &["gone.db"]);
+    assert!(told(&ran).ends_with("gone.db, from BANDOG_URL"), "findings without the store are printed");
 }

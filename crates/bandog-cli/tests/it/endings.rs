@@ -1,4 +1,4 @@
-//! The child's end for the lock's sake.
+//! The termination of the child when the lock is in danger.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use bandog_testkit::{eventually, is_alive};
 
 use crate::help::{Place, SOON, dead, ends};
 
-/// A child that obeys nobody, a descendant that left its group, and one that was orphaned: each writes down its pid,
-/// and `a` into the log, for ever.
+/// A child that ignores signals, a descendant that left its group, and an orphan. Each writes its pid, and then
+/// repeatedly `a` into the log.
 const STUBBORN: &str = r#"
     work='echo $$ > $0; trap "" TERM INT HUP; n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); echo a >> log; sleep 0.005; done'
     setsid sh -c "$work" left &
@@ -24,11 +24,11 @@ fn a_lease_ends_its_command_in_time() {
     ends(&mut bandog, 76);
     let said = bandog.stderr().join("\n");
     assert!(said.contains("bandog: the lease of \"x\"") && said.contains("locks.db"), "{said}");
-    assert_eq!(place.show("x", &[])["held"], false, "it was given back before its end");
+    assert_eq!(place.show("x", &[])["held"], false, "it was released before its end");
 }
 
 #[test]
-fn whoever_obeys_nobody_is_killed_with_all_that_it_started() {
+fn a_child_that_ignores_signals_is_killed_with_its_descendants() {
     let place = Place::new();
     let mut bandog = place.start(&Place::lock("x", &["--lease", "2s", "--kill-after", "300ms"], STUBBORN));
     let pids = ["child", "left", "orphan"].map(|name| place.pid(name));
@@ -72,12 +72,12 @@ fn a_bandog_that_was_stopped_past_its_deadline_kills() {
     ends(&mut bandog, 76);
     dead(&pids);
     let said = bandog.stderr().join("\n");
-    assert!(said.contains("stood still"), "{said}");
-    assert!(said.contains("bandog: a lock was lost, key: x, fence: "), "the library's warnings are heard: {said}");
+    assert!(said.contains("while bandog was stopped"), "{said}");
+    assert!(said.contains("bandog: a lock was lost, key: x, fence: "), "the library's warnings are printed: {said}");
 }
 
 #[test]
-fn a_child_that_ended_by_itself_after_the_loss_is_told_as_lost() {
+fn a_child_that_exits_after_the_loss_is_reported_as_lost() {
     let place = Place::new();
     let url = "sqlite:a.db?watchdog=1s";
     let mut bandog = place.start(&Place::lock("x", &["--url", url], "echo in; read word; exit 3"));
@@ -87,7 +87,7 @@ fn a_child_that_ended_by_itself_after_the_loss_is_told_as_lost() {
     eventually(SOON, || place.show("x", &["--url", url])["held"] == false);
     bandog.cont();
     ends(&mut bandog, 76);
-    assert!(bandog.stderr().join("\n").contains("ended with 3"), "{:?}", bandog.stderr());
+    assert!(bandog.stderr().join("\n").contains("exited with 3"), "{:?}", bandog.stderr());
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn time_for_the_end_is_kill_after() {
 }
 
 #[test]
-fn a_family_that_grows_while_it_is_killed_is_killed_whole() {
+fn a_process_tree_that_grows_while_it_is_killed_is_killed_completely() {
     let place = Place::new();
-    // Each generation leaves the group and starts the next, for as long as it lives.
+    // Each generation leaves the group and starts the next.
     let script = r#"cat > grow <<'GROW'
 trap '' TERM
 echo $$ >> pids
@@ -120,5 +120,5 @@ GROW
     let pids: Vec<u32> = place.lines("pids").iter().map(|line| line.parse().unwrap()).collect();
     assert!(pids.len() > 10, "{}", pids.len());
     dead(&pids);
-    assert_eq!(place.lines("pids").len(), pids.len(), "nobody is there who could write another one");
+    assert_eq!(place.lines("pids").len(), pids.len(), "no process is left that could write another one");
 }

@@ -1,11 +1,11 @@
 use crate::help::{Place, Ran};
 
-/// The command line is refused with these words, and nothing was touched.
+/// Asserts that the command line is refused with these texts, and that no file was created.
 #[track_caller]
 fn refused(args: &[&str], words: &[&str]) {
     let place = Place::new();
     let ran = place.run(args);
-    ran.told(64, words);
+    ran.assert_ended(64, words);
     assert!(ran.stderr.starts_with("bandog: "), "{}", ran.stderr);
     assert_eq!(ran.stdout, "");
     assert!(!place.path("state").exists(), "no I/O comes before the check");
@@ -16,7 +16,7 @@ fn lock<'a>(name: &'a str, options: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn bad_names_are_told() {
+fn bad_names_are_refused() {
     let long = "n".repeat(1025);
     for args in [lock("", &[]), vec!["show", ""]] {
         refused(&args, &["empty", "1 to 1024 bytes"]);
@@ -27,12 +27,12 @@ fn bad_names_are_told() {
     for args in [lock("a\u{1b}[31mb", &[]), vec!["show", "a\u{1b}[31mb"]] {
         refused(&args, &["control character", "\\u{1b}"]);
     }
-    Place::new().run(&lock(&long[1..], &[])).told(0, &[]);
-    Place::new().run(&["show", "--", "-x"]).told(0, &[]);
+    Place::new().run(&lock(&long[1..], &[])).assert_ended(0, &[]);
+    Place::new().run(&["show", "--", "-x"]).assert_ended(0, &[]);
 }
 
 #[test]
-fn bad_durations_are_told() {
+fn bad_durations_are_refused() {
     for value in ["0s", "-5s", "99ms", "366d", "10", "soon", "", "99999999999999999999d"] {
         refused(&lock("x", &["--lease", value]), &[&format!("'{value}'"), "--lease", "100ms to 365d"]);
     }
@@ -41,7 +41,7 @@ fn bad_durations_are_told() {
         refused(&lock("x", &["--kill-after", value]), &[&format!("'{value}'"), "--kill-after", "0s to 365d"]);
     }
     let ran = Place::new().run(&lock("x", &["--wait", "\u{1b}[31m\u{7}\r"]));
-    ran.told(64, &["--wait"]);
+    ran.assert_ended(64, &["--wait"]);
     assert!(!ran.stderr.contains(['\u{1b}', '\u{7}', '\r']), "{ran:?}");
 }
 
@@ -51,11 +51,11 @@ fn a_child_cannot_have_more_time_to_end_than_there_is() {
     refused(&lock("x", &["--kill-after", "16s"]), &["--kill-after is 16s", "0s to 15s"]);
     let url = "sqlite:state/x.db?watchdog=2s";
     refused(&lock("x", &["--url", url, "--kill-after", "1001ms"]), &["--kill-after is 1.001s", "0s to 1s"]);
-    Place::new().run(&lock("x", &["--url", url, "--kill-after", "1s"])).told(0, &[]);
+    Place::new().run(&lock("x", &["--url", url, "--kill-after", "1s"])).assert_ended(0, &[]);
 }
 
 #[test]
-fn bad_urls_are_told_without_their_secrets() {
+fn bad_urls_are_refused_without_their_secrets() {
     for (url, words) in [
         (
             "mongo://app:hunter2@db",
@@ -75,15 +75,15 @@ fn bad_urls_are_told_without_their_secrets() {
         ("hunter2", ["no URL", "redis://HOST"]),
     ] {
         let ran = Place::new().run(&lock("x", &["--url", url]));
-        ran.told(64, &words);
+        ran.assert_ended(64, &words);
         assert!(url == "hunter2" || !ran.stderr.contains("er2"), "{}", ran.stderr);
-        Place::new().run(&["show", "x", "--url", url]).told(64, &words);
-        Place::new().run(&["ls", "--url", url]).told(64, &words);
+        Place::new().run(&["show", "x", "--url", url]).assert_ended(64, &words);
+        Place::new().run(&["ls", "--url", url]).assert_ended(64, &words);
     }
 }
 
 #[test]
-fn a_bad_command_line_is_told() {
+fn a_bad_command_line_is_refused() {
     refused(&["lock"], &["NAME"]);
     refused(&["lock", "x"], &["CMD"]);
     refused(&["lock", "x", "--"], &["CMD"]);
@@ -95,11 +95,11 @@ fn a_bad_command_line_is_told() {
     refused(&["show", "-x"], &["use '-- -x'"]);
     refused(&["lock", "-x", "--", "true"], &["cannot begin with `-`"]);
     let bare = Place::new().run(&[]);
-    bare.told(64, &["Usage: bandog", "Examples:"]);
+    bare.assert_ended(64, &["Usage: bandog", "Examples:"]);
 }
 
 #[test]
-fn help_and_version_are_no_error_and_tell_no_secret() {
+fn help_and_version_are_no_error_and_contain_no_secret() {
     let place = Place::new();
     for args in
         [&["--help"][..], &["-h"], &["--version"], &["help"], &["lock", "--help"], &["lock", "-h"], &["ls", "--help"]]

@@ -1,4 +1,4 @@
-//! `bandog schedule FILE --check`: what a file says, and what is wrong with it.
+//! `bandog schedule FILE --check`: the jobs and the mistakes of a file.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn check(place: &Place, text: impl AsRef<[u8]>, options: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_good_file_is_told_job_by_job() {
+fn the_jobs_of_a_correct_file_are_printed() {
     let place = Place::new();
     let ran = check(&place, GOOD, &[]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
@@ -45,7 +45,7 @@ fn a_good_file_is_told_job_by_job() {
 fn a_program_reads_one_object_a_line() {
     let place = Place::new();
     let ran = check(&place, GOOD, &["--json"]);
-    assert!(!ran.stdout.contains("hunter2"), "values of the environment are told to nobody");
+    assert!(!ran.stdout.contains("hunter2"), "values of the environment are not printed");
     let rows: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [report, off] = &rows[..] else { panic!("{ran:?}") };
     assert_eq!((&report["name"], &report["zone"]), (&"report".into(), &"Europe/Berlin".into()));
@@ -103,19 +103,19 @@ fn hints_about_cron_can_be_followed_in_a_file() {
             "@every  1h 30m",
             "@every is a fixed rate, which no cron expression can say; write fixed_rate = \"1h 30m\"".into(),
         ),
-        ("@reboot", "no cron expression can say; no file can say that either".into()),
-        ("0 0 0 13 * FRI", "day of week: both day fields are restricted; write ? in one of them; if".into()),
+        ("@reboot", "no cron expression can say; a file cannot express that either".into()),
+        ("0 0 0 13 * FRI", "day of week: both day fields are restricted; write ? in one of them; to match".into()),
     ];
     for (expression, told) in rows {
         let ran = check(&Place::new(), format!("[[job]]\nname = 'x'\ncron = '{expression}'\ncommand = 'true'"), &[]);
-        ran.told(64, &[&told]);
+        ran.assert_ended(64, &[&told]);
         for not_here in ["Job::", "DayMatch", "dialect", "attribute"] {
             assert!(!ran.stderr.contains(not_here), "{}", ran.stderr);
         }
-        // What stands between backticks is what is to be written.
+        // The text between backticks is the proposal.
         for written in ran.stderr.split('`').skip(1).step_by(2) {
             check(&Place::new(), format!("[[job]]\nname = 'x'\ncron = '{written}'\ncommand = 'true'"), &[])
-                .told(0, &[]);
+                .assert_ended(0, &[]);
         }
     }
 }
@@ -127,12 +127,12 @@ fn a_command_that_is_not_there_is_a_warning() {
     for (command, words) in [("\"nowhere/to/be\"", "no such command"), ("\"./text\"", "the command is not executable")]
     {
         let ran = check(&place, format!("[[job]]\nname = 'x'\nfixed_rate = '1s'\ncommand = [{command}]"), &[]);
-        ran.told(0, &["bandog: x: ", words, command.trim_matches('"')]);
+        ran.assert_ended(0, &["bandog: x: ", words, command.trim_matches('"')]);
     }
 }
 
 #[test]
-fn all_mistakes_of_a_file_are_told_with_line_and_column() {
+fn all_mistakes_of_a_file_are_reported_with_line_and_column() {
     let place = Place::new();
     let text = "[[job]]\nname = \"x\"\ncron = \"0 0 24 * * ?\"\ncomand = \"true\"\n";
     let ran = check(&place, text, &[]);
@@ -149,33 +149,33 @@ fn all_mistakes_of_a_file_are_told_with_line_and_column() {
     ^^^^^^
 ";
     assert_eq!(ran.stderr, told);
-    // Without --check it is the same, before any store is made.
-    place.run(&["schedule", "jobs.toml"]).told(64, &[told]);
+    // Without --check the result is the same, and no store is created.
+    place.run(&["schedule", "jobs.toml"]).assert_ended(64, &[told]);
     assert!(!place.path("state").exists());
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told() {
+fn a_file_that_cannot_be_read_is_reported() {
     let place = Place::new();
-    check(&place, "", &[]).told(64, &["line 1, column 1: there is no [[job]] in it"]);
-    check(&place, b"[[job]]\nname = \"\xff\"", &[]).told(64, &["line 2, column 9: this is no UTF-8"]);
+    check(&place, "", &[]).assert_ended(64, &["line 1, column 1: it has no [[job]]"]);
+    check(&place, b"[[job]]\nname = \"\xff\"", &[]).assert_ended(64, &["line 2, column 9: this is not UTF-8"]);
     check(&place, "\u{feff}[[job]]\r\nname = 'x'\r\nat = 2000-01-01T00:00:00Z\r\ncommand = 'true'\r\n", &[])
-        .told(0, &[]);
-    place.run(&["schedule", "none.toml"]).told(64, &["cannot read none.toml: No such file"]);
-    place.run(&["schedule", "/"]).told(64, &["cannot read /: Is a directory"]);
-    place.run(&["schedule", "/dev/zero"]).told(64, &["cannot read /dev/zero: it is longer than 32 MiB"]);
-    place.run(&["schedule"]).told(64, &["<FILE>"]);
+        .assert_ended(0, &[]);
+    place.run(&["schedule", "none.toml"]).assert_ended(64, &["cannot read none.toml: No such file"]);
+    place.run(&["schedule", "/"]).assert_ended(64, &["cannot read /: Is a directory"]);
+    place.run(&["schedule", "/dev/zero"]).assert_ended(64, &["cannot read /dev/zero: it is longer than 32 MiB"]);
+    place.run(&["schedule"]).assert_ended(64, &["<FILE>"]);
 }
 
 #[test]
-fn a_store_that_cannot_be_is_told_before_a_job_runs() {
+fn an_impossible_store_is_refused_before_a_job_runs() {
     let place = Place::new();
     fs::write(place.path("jobs.toml"), "[[job]]\nname = 'x'\nfixed_rate = '1s'\ncommand = 'touch ran'\n").unwrap();
-    place.run(&["schedule", "jobs.toml", "--url", "memory:"]).told(64, &["lives in one process"]);
+    place.run(&["schedule", "jobs.toml", "--url", "memory:"]).assert_ended(64, &["exists in one process only"]);
     place
         .run(&["schedule", "jobs.toml", "--url", "redis://:hunter2@127.0.0.1:1"])
-        .told(69, &["redis://:***@127.0.0.1:1"]);
-    place.run(&["schedule", "jobs.toml", "--url", "ftp://x"]).told(64, &["ftp"]);
-    place.run(&["schedule", "jobs.toml", "--drain", "long"]).told(64, &["--drain"]);
+        .assert_ended(69, &["redis://:***@127.0.0.1:1"]);
+    place.run(&["schedule", "jobs.toml", "--url", "ftp://x"]).assert_ended(64, &["ftp"]);
+    place.run(&["schedule", "jobs.toml", "--drain", "long"]).assert_ended(64, &["--drain"]);
     assert!(!place.path("ran").exists());
 }

@@ -7,20 +7,20 @@ use bandog_testkit::{Process, eventually};
 use crate::help::{Place, SOON, ends};
 
 #[test]
-fn a_store_that_nobody_has_used_has_no_jobs() {
+fn an_unused_store_has_no_jobs() {
     let place = Place::new();
     let ran = place.run(&["jobs", "ls"]);
     assert!(ran.code == 0 && ran.stdout.contains("no job was ever registered here"), "{ran:?}");
     assert_eq!(place.run(&["jobs", "ls", "--json"]).stdout, "[]\n");
     assert_eq!(place.run(&["jobs", "next", "--json"]).stdout, "[]\n");
-    place.run(&["jobs", "show", "x"]).told(64, &["there is no job \"x\": no job was ever registered in"]);
-    place.run(&["jobs", "run", "x"]).told(64, &["no job was ever registered in"]);
+    place.run(&["jobs", "show", "x"]).assert_ended(64, &["there is no job \"x\": no job was ever registered in"]);
+    place.run(&["jobs", "run", "x"]).assert_ended(64, &["no job was ever registered in"]);
     assert!(!place.path("state").exists(), "no store is made");
-    place.run(&["jobs", "ls", "--url", "sqlite:nowhere.db"]).told(69, &["nowhere.db"]);
+    place.run(&["jobs", "ls", "--url", "sqlite:nowhere.db"]).assert_ended(69, &["nowhere.db"]);
 }
 
 #[test]
-fn forget_asks_whoever_sits_at_a_terminal() {
+fn forget_asks_for_a_confirmation_on_a_terminal() {
     let place = Place::new();
     let url = format!("sqlite:{}", place.path("jobs.db").display());
     fs::write(place.path("jobs.toml"), "[[job]]\nname = 'old'\nfixed_rate = '1h'\ncommand = 'true'\n").unwrap();
@@ -45,7 +45,7 @@ fn forget_asks_whoever_sits_at_a_terminal() {
 }
 
 #[test]
-fn a_wait_tells_on_a_terminal_what_the_run_does() {
+fn a_wait_shows_the_state_of_the_run_on_a_terminal() {
     let place = Place::new();
     let url = format!("sqlite:{}", place.path("jobs.db").display());
     let command = "until [ -e go ]; do sleep 0.02; done";
@@ -64,7 +64,7 @@ fn a_wait_tells_on_a_terminal_what_the_run_does() {
 }
 
 #[test]
-fn a_wait_for_a_job_that_no_scheduler_has_says_so() {
+fn a_wait_for_a_job_that_no_scheduler_has_warns() {
     let place = Place::new();
     let url = format!("sqlite:{}", place.path("jobs.db").display());
     let start = |name: &str| {
@@ -79,5 +79,5 @@ fn a_wait_for_a_job_that_no_scheduler_has_says_so() {
     ends(&mut old, 0);
     let _new = start("new");
     let wait = place.start(&["jobs", "run", "old", "--wait", "--url", &url]);
-    wait.stderr_line("of \"old\" waits though nothing of this job runs: does a scheduler", SOON);
+    wait.stderr_line("of \"old\" waits although no run of this job is present", SOON);
 }

@@ -1,4 +1,4 @@
-//! The keeper of one command: what it reports, and that nobody outlives it.
+//! The keeper of one command: its report, and that no process outlives it.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::help::{Place, SOON};
 
-/// A keeper at work, and bandog's end of its line.
+/// A running keeper, and bandog's end of its socket.
 struct Keeper {
     process: Child,
     line: UnixStream,
@@ -31,7 +31,7 @@ impl Keeper {
         self.line.write_all(&[word]).unwrap();
     }
 
-    /// Waits for the line's end and gives what was reported.
+    /// Waits until the socket closes, and returns the report.
     fn reports(&mut self) -> Value {
         self.line.set_read_timeout(Some(SOON)).unwrap();
         let mut text = String::new();
@@ -52,7 +52,7 @@ fn exit(code: u8) -> Value {
     json!({ "ended": { "Exit": code }, "survivors": [] })
 }
 
-/// Prints its number into a file, and then does nothing for long, whatever it is told.
+/// Writes its pid into a file, and then ignores all signals for a long time.
 fn deaf(name: &str) -> String {
     format!(
         "sh -c 'trap \"\" TERM INT HUP; echo $$ > {name}; n=0; while [ $n -lt 4000 ]; do n=$((n+1)); sleep 0.02; done'"
@@ -69,7 +69,7 @@ fn the_commands_end_is_reported() {
 }
 
 #[test]
-fn what_the_command_leaves_behind_is_dead_before_its_end_is_reported() {
+fn background_processes_are_dead_before_the_end_is_reported() {
     let place = Place::new();
     let script = format!(
         "sleep 1000 & echo $! > polite; env -i PATH=$PATH setsid {} & {} & while ! [ -s deaf -a -s lone ]; do sleep 0.01; done; exit 4",
@@ -84,7 +84,7 @@ fn what_the_command_leaves_behind_is_dead_before_its_end_is_reported() {
 }
 
 #[test]
-fn who_is_told_to_end_may_end_in_order() {
+fn a_command_may_exit_after_term() {
     let place = Place::new();
     let script = "trap 'echo told > told; exit 5' TERM; echo $$ > pid; while :; do sleep 0.02; done";
     let mut keeper = Keeper::of(&place, "20000", script);
@@ -95,7 +95,7 @@ fn who_is_told_to_end_may_end_in_order() {
 }
 
 #[test]
-fn who_does_not_end_in_the_grace_is_killed() {
+fn a_command_that_outlives_the_grace_is_killed() {
     let place = Place::new();
     let mut keeper = Keeper::of(&place, "100", &format!("exec {}", deaf("pid")));
     let pid = place.pid("pid");
@@ -105,7 +105,7 @@ fn who_does_not_end_in_the_grace_is_killed() {
 }
 
 #[test]
-fn a_second_word_kills_at_once() {
+fn a_second_order_kills_at_once() {
     let place = Place::new();
     let mut keeper = Keeper::of(&place, "3600000", &format!("exec {}", deaf("pid")));
     place.pid("pid");
@@ -115,9 +115,9 @@ fn a_second_word_kills_at_once() {
 }
 
 #[test]
-fn nobody_outlives_a_bandog_that_has_gone() {
+fn no_process_outlives_a_bandog_that_has_ended() {
     let place = Place::new();
-    // One has left the group, the session, its parent and its environment.
+    // One process has left the group, the session, its parent and its environment.
     let script = format!("(env -i PATH=$PATH setsid {} &); {} & exec {}", deaf("lone"), deaf("below"), deaf("pid"));
     let mut keeper = Keeper::of(&place, "3600000", &script);
     let pids = ["pid", "below", "lone"].map(|name| place.pid(name));
@@ -162,7 +162,7 @@ fn the_command_reads_nothing_and_has_no_file_of_bandogs() {
 }
 
 #[test]
-fn a_command_that_cannot_be_run_says_so() {
+fn a_command_that_cannot_be_run_is_reported() {
     let place = Place::new();
     let (mut line, theirs) = UnixStream::pair().unwrap();
     let mut command = place.bandog(&["__keep", "1000", "--", "./nowhere"]);

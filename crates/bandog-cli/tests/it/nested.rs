@@ -6,7 +6,7 @@ use crate::help::{Place, Ran, SOON, ends};
 
 const BANDOG: &str = env!("CARGO_BIN_EXE_bandog");
 
-/// Runs this under the lock `a` of the default store.
+/// Runs a script under the lock `a` of the default store.
 fn under_a(place: &Place, script: &str) -> Ran {
     place.run(&Place::lock("a", &[], script))
 }
@@ -16,16 +16,16 @@ fn a_lock_that_would_wait_for_itself_is_refused() {
     let place = Place::new();
     place
         .run(&["lock", "a", "--", BANDOG, "lock", "a", "--", "true"])
-        .told(64, &["bandog: \"a\" in sqlite:", "wait for itself", "--wait"]);
-    under_a(&place, &format!("{BANDOG} lock a -- true; exit $?")).told(64, &["wait for itself"]);
+        .assert_ended(64, &["bandog: \"a\" in sqlite:", "wait for itself", "--wait"]);
+    under_a(&place, &format!("{BANDOG} lock a -- true; exit $?")).assert_ended(64, &["wait for itself"]);
     let deep = format!("{BANDOG} lock b -- sh -c '{BANDOG} lock c -- {BANDOG} lock a -- true; exit $?'; exit $?");
-    under_a(&place, &deep).told(64, &["\"a\""]);
+    under_a(&place, &deep).assert_ended(64, &["\"a\""]);
 }
 
 #[test]
-fn whoever_tries_for_a_while_is_told_that_it_is_busy() {
+fn a_wait_of_limited_time_reports_busy() {
     let place = Place::new();
-    under_a(&place, &format!("{BANDOG} lock a --wait 100ms -- true; exit $?")).told(75, &["\"a\""]);
+    under_a(&place, &format!("{BANDOG} lock a --wait 100ms -- true; exit $?")).assert_ended(75, &["\"a\""]);
 }
 
 #[test]
@@ -36,17 +36,19 @@ fn another_way_to_the_same_file_is_the_same_store() {
         "cd link; {BANDOG} lock a --url sqlite://{}?timeout=2s -- true; exit $?",
         place.path("link/x.db").display()
     );
-    place.run(&Place::lock("a", &["--url", "sqlite:x.db"], &script)).told(64, &["wait for itself"]);
+    place.run(&Place::lock("a", &["--url", "sqlite:x.db"], &script)).assert_ended(64, &["wait for itself"]);
 }
 
-/// What the command line says differs; who holds it does not.
+/// The command lines differ, but the holder is the same.
 #[test]
 fn another_way_to_write_name_and_prefix_is_the_same_lock() {
     let place = Place::new();
     for (outer, inner) in [("x.db?prefix=a:", "a:b --url sqlite:x.db"), ("x.db", "b --url sqlite:x.db?prefix=a%3A")] {
         let name = if outer.ends_with(':') { "b" } else { "a:b" };
         let script = format!("{BANDOG} lock {inner} -- true; exit $?");
-        place.run(&Place::lock(name, &["--url", &format!("sqlite:{outer}")], &script)).told(64, &["wait for itself"]);
+        place
+            .run(&Place::lock(name, &["--url", &format!("sqlite:{outer}")], &script))
+            .assert_ended(64, &["wait for itself"]);
     }
 }
 
@@ -54,24 +56,24 @@ fn another_way_to_write_name_and_prefix_is_the_same_lock() {
 fn another_name_store_or_prefix_is_another_lock() {
     let place = Place::new();
     for inner in ["b", "a --url sqlite:other.db", "a --url sqlite:state/bandog/locks.db?prefix=b:"] {
-        under_a(&place, &format!("{BANDOG} lock {inner} -- echo ran; exit $?")).told(0, &[]);
+        under_a(&place, &format!("{BANDOG} lock {inner} -- echo ran; exit $?")).assert_ended(0, &[]);
     }
-    under_a(&place, &format!("BANDOG_HELD=nonsense {BANDOG} lock b -- true")).told(0, &[]);
+    under_a(&place, &format!("BANDOG_HELD=nonsense {BANDOG} lock b -- true")).assert_ended(0, &[]);
 }
 
 #[test]
-fn whoever_outlives_the_command_may_take_the_lock_again() {
+fn a_process_that_outlives_the_command_may_take_the_lock_again() {
     let place = Place::new();
     let later = format!("while [ -e /proc/$0 ]; do sleep 0.01; done; exec {BANDOG} lock a -- sh -c 'echo ran > later'");
     let ran = under_a(&place, &format!("sh -c \"{later}\" $$ > /dev/null 2>&1 &"));
-    ran.told(0, &[]);
+    ran.assert_ended(0, &[]);
     assert_eq!(place.written("later"), "ran");
 }
 
 #[test]
-fn whoever_is_left_in_the_background_may_wait_for_the_command() {
+fn a_background_process_may_wait_for_the_command() {
     let place = Place::new();
-    // Once the one in between has ended, the waiter is no descendant of the command that holds the lock.
+    // When the process in between has ended, the waiter is no descendant of the command that holds the lock.
     let later =
         format!("while [ -e /proc/$$ ]; do sleep 0.01; done; exec {BANDOG} lock a -v -- sh -c \"echo ran > later\"");
     let script = format!("sh -c '({later}) &'; echo in; read word; exit 0");

@@ -1,4 +1,4 @@
-//! The page of `bandog schedule --http`, as the command serves it: what it says, what it does, how it ends.
+//! The page of `bandog schedule --http`, as the command serves it.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::help::{Place, SOON, ends};
 
 const TOKEN: &str = "correct-horse-battery-staple";
 
-/// One job that runs when it is asked to, and shows whom its environment tells of the token.
+/// One job without ticks, which prints whether its environment has the token.
 const JOBS: &str = r#"
 [[job]]
 name = "by hand"
@@ -23,13 +23,13 @@ zone = "Europe/Berlin"
 command = "echo \"token: ${BANDOG_HTTP_TOKEN:-none}\"; echo x >> ran"
 "#;
 
-/// The address that the page says it has.
+/// The address that the command reports.
 fn address(process: &Process) -> String {
     let line = process.stderr_line("the page is at http://", SOON);
     line.split_once("http://").unwrap().1.split('/').next().unwrap().to_owned()
 }
 
-/// Asks once, and gives the status and the body.
+/// Sends one request, and returns the status and the body.
 fn ask(address: &str, method: &str, path: &str, header: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
@@ -78,7 +78,7 @@ fn a_job_is_seen_run_paused_and_resumed_by_it() {
         if runs[0]["state"] == "ok" { Ok(runs[0].clone()) } else { Err(runs) }
     });
     assert_eq!((&done["id"], &done["kind"]), (&run.into(), &"manual".into()), "{done}");
-    assert!(done["note"].as_str().unwrap().contains("token: none"), "a command was told the token: {done}");
+    assert!(done["note"].as_str().unwrap().contains("token: none"), "a command got the token: {done}");
     assert_eq!(place.lines("ran"), ["x"], "it ran once");
 
     assert_eq!(act("pause", &key, r#"{"reason": "stocktaking"}"#).0, 200);
@@ -94,11 +94,11 @@ fn a_job_is_seen_run_paused_and_resumed_by_it() {
     assert!(TcpStream::connect(&at).is_err(), "nobody listens any more");
 }
 
-/// Half of what the page gives a silent connection before it closes it by itself.
+/// Half of the page's timeout for a silent connection.
 const IN_TIME: Duration = Duration::from_secs(5);
 
 #[test]
-fn nobody_is_kept_out_by_those_who_are_silent() {
+fn silent_connections_do_not_exclude_others() {
     let place = Place::new();
     let process = serving(&place, &[]);
     let at = address(&process);
@@ -109,7 +109,7 @@ fn nobody_is_kept_out_by_those_who_are_silent() {
         let _here: Vec<_> = (0..200)
             .map(|_| {
                 let mut stream = TcpStream::connect(&at).unwrap();
-                // Another one may have pushed it out by now.
+                // The page may have closed it for another one.
                 let _ = stream.write_all(said.as_bytes());
                 stream
             })
@@ -126,7 +126,7 @@ fn nobody_is_kept_out_by_those_who_are_silent() {
 }
 
 #[test]
-fn locks_and_figures_are_told() {
+fn locks_and_metrics_are_served() {
     let place = Place::new();
     let process = serving(&place, &[]);
     let at = address(&process);
@@ -143,14 +143,14 @@ fn locks_and_figures_are_told() {
     assert_eq!(ask(&at, "POST", "/api/jobs/by%20hand/run", &key, "").0, 200);
     eventually(SOON, || {
         let (_, figures) = ask(&at, "GET", "/metrics", "X: y", "");
-        let is_told = |line: &str| figures.lines().any(|found| found == line);
+        let has_line = |line: &str| figures.lines().any(|found| found == line);
         let all = [
             r#"bandog_runs_total{job="by hand",outcome="ok"} 1"#,
             r#"bandog_run_lag_seconds_count{job="by hand"} 1"#,
             "# TYPE bandog_run_lag_seconds histogram",
             "bandog_holds 1",
         ];
-        if all.into_iter().all(is_told) { Ok(()) } else { Err(figures) }
+        if all.into_iter().all(has_line) { Ok(()) } else { Err(figures) }
     });
 }
 
@@ -164,7 +164,7 @@ fn a_name_that_turns_the_direction_of_a_text_is_written_out() {
     assert!(ran.stderr.contains("lease = 1 #") && !ran.stderr.contains('\u{202e}'), "{}", ran.stderr);
     fs::write(place.path("jobs.toml"), job.replace("'echo done'", "['nowhere/to/be']")).unwrap();
     let ran = place.run(&["schedule", "jobs.toml", "--check"]);
-    ran.told(0, &[&format!("bandog: {name}: no such command")]);
+    ran.assert_ended(0, &[&format!("bandog: {name}: no such command")]);
     fs::write(place.path("jobs.toml"), job).unwrap();
     let ran = place.run(&["schedule", "jobs.toml", "--check"]);
     assert!(ran.stdout.starts_with(&format!("{name}: ")) && !ran.stdout.contains('\u{202e}'), "{}", ran.stdout);
@@ -188,21 +188,22 @@ fn a_name_that_turns_the_direction_of_a_text_is_written_out() {
 }
 
 #[test]
-fn what_is_wrong_with_its_options_is_told_at_once() {
+fn wrong_options_are_refused_at_once() {
     let place = Place::new();
     fs::write(place.path("jobs.toml"), JOBS).unwrap();
-    let told =
-        |more: &[&str], code, words: &[&str]| place.run(&[&["schedule", "jobs.toml"], more].concat()).told(code, words);
-    told(&["--http", "8080"], 64, &["8080", "127.0.0.1:8080"]);
-    told(&["--http-token-file", "token"], 64, &["--http"]);
-    told(&["--http", "127.0.0.1:0", "--http-token-file", "token"], 64, &["\"token\"", "No such file"]);
+    let refused = |more: &[&str], code, words: &[&str]| {
+        place.run(&[&["schedule", "jobs.toml"], more].concat()).assert_ended(code, words)
+    };
+    refused(&["--http", "8080"], 64, &["8080", "127.0.0.1:8080"]);
+    refused(&["--http-token-file", "token"], 64, &["--http"]);
+    refused(&["--http", "127.0.0.1:0", "--http-token-file", "token"], 64, &["\"token\"", "No such file"]);
     fs::write(place.path("token"), "hunter2").unwrap();
     let ran = place.run(&["schedule", "jobs.toml", "--http", "127.0.0.1:0", "--http-token-file", "token"]);
-    ran.told(64, &["\"token\"", "7 characters", "16 to 256"]);
+    ran.assert_ended(64, &["\"token\"", "7 characters", "16 to 256"]);
     assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    told(&["--http", &address], 71, &["cannot listen", &address]);
+    refused(&["--http", &address], 71, &["cannot listen", &address]);
 }
 
 #[test]
@@ -210,7 +211,7 @@ fn an_address_that_others_reach_is_warned_of() {
     let place = Place::new();
     fs::write(place.path("jobs.toml"), JOBS).unwrap();
     let process = place.start(&["schedule", "jobs.toml", "--http", "0.0.0.0:0"]);
-    process.stderr_line("may see jobs, runs and locks", SOON);
+    process.stderr_line("can read jobs, runs and locks", SOON);
     process.stderr_line("read-only", SOON);
 }
 
@@ -236,14 +237,14 @@ fn a_store_has_a_page_without_running_jobs() {
 }
 
 #[test]
-fn a_page_of_a_store_that_is_away_is_served_and_one_of_a_file_that_is_not_there_is_not() {
+fn a_page_is_served_without_an_answer_of_the_store_but_not_without_the_file() {
     let place = Place::new();
-    place.run(&["page", "--url", "sqlite:nowhere.db", "--http", "127.0.0.1:0"]).told(69, &["nowhere.db"]);
-    place.run(&["page", "--http", "127.0.0.1:0", "--http-host", "http://x"]).told(64, &["jobs.example"]);
+    place.run(&["page", "--url", "sqlite:nowhere.db", "--http", "127.0.0.1:0"]).assert_ended(69, &["nowhere.db"]);
+    place.run(&["page", "--http", "127.0.0.1:0", "--http-host", "http://x"]).assert_ended(64, &["jobs.example"]);
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut process = place.start(&["page", "--url", &format!("redis://{free}?timeout=1s"), "--http", "127.0.0.1:0"]);
     let at = address(&process);
-    process.stderr_line("the page is served all the same", SOON);
+    process.stderr_line("the page is served nevertheless", SOON);
     assert_eq!(ask(&at, "GET", "/api/jobs", "X: y", "").0, 503);
     assert_eq!(ask(&at, "GET", "/healthz", "X: y", "").0, 200);
     process.term();

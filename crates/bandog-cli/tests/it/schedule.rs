@@ -1,4 +1,4 @@
-//! `bandog schedule`: what its commands find, what becomes of their output and their ends.
+//! `bandog schedule`: the environment, the output and the end of its commands.
 
 use std::{
     fs,
@@ -26,8 +26,8 @@ fn running(place: &Place, job: &str) -> Process {
     node(place, URL, &[])
 }
 
-/// What the store knows of the job `x`.
-fn told(place: &Place) -> (JobRow, Vec<RunRow>) {
+/// The row and the history of the job `x`.
+fn state(place: &Place) -> (JobRow, Vec<RunRow>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let options = ConnectOptions::parse(format!("sqlite:{}", place.path("a.db").display())).unwrap();
@@ -42,7 +42,7 @@ fn told(place: &Place) -> (JobRow, Vec<RunRow>) {
 /// The first run that has ended.
 #[track_caller]
 fn ended(place: &Place) -> RunRow {
-    eventually(SOON, || told(place).1.into_iter().rfind(|row| !matches!(row.state, State::Running | State::Queued)))
+    eventually(SOON, || state(place).1.into_iter().rfind(|row| !matches!(row.state, State::Running | State::Queued)))
 }
 
 #[track_caller]
@@ -72,12 +72,12 @@ fn the_command_finds_its_job_tick_fence_and_attempt() {
         format!("sqlite:{}?watchdog=2s", place.path("").canonicalize().unwrap().join("a.db").display())
     );
     assert_eq!(value("BANDOG_HELD"), None);
-    assert_eq!(told(&place).0.lease_ms, 2000, "the URL's watchdog is the lease");
+    assert_eq!(state(&place).0.lease_ms, 2000, "the URL's watchdog is the lease");
     stops(node);
 }
 
 #[test]
-fn output_is_handed_on_line_by_line_and_its_end_is_kept() {
+fn output_is_forwarded_line_by_line_and_its_end_is_kept() {
     let place = Place::new();
     let node = running(&place, "fixed_rate = '1h'\ncommand = 'echo one; echo two >&2; printf three; printf \"\\003\"'");
     node.stdout_line("[x] one", SOON);
@@ -92,7 +92,7 @@ fn output_is_handed_on_line_by_line_and_its_end_is_kept() {
 }
 
 #[test]
-fn ends_are_recorded_in_words() {
+fn ends_are_recorded_as_text() {
     for (command, error) in [
         ("exit 3", "exit code 3"),
         ("kill -9 $$", "killed by SIGKILL"),
@@ -109,7 +109,7 @@ fn ends_are_recorded_in_words() {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_told_at_the_start_and_at_each_run() {
+fn a_missing_command_is_reported_at_the_start_and_at_each_run() {
     let place = Place::new();
     file(&place, "[[job]]\nname = 'x'\nfixed_delay = '50ms'\ncommand = ['./later']\n");
     let node = place.start(&["schedule", "jobs.toml", "--url", URL]);
@@ -134,12 +134,12 @@ fn a_failed_run_is_tried_again_under_the_same_tick() {
     assert_eq!((run.state, run.attempt), (State::Ok, 3));
     let tries: Vec<_> = (1..=3).map(|attempt| format!("{} {attempt}", run.tick)).collect();
     assert_eq!(place.lines("tries"), tries);
-    node.stderr_line("it is tried again in", SOON);
+    node.stderr_line("the retry starts in", SOON);
     stops(node);
 }
 
 #[test]
-fn who_takes_too_long_is_ended_with_all_that_it_has_started() {
+fn a_command_that_takes_too_long_is_ended_with_its_descendants() {
     let place = Place::new();
     let job = "fixed_rate = '1h'\ntimeout = '500ms'\ncommand = '''
         (env -i setsid sh -c 'trap \"\" TERM; echo $$ > lone; while :; do sleep 0.02; done' &)
@@ -148,7 +148,7 @@ fn who_takes_too_long_is_ended_with_all_that_it_has_started() {
     let pids = ["pid", "lone"].map(|name| place.pid(name));
     let run = ended(&place);
     assert_eq!((run.state, run.error.as_deref()), (State::TimedOut, Some("exit code 7")));
-    // A shell may tell of a child that was ended.
+    // A shell may report a terminated child.
     assert!(run.note.as_ref().unwrap().contains("told"), "{run:?}");
     dead(&pids);
     stops(node);
@@ -161,14 +161,14 @@ fn a_stop_lets_commands_end_in_their_own_time() {
         running(&place, "fixed_rate = '1s'\ncommand = 'echo in; while ! [ -e go ]; do sleep 0.01; done; echo out'");
     node.stdout_line("[x] in", SOON);
     node.term();
-    node.stderr_line("SIGTERM: stopping; 1 of its commands may go on for 30s, another signal kills them", SOON);
+    node.stderr_line("SIGTERM: stopping; 1 of its commands may continue for 30s, another signal kills them", SOON);
     fs::write(place.path("go"), "").unwrap();
     node.stdout_line("[x] out", SOON);
     node.stderr_line("bandog: x: done in", SOON);
     node.stderr_line("bandog: stopped", SOON);
     let mut node = node;
     ends(&mut node, 0);
-    let (row, runs) = told(&place);
+    let (row, runs) = state(&place);
     assert_eq!((row.ok, row.lost, row.live.len()), (1, 0, 0), "{runs:?}");
 }
 
@@ -197,13 +197,13 @@ fn output_without_end_takes_no_memory() {
 }
 
 #[test]
-fn a_reader_that_stands_still_does_not_keep_it_from_stopping() {
+fn a_blocked_reader_does_not_prevent_the_stop() {
     let place = Place::new();
     file(&place, "[[job]]\nname = 'x'\nfixed_rate = '1h'\ncommand = 'echo $$ > pid; exec cat /dev/zero'\n");
     let mut command = place.bandog(&["schedule", "jobs.toml", "--url", URL, "--drain", "0s"]);
     let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = place.pid("pid");
-    // It waits for room in its pipe, and so on up to our end of bandog's.
+    // Each pipe is full, up to our end of bandog's output.
     let written = || fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     let mut last = String::new();
     eventually(SOON, || {
@@ -217,7 +217,7 @@ fn a_reader_that_stands_still_does_not_keep_it_from_stopping() {
 }
 
 #[test]
-fn a_reader_that_has_gone_holds_nothing_up() {
+fn a_closed_reader_does_not_block_the_commands() {
     let place = Place::new();
     file(&place, "[[job]]\nname = 'x'\nfixed_delay = '10ms'\ncommand = 'seq 20000; echo $BANDOG_TICK >> ticks'\n");
     let mut command = place.bandog(&["schedule", "jobs.toml", "--url", URL]);
@@ -229,7 +229,7 @@ fn a_reader_that_has_gone_holds_nothing_up() {
 }
 
 #[test]
-fn a_run_whose_keeper_is_killed_has_failed_and_nobody_is_left() {
+fn a_run_whose_keeper_is_killed_has_failed_and_leaves_no_process() {
     let place = Place::new();
     let job = "fixed_rate = '1h'\ncommand = \"setsid sh -c 'trap : TERM; echo $$ > below; while :; do sleep 0.02; done' & echo $$ > pid; wait\"";
     let node = running(&place, job);
@@ -238,13 +238,13 @@ fn a_run_whose_keeper_is_killed_has_failed_and_nobody_is_left() {
     let keeper: u32 = keeper.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap();
     send(keeper, Signal::KILL);
     let run = ended(&place);
-    assert_eq!(run.error.as_deref(), Some("its keeper was killed, and the command with it"));
+    assert_eq!(run.error.as_deref(), Some("its keeper process was killed, and the command with it"));
     dead(&pids);
     stops(node);
 }
 
 #[test]
-fn nobody_is_left_when_it_has_stopped() {
+fn no_process_is_left_after_the_stop() {
     let place = Place::new();
     let node = running(&place, "fixed_rate = '20ms'\noverlap = 'allow(3)'\ncommand = 'echo $PPID >> keepers'");
     eventually(SOON, || place.lines("keepers").len() >= 10);
@@ -262,7 +262,7 @@ fn nobody_is_left_when_it_has_stopped() {
 }
 
 #[test]
-fn without_a_url_it_says_where_the_jobs_are() {
+fn without_a_url_it_prints_the_store() {
     let place = Place::new();
     file(&place, "[[job]]\nname = 'x'\nat = 2000-01-01T00:00:00Z\ncommand = 'true'\n");
     let node = place.start(&["schedule", "jobs.toml"]);
@@ -291,7 +291,7 @@ fn a_job_that_is_not_enabled_does_not_run() {
     stops(node);
 }
 
-/// The most memory that a process ever had, in KiB.
+/// Maximum memory of a process, in KiB.
 fn peak(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -311,7 +311,7 @@ fn a_command_that_kills_every_machine_is_given_up() {
         assert_eq!(place.lines("runs").len(), attempt);
     }
     let node = node(&place, URL, &[]);
-    let (row, history) = eventually(SOON, || Some(told(&place)).filter(|(row, _)| row.lost == 1));
+    let (row, history) = eventually(SOON, || Some(state(&place)).filter(|(row, _)| row.lost == 1));
     assert_eq!((row.live.len(), row.queued, row.ok), (0, 0, 0), "{row:?}");
     let lines: Vec<_> = history.iter().map(|run| (run.state, run.attempt)).collect();
     assert_eq!(lines, [(State::Lost, 3), (State::Lost, 2), (State::Lost, 1)], "{history:?}");

@@ -10,7 +10,7 @@ fn a_signal_while_waiting_leaves_the_queue() {
     let before = place.show("x", &[]);
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         let mut waiter = place.start(&["lock", "x", "--", "touch", "ran"]);
-        // It learns this one last, and no shell does.
+        // The handler of this signal is installed last, and a shell has none.
         eventually(SOON, || is_catching(waiter.pid(), Signal::TTOU));
         waiter.signal(Signal::USR1); // It means nothing to somebody without a child.
         waiter.signal(signal);
@@ -25,7 +25,7 @@ fn a_signal_while_waiting_leaves_the_queue() {
 }
 
 #[test]
-fn signals_are_handed_on_and_the_child_decides() {
+fn signals_are_forwarded_and_the_child_decides() {
     let place = Place::new();
     let script = "for s in TERM INT HUP QUIT USR1 USR2 WINCH; do trap \"echo got $s\" $s; done
         echo ready; while :; do read word && exit 5; done";
@@ -63,7 +63,7 @@ fn the_whole_group_is_signalled() {
 }
 
 #[test]
-fn a_child_that_a_signal_ends_gives_the_lock_back() {
+fn a_child_that_a_signal_ends_releases_the_lock() {
     let place = Place::new();
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let mut bandog = place.start(&Place::lock("x", &[], "echo in; exec sleep 1000"));

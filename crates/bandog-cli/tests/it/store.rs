@@ -1,4 +1,4 @@
-//! The store of tests that are the same over any: one file.
+//! The store for tests that run over any store: a file.
 
 use crate::help::Place;
 
@@ -14,7 +14,7 @@ impl Store {
         Self { place, url }
     }
 
-    /// A place, and the store's URL without options.
+    /// A directory, and the store's URL without options.
     pub(crate) fn both(&self) -> (&Place, &str) {
         (&self.place, &self.url)
     }

@@ -5,7 +5,7 @@ use crate::help::{Place, Ran, SOON, ends};
 #[test]
 fn without_a_url_the_locks_are_in_the_state_directory() {
     let place = Place::new();
-    place.run(&["lock", "x", "--", "true"]).told(0, &[]);
+    place.run(&["lock", "x", "--", "true"]).assert_ended(0, &[]);
     let file = place.path("state/bandog/locks.db");
     assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
 }
@@ -20,13 +20,13 @@ fn without_xdg_state_home_the_state_directory_is_under_home() {
             None => command.env_remove("XDG_STATE_HOME"),
         };
         command.env("HOME", place.path("home"));
-        Ran::from(command).told(0, &[]);
+        Ran::from(command).assert_ended(0, &[]);
         assert!(place.path("home/.local/state/bandog/locks.db").exists());
         fs::remove_dir_all(place.path("home")).unwrap();
     }
     let mut command = place.bandog(&["lock", "x", "--", "true"]);
     command.env_remove("XDG_STATE_HOME").env_remove("HOME");
-    Ran::from(command).told(64, &["HOME", "--url", "BANDOG_URL"]);
+    Ran::from(command).assert_ended(64, &["HOME", "--url", "BANDOG_URL"]);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_option_wins_over_the_variable_and_the_variable_over_the_default() {
     let run = |args: &[&str]| {
         let mut command = place.bandog(args);
         command.env("BANDOG_URL", "sqlite:variable.db");
-        Ran::from(command).told(0, &[]);
+        Ran::from(command).assert_ended(0, &[]);
     };
     run(&["lock", "x", "--", "true"]);
     assert!(place.path("variable.db").exists() && !place.path("option.db").exists());
@@ -49,27 +49,27 @@ fn an_empty_variable_does_not_end_in_a_lock_of_ones_own() {
     for args in [&["lock", "x", "--", "true"][..], &["show", "x"], &["ls"]] {
         let mut command = place.bandog(args);
         command.env("BANDOG_URL", "");
-        Ran::from(command).told(64, &["BANDOG_URL is empty"]);
+        Ran::from(command).assert_ended(64, &["BANDOG_URL is empty"]);
     }
 }
 
 #[test]
-fn who_only_looks_makes_no_database() {
+fn queries_create_no_database() {
     let place = Place::new();
     for args in [&["show", "x"][..], &["ls"], &["ls", "z*"]] {
         let ran = place.run(args);
-        ran.told(0, &[]);
+        ran.assert_ended(0, &[]);
         assert!(ran.stdout.contains("no lock was ever taken here") && ran.stderr.is_empty(), "{ran:?}");
         let ran = place.run(&[args, &["--url", "sqlite:gone.db"]].concat());
-        ran.told(69, &["bandog: ", "gone.db", "from --url", "nothing was ever kept"]);
+        ran.assert_ended(69, &["bandog: ", "gone.db", "from --url", "does not exist"]);
         let mut command = place.bandog(args);
         command.env("BANDOG_URL", "sqlite:sub/gone.db?timeout=1s");
-        Ran::from(command).told(69, &["sub/gone.db\"", "from BANDOG_URL"]);
+        Ran::from(command).assert_ended(69, &["sub/gone.db\"", "from BANDOG_URL"]);
     }
     assert_eq!(place.show("x", &[])["held"], false);
     assert_eq!(place.run(&["ls", "--json"]).stdout, "");
-    place.run(&["release", "x", "--force"]).told(75, &["nobody held \"x\""]);
-    place.run(&["release", "x", "--force", "--url", "sqlite:gone.db"]).told(69, &["gone.db"]);
+    place.run(&["release", "x", "--force"]).assert_ended(75, &["\"x\"", "is free"]);
+    place.run(&["release", "x", "--force", "--url", "sqlite:gone.db"]).assert_ended(69, &["gone.db"]);
     assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
 }
 
@@ -81,7 +81,7 @@ fn a_store_of_one_process_is_refused() {
         &["show", "x", "--url", "memory:m"],
         &["ls", "--url", "memory:"],
     ] {
-        place.run(args).told(64, &["bandog: memory:", "keeps nobody out", "sqlite:PATH"]);
+        place.run(args).assert_ended(64, &["bandog: memory:", "excludes no other process", "sqlite:PATH"]);
     }
 }
 
@@ -94,7 +94,7 @@ fn the_child_knows_its_lock() {
     let second = fence(&place.run(&Place::lock("a name", &[], script)), "a name|none|");
     assert!(second > first);
     let url = "sqlite:a@b:c.db?watchdog=3s";
-    // With its whole path, so that it is the same file for a child that changes its directory.
+    // With its absolute path, so that a child that changes its directory uses the same file.
     let whole = format!("sqlite:{}?watchdog=3s", place.path("a@b:c.db").display());
     fence(&place.run(&Place::lock("ü", &["--url", url], script)), &format!("ü|{whole}|"));
     let mut command = place.bandog(&Place::lock("x", &[], script));
@@ -103,7 +103,7 @@ fn the_child_knows_its_lock() {
 }
 
 #[test]
-fn a_command_under_a_lock_can_look_at_it() {
+fn a_command_under_a_lock_can_query_it() {
     let place = Place::new();
     let bandog = env!("CARGO_BIN_EXE_bandog");
     let script = format!("{bandog} show x --json; {bandog} lock x --wait 0s -- true; echo $?; echo $BANDOG_FENCE");
@@ -115,16 +115,16 @@ fn a_command_under_a_lock_can_look_at_it() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_left_alone() {
+fn a_file_that_is_no_database_is_not_changed() {
     let place = Place::new();
     fs::write(place.path("letter"), "Dear all,\n".repeat(1000)).unwrap();
     let ran = place.run(&["lock", "x", "--url", "sqlite:letter", "--", "true"]);
-    ran.told(77, &["letter", "--url"]);
+    ran.assert_ended(77, &["letter", "--url"]);
     assert_eq!(place.lines("letter").len(), 1000);
 }
 
 #[test]
-fn a_directory_that_may_not_be_written_is_told() {
+fn a_directory_without_write_permission_is_reported() {
     let place = Place::new();
     let ran = place.run(&["lock", "x", "--wait", "0s", "--url", "sqlite:/proc/no/such.db", "--", "true"]);
     assert!(matches!(ran.code, 69 | 77), "{ran:?}");

@@ -6,7 +6,7 @@ use bandog_testkit::{Process, Signal, eventually, process::send};
 
 use crate::help::{Place, SOON};
 
-/// `bandog` on a terminal of its own, whose keys are this process's standard input.
+/// `bandog` on a terminal of its own. This process writes the keys.
 fn on_terminal(place: &Place, line: &str) -> Process {
     let script = ["script", "--quiet", "--return", "--flush", "--command", line, "/dev/null"];
     Process::spawn(&place.command(&script))
@@ -33,11 +33,11 @@ fn a_key_reaches_the_child_once() {
 }
 
 #[test]
-fn a_signal_from_a_process_is_handed_on_and_not_to_the_neighbours() {
+fn a_signal_from_a_process_is_forwarded_to_the_child_only() {
     let place = Place::new();
     let script = "trap \"echo term >> got\" TERM; trap \"echo int >> got; exit 6\" INT
         echo $PPID > bandog; while :; do sleep 0.02; done";
-    // A neighbour of the pipeline is in the same group, and would die of a signal to the group.
+    // Another process of the pipeline is in the same group, and a signal to the group would kill it.
     let line = pipeline(&format!("lock x -- sh -c '{script}'"));
     let mut screen = on_terminal(&place, &line);
     let pid = place.pid("bandog");
@@ -73,7 +73,7 @@ fn the_end_for_the_locks_sake_spares_the_neighbours() {
 }
 
 #[test]
-fn a_waiter_tells_in_one_line_who_is_in_its_way() {
+fn a_waiter_shows_the_holder_in_one_line() {
     let place = Place::new();
     let mut holder = place.start(&Place::lock("x", &[], "echo in; read word; exit 0"));
     holder.stdout_line("in", SOON);

@@ -1,6 +1,6 @@
 //! A real browser without a window, driven over its DevTools protocol.
 //!
-//! Messages go through two pipes with names (`--remote-debugging-pipe`): no port and no WebSocket is needed.
+//! Messages go through two named pipes (`--remote-debugging-pipe`), without a port or a WebSocket.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,12 +19,12 @@ use tempfile::TempDir;
 
 use crate::help::SOON;
 
-/// What Debian and others call it. `BANDOG_CHROMIUM` names another.
+/// Its name on Debian and other systems. `BANDOG_CHROMIUM` is another one.
 const NAMES: [&str; 5] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// It asks nobody but the page, and keeps nothing. Without a sandbox, since tests often run as root or in a container;
-/// it loads nothing but what is tested.
+/// It sends requests to the page only, and keeps no data. It has no sandbox, because tests often run as root or in a
+/// container; it loads only the tested files.
 const FLAGS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
@@ -50,7 +50,7 @@ pub(crate) struct Browser {
     events: RefCell<Vec<Value>>,
 }
 
-/// How the page is looked at.
+/// The size and the colour scheme of the screen.
 #[derive(Clone, Copy)]
 pub(crate) struct Screen {
     pub(crate) width: u32,
@@ -70,7 +70,7 @@ impl Browser {
         command.args(["-c", r#"to=$1 from=$2; shift 2; exec "$@" 3<"$to" 4>"$from""#, "sh"]);
         command.arg(&to).arg(&from).arg(program()).args(FLAGS);
         command.arg(format!("--user-data-dir={}", place.path().join("profile").display())).arg("about:blank");
-        // Opened for both directions, a pipe with a name waits for nobody. The browser ends when its own end does.
+        // A named pipe that is opened in both directions does not block. The browser exits when its end closes.
         let [to, from] = [to, from].map(|path| OpenOptions::new().read(true).write(true).open(path).unwrap());
         let browser = Self {
             _process: Process::spawn(&command),
@@ -106,7 +106,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// What a script gives.
+    /// The result of a script.
     #[track_caller]
     pub(crate) fn eval(&self, script: &str) -> Value {
         let call = json!({ "expression": script, "returnByValue": true, "awaitPromise": true, "userGesture": true });
@@ -115,14 +115,14 @@ impl Browser {
         answer["result"]["value"].take()
     }
 
-    /// The text of the first element like this, as it is seen.
+    /// The visible text of the first matching element.
     #[track_caller]
     pub(crate) fn text(&self, selector: &str) -> String {
         let script = format!("document.querySelector({})?.innerText ?? ''", json!(selector));
         self.eval(&script).as_str().unwrap().to_owned()
     }
 
-    /// Waits until the first element like this has this in its text.
+    /// Waits until the first matching element contains this text.
     #[track_caller]
     pub(crate) fn says(&self, selector: &str, words: &str) {
         eventually(SOON, || {
@@ -136,7 +136,7 @@ impl Browser {
         self.eval(&format!("document.querySelector({}).click()", json!(selector)));
     }
 
-    /// Presses and lets go of a key, as a person does.
+    /// Presses and releases a key.
     pub(crate) fn press(&self, key: &str) {
         let text = match key {
             "Enter" => "\r",
@@ -162,12 +162,12 @@ impl Browser {
         self.call("Input.insertText", &json!({ "text": text }));
     }
 
-    /// What is on the screen, as the base64 text of a PNG.
+    /// A screenshot, as the base64 text of a PNG.
     pub(crate) fn picture(&self) -> String {
         self.call("Page.captureScreenshot", &json!({ "format": "png" }))["data"].as_str().unwrap().to_owned()
     }
 
-    /// Each interactive element as assistive programs see it: its role and its name.
+    /// The role and the name of each interactive element, as assistive programs see them.
     pub(crate) fn controls(&self) -> Vec<(String, String)> {
         let tree = self.call("Accessibility.getFullAXTree", &json!({}));
         let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] == false);
@@ -176,7 +176,7 @@ impl Browser {
         controls.filter(|(role, _)| ["button", "link", "textbox", "searchbox"].contains(&role.as_str())).collect()
     }
 
-    /// All addresses that were asked so far.
+    /// All requested addresses so far.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.sort_in();
         let events = self.events.borrow();
@@ -184,7 +184,7 @@ impl Browser {
         requests.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What a developer's console shows in red, without the answers of a server that had to say no.
+    /// The errors of the developer console, without the expected error statuses of the server.
     pub(crate) fn complaints(&self) -> Vec<String> {
         self.sort_in();
         let events = self.events.borrow();
@@ -221,12 +221,12 @@ impl Browser {
     }
 
     fn sort_in(&self) {
-        // Whatever has come before the answer is in by then.
+        // All messages before the answer have been read.
         self.call("Runtime.evaluate", &json!({ "expression": "0" }));
     }
 }
 
-/// Messages as they come; each ends in a zero byte.
+/// The incoming messages; each ends with a zero byte.
 fn listen(from: File) -> Receiver<Value> {
     let (messages, inbox) = channel();
     thread::spawn(move || {

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
 
 mod browser;
+mod fixture;
 #[path = "../help/mod.rs"]
 #[allow(dead_code, reason = "it helps others, too")]
 mod help;
-mod house;
 mod many;
 mod pictures;
 mod trouble;

@@ -42,7 +42,7 @@ fn ten_thousand_jobs_are_shown_in_parts() {
     browser.says("#pages", "51–100 of 10,000");
     browser.says("#jobs", "import-0050");
 
-    // One poll is small, whatever the store has.
+    // One poll is small for any size of the store.
     let size = "fetch('api/jobs?limit=50').then((reply) => reply.text()).then((text) => text.length)";
     let size = browser.eval(size).as_u64().unwrap();
     assert!(size < 300_000, "{size} bytes");

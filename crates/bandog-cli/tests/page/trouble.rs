@@ -1,47 +1,47 @@
-//! What people are told when something is away.
+//! Messages of the page when the store, a node or bandog does not answer.
 
 use std::{fs, time::Duration};
 
-use crate::{browser::DESK, help::SOON, house::House};
+use crate::{browser::DESK, fixture::Fixture, help::SOON};
 
 #[test]
-fn a_store_that_is_away_is_told_and_what_was_known_stays() {
-    let house = House::open(DESK);
-    let browser = &house.browser;
+fn the_page_reports_a_store_without_an_answer_and_keeps_its_data() {
+    let fixture = Fixture::open(DESK);
+    let browser = &fixture.browser;
     browser.says("#link", "Live");
-    browser.says(&House::job("report"), "10:15:00 CE");
-    house.redis.kill();
+    browser.says(&Fixture::job("report"), "10:15:00 CE");
+    fixture.redis.kill();
     browser.says("#trouble", "The store does not answer");
     browser.says("#link", "ago");
-    browser.says(&House::job("report"), "10:15:00 CE");
-    house.redis.restart();
+    browser.says(&Fixture::job("report"), "10:15:00 CE");
+    fixture.redis.restart();
     browser.says("#link", "Live");
     assert_eq!(browser.eval("document.querySelector('#trouble').hidden"), true);
-    house.is_clean();
+    fixture.is_clean();
 }
 
 #[test]
-fn a_run_whose_node_is_gone_is_told_as_long_as_nobody_takes_it_over() {
-    let house = House::open(DESK);
+fn a_run_of_a_dead_node_is_marked_until_another_node_takes_it_over() {
+    let fixture = Fixture::open(DESK);
     let jobs = "[[job]]\nname = \"elsewhere\"\nfixed_rate = \"1h\"\ncommand = \"exec sleep 1000\"\n";
-    fs::write(house.place.path("other.toml"), jobs).unwrap();
-    let other = house.place.start(&["schedule", "other.toml", "--url", &house.url]);
-    let now = format!("{} .now", House::job("elsewhere"));
-    house.browser.says(&now, "for ");
+    fs::write(fixture.place.path("other.toml"), jobs).unwrap();
+    let other = fixture.place.start(&["schedule", "other.toml", "--url", &fixture.url]);
+    let now = format!("{} .now", Fixture::job("elsewhere"));
+    fixture.browser.says(&now, "for ");
     other.kill();
-    house.browser.says(&now, "which is gone");
-    house.is_clean();
+    fixture.browser.says(&now, "which is dead");
+    fixture.is_clean();
 }
 
 #[test]
-fn a_bandog_that_has_ended_is_told() {
-    let mut house = House::open(DESK);
-    house.browser.says(&House::job("report"), "10:15:00 CE");
-    house.bandog.term();
-    // What still runs is ended at once by a second signal.
-    house.bandog.stderr_line("stopping", SOON);
-    house.bandog.term();
-    assert!(!house.bandog.wait(SOON + Duration::from_secs(10)).success());
-    house.browser.says("#trouble", "bandog itself does not answer");
-    house.browser.says(&House::job("report"), "10:15:00 CE");
+fn the_page_reports_that_bandog_has_ended() {
+    let mut fixture = Fixture::open(DESK);
+    fixture.browser.says(&Fixture::job("report"), "10:15:00 CE");
+    fixture.bandog.term();
+    // A second signal kills the present runs at once.
+    fixture.bandog.stderr_line("stopping", SOON);
+    fixture.bandog.term();
+    assert!(!fixture.bandog.wait(SOON + Duration::from_secs(10)).success());
+    fixture.browser.says("#trouble", "bandog itself does not answer");
+    fixture.browser.says(&Fixture::job("report"), "10:15:00 CE");
 }

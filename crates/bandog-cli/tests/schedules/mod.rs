@@ -1,4 +1,4 @@
-//! What `bandog schedule` promises over any store.
+//! The promises of `bandog schedule` over any store.
 
 use std::{
     collections::BTreeSet,
@@ -13,20 +13,20 @@ use crate::{
     store::Store,
 };
 
-/// A file of jobs in this place.
+/// Writes a file of jobs.
 pub(crate) fn file(place: &Place, text: &str) {
     fs::write(place.path("jobs.toml"), text).unwrap();
 }
 
-/// `bandog schedule jobs.toml` at work.
+/// A running `bandog schedule jobs.toml`.
 pub(crate) fn node(place: &Place, url: &str, options: &[&str]) -> Process {
     let node = place.start(&[&["schedule", "jobs.toml", "--url", url], options].concat());
     node.stderr_line("bandog: started", SOON);
     node
 }
 
-/// A command that writes its number, attempt, fence and tick as one line, and then works until it is killed.
-const DEAF: &str = r#"
+/// A command that writes its pid, attempt, fence and tick as one line, and then runs until it is killed.
+const IGNORES_TERM: &str = r#"
 [[job]]
 name = "long"
 fixed_delay = "1h"
@@ -39,7 +39,7 @@ setsid sh -c 'trap "" TERM; echo $$ >> below; while :; do sleep 0.02; done' &
 while :; do sleep 0.02; done'''
 "#;
 
-/// A run as its command wrote it down.
+/// A run as its command recorded it.
 #[derive(Debug)]
 struct Written {
     pid: u32,
@@ -48,7 +48,7 @@ struct Written {
     tick: String,
 }
 
-/// Waits for so many runs.
+/// Waits for this number of runs.
 #[track_caller]
 fn runs(place: &Place, count: usize) -> Vec<Written> {
     let lines = eventually(SOON, || Some(place.lines("runs")).filter(|lines| lines.len() >= count));
@@ -61,9 +61,9 @@ fn runs(place: &Place, count: usize) -> Vec<Written> {
     lines.iter().map(read).collect()
 }
 
-/// The node that runs the first run, and the other one; the first run; and who it has started.
+/// The node of the first run, the other node, the first run, and the pid of its descendant.
 fn two_nodes(place: &Place, url: &str, lease: &str, options: &[&str]) -> (Process, Process, Written, u32) {
-    file(place, &DEAF.replace("LEASE", lease));
+    file(place, &IGNORES_TERM.replace("LEASE", lease));
     let [a, b] = [node(place, url, options), node(place, url, options)];
     let first = runs(place, 1).remove(0);
     let below = place.pid("below");
@@ -73,7 +73,7 @@ fn two_nodes(place: &Place, url: &str, lease: &str, options: &[&str]) -> (Proces
     (runner, other, first, below)
 }
 
-/// The second run is the first one's tick, further on.
+/// Asserts that the second run has the tick of the first one and the next attempt.
 #[track_caller]
 fn is_taken_over(place: &Place, first: &Written) -> u32 {
     let second = runs(place, 2).remove(1);
@@ -104,13 +104,13 @@ fn two_nodes_run_each_tick_once() {
     assert!(gaps.is_empty(), "a tick was left out: {gaps:?} of {times:?}");
 }
 
-/// The lease of a node that is killed, in seconds, and how much longer it may take: a second, and what this machine
+/// The lease of the killed node, in seconds, and the maximum delay after it: a second, and the time that this machine
 /// needs to start a process while other tests run.
 const LEASE: u64 = 2;
 const LATER: u64 = 1 + 3;
 
 #[test]
-fn a_killed_nodes_run_goes_on_elsewhere() {
+fn a_killed_nodes_run_continues_elsewhere() {
     let store = Store::start();
     let (place, url) = store.both();
     let (runner, mut other, first, below) = two_nodes(place, url, &format!("{LEASE}s"), &["--drain", "0s"]);
@@ -146,7 +146,7 @@ fn a_second_signal_ends_at_once_and_hands_over() {
     let (place, url) = store.both();
     let (mut runner, mut other, first, below) = two_nodes(place, url, "1h", &["--drain", "1h"]);
     runner.term();
-    runner.stderr_line("SIGTERM: stopping; 1 of its commands may go on for 1h", SOON);
+    runner.stderr_line("SIGTERM: stopping; 1 of its commands may continue for 1h", SOON);
     assert!(is_alive(first.pid));
     runner.int();
     ends(&mut runner, 128 + Signal::INT.as_raw());

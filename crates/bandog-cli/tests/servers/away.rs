@@ -1,4 +1,4 @@
-//! The store goes away, or forgets, while a command runs.
+//! The store stops answering, or loses its data, while a command runs.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use bandog_testkit::{Process, RedisServer, eventually, is_alive};
 
 use crate::help::{Place, SOON, dead, ends};
 
-/// A child that obeys nobody, a descendant that left its group, and one that was orphaned: each writes down its pid,
-/// and `a` with its fence into the log, for ever.
+/// A child that ignores signals, a descendant that left its group, and an orphan. Each writes its pid, and then
+/// repeatedly `a` with its fence into the log.
 const STUBBORN: &str = r#"
     work='echo $$ > $0; trap "echo told >> told" TERM; n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); echo a $BANDOG_FENCE >> log; sleep 0.005; done'
     setsid sh -c "$work" left &
@@ -15,7 +15,7 @@ const STUBBORN: &str = r#"
     exec sh -c "$work" child
 "#;
 
-fn family(place: &Place) -> [u32; 3] {
+fn child_pids(place: &Place) -> [u32; 3] {
     let pids = ["child", "left", "orphan"].map(|name| place.pid(name));
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     pids
@@ -27,7 +27,7 @@ fn all_are_dead_before_the_lock_can_be_anothers() {
     let wire = redis.wire();
     let url = format!("{}?watchdog=3s", wire.url());
     let mut bandog = place.start(&Place::lock("x", &["--url", &url], STUBBORN));
-    let pids = family(&place);
+    let pids = child_pids(&place);
     let mut next = place.start(&Place::lock("x", &["--url", &redis.url()], "echo b $BANDOG_FENCE >> log; sleep 0.3"));
     wire.stall(true);
     ends(&mut bandog, 76);
@@ -44,7 +44,7 @@ fn all_are_dead_before_the_lock_can_be_anothers() {
 }
 
 #[test]
-fn a_server_that_stands_still_ends_the_command_in_time() {
+fn a_paused_server_ends_the_command_in_time() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = format!("{}?watchdog=3s", redis.url());
     let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
@@ -76,7 +76,7 @@ fn a_short_outage_is_ridden_out() {
 }
 
 #[test]
-fn a_standard_error_that_nobody_reads_holds_up_no_renewal() {
+fn a_blocked_standard_error_delays_no_renewal() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let wire = redis.wire();
     // A pipe that is full, and whose reader lives.
@@ -90,7 +90,7 @@ fn a_standard_error_that_nobody_reads_holds_up_no_renewal() {
     bandog.stdout_line("ready", SOON);
     wire.refuse(true);
     wire.cut();
-    // A renewal has failed, which the engine tells of.
+    // A renewal has failed, which the engine logs.
     eventually(SOON, || redis.pttl("x") < 3500);
     wire.refuse(false);
     eventually(SOON, || redis.pttl("x") > 5000);
@@ -102,13 +102,13 @@ fn a_standard_error_that_nobody_reads_holds_up_no_renewal() {
 fn a_server_that_came_back_empty_ends_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let mut bandog = place.start(&Place::lock("x", &["--url", &redis.url(), "--kill-after", "300ms"], STUBBORN));
-    let pids = family(&place);
+    let pids = child_pids(&place);
     let start = Instant::now();
     redis.restart();
     ends(&mut bandog, 76);
     assert!(start.elapsed() < Duration::from_secs(5), "long before its ttl: {:?}", start.elapsed());
     dead(&pids);
-    told(&bandog, "taken away");
+    reports(&bandog, "taken away");
     assert!(place.path("told").exists(), "TERM came before KILL");
 }
 
@@ -122,22 +122,22 @@ fn a_lock_that_was_forced_ends_the_command() {
     redis.cmd(&["DEL", "x"]);
     bandog.stdout_line("told", SOON);
     ends(&mut bandog, 76);
-    told(&bandog, "taken away");
+    reports(&bandog, "taken away");
 }
 
 #[test]
-fn a_lock_that_was_lost_unseen_is_told_at_the_release() {
+fn a_lock_that_was_lost_unnoticed_is_reported_at_the_release() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let mut bandog = place.start(&Place::lock("x", &["--url", &redis.url()], "echo ready; read word; exit 3"));
     bandog.stdout_line("ready", SOON);
     redis.cmd(&["DEL", "x"]);
     bandog.close_stdin();
     ends(&mut bandog, 76);
-    told(&bandog, "ended with 3");
+    reports(&bandog, "exited with 3");
 }
 
 #[test]
-fn a_command_that_ends_while_the_server_is_away_keeps_its_code() {
+fn a_command_that_ends_during_an_outage_keeps_its_code() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = format!("{}?timeout=300ms", redis.url());
     let mut bandog = place.start(&Place::lock("x", &["--url", &url], "echo ready; read word; exit 3"));
@@ -145,12 +145,12 @@ fn a_command_that_ends_while_the_server_is_away_keeps_its_code() {
     redis.pause();
     bandog.close_stdin();
     ends(&mut bandog, 3);
-    told(&bandog, "after its ttl");
+    reports(&bandog, "after its ttl");
     redis.resume();
 }
 
 #[test]
-fn a_waiter_goes_on_by_itself_when_the_server_comes_back() {
+fn a_waiter_continues_when_the_server_comes_back() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let holder = place.start(&Place::lock("x", &["--url", &redis.url()], "echo in; exec sleep 1000"));
     holder.stdout_line("in", SOON);
@@ -162,13 +162,13 @@ fn a_waiter_goes_on_by_itself_when_the_server_comes_back() {
 }
 
 #[track_caller]
-fn told(bandog: &Process, words: &str) {
+fn reports(bandog: &Process, words: &str) {
     let said = bandog.stderr().join("\n");
     assert!(said.contains("bandog: ") && said.contains(words) && said.contains("\"x\""), "{said}");
 }
 
 #[test]
-fn a_server_that_answers_and_cannot_grant_is_told_within_the_time_for_a_first_answer() {
+fn a_server_that_cannot_grant_is_reported_within_the_timeout_of_the_first_answer() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.cmd(&["REPLICAOF", "127.0.0.1", "1"]);
     let start = Instant::now();

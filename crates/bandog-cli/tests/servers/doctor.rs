@@ -7,7 +7,7 @@ use crate::help::{Place, Ran};
 #[test]
 fn a_server_that_may_drop_locks_is_a_danger() {
     let (redis, place) = (RedisServer::start(), Place::new());
-    place.run(&["doctor", "--url", &redis.url()]).told(0, &[]);
+    place.run(&["doctor", "--url", &redis.url()]).assert_ended(0, &[]);
     redis.cmd(&["CONFIG", "SET", "maxmemory", "100mb"]);
     redis.cmd(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     let ran = place.run(&["doctor", "--url", &redis.url()]);
@@ -17,16 +17,16 @@ fn a_server_that_may_drop_locks_is_a_danger() {
 }
 
 #[test]
-fn a_password_that_others_can_read_is_told_and_not_shown() {
+fn a_password_that_others_can_read_is_reported_and_not_printed() {
     let (redis, place) = (RedisServer::start_with(&["--requirepass", "hunter2"]), Place::new());
     let url = redis.url().replace("redis://", "redis://:hunter2@");
     let by_option = place.run(&["doctor", "--json", "--url", &url]);
-    by_option.told(0, &[]);
+    by_option.assert_ended(0, &[]);
     assert!(by_option.stdout.contains("\"level\":\"advice\",\"subject\":\"url-password\""), "{by_option:?}");
     let mut command = place.bandog(&["doctor", "--json"]);
     command.env("BANDOG_URL", &url);
     let by_variable = Ran::from(command);
-    by_variable.told(0, &[]);
+    by_variable.assert_ended(0, &[]);
     assert!(!by_variable.stdout.contains("url-password"), "{by_variable:?}");
     assert!(!format!("{by_option:?}{by_variable:?}").contains("hunter2"));
 }
@@ -36,6 +36,6 @@ fn a_server_that_does_not_answer_is_unavailable() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.kill();
     let ran = place.run(&["doctor", "--url", &redis.url()]);
-    ran.told(69, &["bandog: ", &redis.port().to_string()]);
+    ran.assert_ended(69, &["bandog: ", &redis.port().to_string()]);
     assert!(ran.stdout.contains("from --url"), "{ran:?}");
 }

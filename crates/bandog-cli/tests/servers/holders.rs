@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it, in words.
+//! Holders and waiters as text.
 
 use bandog_testkit::RedisServer;
 use serde_json::Value;
@@ -9,7 +9,7 @@ const ANN: &str = "0c1d2e3f-0000-4000-8000-000000000001:57";
 const BEN: &str = "0c1d2e3f-0000-4000-8000-000000000002:9";
 
 #[test]
-fn a_java_client_is_told_as_one() {
+fn a_java_client_is_described_as_one() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.cmd(&["HSET", "x", ANN, "1"]);
     let show = place.run(&["show", "x", "--url", &redis.url()]).stdout;
@@ -19,7 +19,7 @@ fn a_java_client_is_told_as_one() {
 }
 
 #[test]
-fn a_waiter_tells_of_each_holder_once_if_it_is_asked_to() {
+fn a_verbose_waiter_reports_each_holder_once() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = redis.url();
     redis.cmd(&["HSET", "x", ANN, "1"]);

@@ -13,7 +13,9 @@ fn contenders_take_turns_and_lose_nothing() {
     let url = redis.url();
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..5).for_each(|_| place.run(&Place::lock("x", &["--url", &url], turn)).told(0, &[])));
+            scope.spawn(|| {
+                (0..5).for_each(|_| place.run(&Place::lock("x", &["--url", &url], turn)).assert_ended(0, &[]))
+            });
         }
     });
     assert_eq!(place.written("counter"), "20");
@@ -22,7 +24,7 @@ fn contenders_take_turns_and_lose_nothing() {
 }
 
 #[test]
-fn a_password_goes_no_further() {
+fn a_password_is_not_passed_on() {
     let (redis, place) = (RedisServer::start_with(&["--requirepass", "hunter2"]), Place::new());
     let url = redis.url().replace("redis://", "redis://default:hunter2@");
     let script = "env; cat /proc/$$/cmdline; echo $BANDOG_URL > url";
@@ -30,7 +32,7 @@ fn a_password_goes_no_further() {
     let mut command = place.bandog(&Place::lock("x", &[], script));
     command.env("BANDOG_URL", &url);
     for ran in [by_option, command.into()] {
-        ran.told(0, &[]);
+        ran.assert_ended(0, &[]);
         assert!(!ran.stdout.contains("hunter2") && !ran.stderr.contains("hunter2"), "{ran:?}");
         assert_eq!(place.written("url"), redis.url().replace("redis://", "redis://default@"));
     }
@@ -45,7 +47,7 @@ fn a_password_in_the_variable_is_on_no_command_line() {
         place.bandog(&Place::lock("x", &[], "tr '\\0' ' ' < /proc/$PPID/cmdline; tr '\\0' ' ' < /proc/$$/cmdline"));
     command.env("BANDOG_URL", redis.url().replace("redis://", "redis://:hunter2@"));
     let ran = Ran::from(command);
-    ran.told(0, &[]);
+    ran.assert_ended(0, &[]);
     assert!(ran.stdout.contains("lock x") && !ran.stdout.contains("hunter2"), "{ran:?}");
 }
 
@@ -55,9 +57,9 @@ fn a_lock_that_would_wait_for_itself_is_refused() {
     let (url, bandog) = (redis.url(), env!("CARGO_BIN_EXE_bandog"));
     let inner = |name: &str, url: &str| format!("{bandog} lock {name} --url {url} -- true; exit $?");
     let under = |script: &str| place.run(&Place::lock("x", &["--url", &url], script));
-    under(&inner("x", &format!("{url}/0?watchdog=3s"))).told(64, &["bandog: \"x\"", "wait for itself"]);
-    under(&inner("x", &format!("{url}/1"))).told(0, &[]);
-    under(&inner("y", &url)).told(0, &[]);
+    under(&inner("x", &format!("{url}/0?watchdog=3s"))).assert_ended(64, &["bandog: \"x\"", "wait for itself"]);
+    under(&inner("x", &format!("{url}/1"))).assert_ended(0, &[]);
+    under(&inner("y", &url)).assert_ended(0, &[]);
 }
 
 #[test]
@@ -66,13 +68,13 @@ fn a_waiter_that_leaves_leaves_nothing() {
     let url = redis.url();
     let mut holder = place.start(&Place::lock("x", &["--url", &url], "echo in; read word; exit 0"));
     holder.stdout_line("in", SOON);
-    // It enters itself into the store a moment after it holds.
+    // It registers in the store shortly after the grant.
     eventually(SOON, || !place.show("x", &["--url", &url])["holder"].is_null());
     // Its entry in the index of clients is a second call.
     eventually(SOON, || redis.keys().iter().any(|key| key == "bandog:clients"));
     let before = (redis.keys(), redis.hash("x"));
     let mut waiter = place.start(&["lock", "x", "--url", &url, "--", "true"]);
-    // It listens for the release once it knows that somebody holds the lock.
+    // It subscribes after the store has answered that the lock is held.
     eventually(SOON, || redis.cmd(&["PUBSUB", "CHANNELS", "*"]).texts().len() == 1);
     waiter.term();
     ends(&mut waiter, 143);
@@ -98,13 +100,13 @@ fn a_lock_of_redissons_is_seen_and_waited_for() {
     let list = place.run(&["ls", "--json", "--url", &url]);
     assert_eq!(list.stdout.lines().count(), 1, "{list:?}");
     assert!(list.stdout.contains(owner));
-    place.run(&["lock", "x", "--wait", "0s", "--url", &url, "--", "true"]).told(75, &["\"x\"", &url]);
+    place.run(&["lock", "x", "--wait", "0s", "--url", &url, "--", "true"]).assert_ended(75, &["\"x\"", &url]);
     redis.cmd(&["PEXPIRE", "x", "100"]);
-    place.run(&["lock", "x", "--url", &url, "--", "true"]).told(0, &[]);
+    place.run(&["lock", "x", "--url", &url, "--", "true"]).assert_ended(0, &[]);
 }
 
 #[test]
-fn ls_looks_without_keys() {
+fn ls_does_not_use_keys() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = redis.url();
     let holder = place.start(&Place::lock("order-1", &["--url", &url], "echo $BANDOG_FENCE; read word"));

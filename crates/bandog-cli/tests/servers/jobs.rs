@@ -7,25 +7,25 @@ use bandog_testkit::RedisServer;
 use crate::help::{Place, SOON, ends};
 
 #[test]
-fn a_store_that_is_away_or_refuses_is_told_of() {
+fn a_store_without_an_answer_or_with_a_refusal_is_reported() {
     let place = Place::new();
     let redis = RedisServer::start();
     redis.cmd(&["ACL", "SETUSER", "weak", "on", ">secret", "~*", "+@connection", "+info"]);
     let weak = redis.url().replace("redis://", "redis://weak:secret@");
     for verb in [&["ls"][..], &["show", "x"], &["run", "x"], &["pause", "x", "--reason", "y"], &["history", "x"]] {
         let refused = place.run(&[&["jobs"], verb, &["--url", &weak]].concat());
-        refused.told(77, &["bandog: "]);
+        refused.assert_ended(77, &["bandog: "]);
         assert!(!refused.stderr.contains("secret"), "{refused:?}");
     }
     let url = redis.url();
     drop(redis);
     for verb in [&["ls"][..], &["run", "x"]] {
-        place.run(&[&["jobs"], verb, &["--url", &url]].concat()).told(69, &["bandog: "]);
+        place.run(&[&["jobs"], verb, &["--url", &url]].concat()).assert_ended(69, &["bandog: "]);
     }
 }
 
 #[test]
-fn a_wait_outlives_a_store_that_is_away_for_a_moment_and_no_longer() {
+fn a_wait_outlives_a_short_outage_but_no_long_one() {
     let place = Place::new();
     let redis = RedisServer::start();
     let url = redis.url();

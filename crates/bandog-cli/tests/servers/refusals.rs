@@ -5,33 +5,33 @@ use bandog_testkit::RedisServer;
 use crate::help::{Place, Ran, SOON};
 
 #[test]
-fn a_wrong_password_is_told_at_once_and_not_printed() {
+fn a_wrong_password_is_reported_at_once_and_not_printed() {
     let (redis, place) = (RedisServer::start_with(&["--requirepass", "right"]), Place::new());
     let url = redis.url().replace("redis://", "redis://:hunter2@");
     let start = Instant::now();
     for args in [&["lock", "x", "--url", &url, "--", "true"][..], &["show", "x", "--url", &url], &["ls", "--url", &url]]
     {
         let ran = place.run(args);
-        ran.told(77, &["bandog: ", "password", &redis.port().to_string(), "--url"]);
+        ran.assert_ended(77, &["bandog: ", "password", &redis.port().to_string(), "--url"]);
         assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
     }
-    place.run(&["lock", "x", "--url", &redis.url(), "--", "true"]).told(77, &["password"]);
+    place.run(&["lock", "x", "--url", &redis.url(), "--", "true"]).assert_ended(77, &["password"]);
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
 }
 
 #[test]
-fn a_missing_right_is_told_with_the_verb_and_the_lock() {
+fn a_missing_right_is_reported_with_the_verb_and_the_lock() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.cmd(&["ACL", "SETUSER", "reader", "on", ">hunter2", "~*", "&*", "+@all", "-hset", "-hincrby", "-pexpire"]);
     let url = redis.url().replace("redis://", "redis://reader:hunter2@");
     let ran = place.run(&["lock", "orders", "--url", &url, "--", "true"]);
-    ran.told(77, &["claim", "\"orders\"", "rights"]);
+    ran.assert_ended(77, &["claim", "\"orders\"", "rights"]);
     assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
     assert!(!redis.keys().contains(&"orders".to_owned()), "{:?}", redis.keys());
 }
 
 #[test]
-fn a_waiter_that_may_not_listen_is_told_so() {
+fn a_waiter_that_may_not_subscribe_is_warned() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.cmd(&["ACL", "SETUSER", "deaf", "on", ">hunter2", "~*", "&*", "+@all", "-subscribe", "-psubscribe"]);
     let holder = place.start(&Place::lock("x", &["--url", &redis.url()], "echo in; read word"));
@@ -50,22 +50,22 @@ fn a_key_of_another_kind_is_not_touched() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.cmd(&["SET", "x", "a letter"]);
     let url = redis.url();
-    place.run(&["lock", "x", "--url", &url, "--", "true"]).told(77, &["\"x\""]);
-    place.run(&["show", "x", "--url", &url]).told(77, &["\"x\""]);
-    place.run(&["release", "x", "--force", "--url", &url]).told(77, &["\"x\""]);
+    place.run(&["lock", "x", "--url", &url, "--", "true"]).assert_ended(77, &["\"x\""]);
+    place.run(&["show", "x", "--url", &url]).assert_ended(77, &["\"x\""]);
+    place.run(&["release", "x", "--force", "--url", &url]).assert_ended(77, &["\"x\""]);
     assert_eq!(redis.cmd(&["GET", "x"]).text(), "a letter");
     assert_eq!(redis.keys(), ["x"]);
 }
 
 #[test]
-fn where_nothing_listens_is_told_within_the_first_answers_time() {
+fn a_closed_port_is_reported_within_the_timeout_of_the_first_answer() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.kill();
     let url = redis.url();
     let unavailable = |options: &[&str], within: Duration| {
         let start = Instant::now();
         let ran: Ran = place.run(&Place::lock("x", &[&["--url", &url], options].concat(), "true"));
-        ran.told(69, &["bandog: ", &redis.port().to_string(), "--url"]);
+        ran.assert_ended(69, &["bandog: ", &redis.port().to_string(), "--url"]);
         assert!(start.elapsed() < within, "{options:?}: {:?}", start.elapsed());
     };
     unavailable(&[], Duration::from_secs(7));
@@ -73,17 +73,17 @@ fn where_nothing_listens_is_told_within_the_first_answers_time() {
     unavailable(&["--wait", "300ms"], Duration::from_secs(2));
     unavailable(&["--wait", "0s"], Duration::from_secs(5));
     let start = Instant::now();
-    place.run(&["show", "x", "--url", &url]).told(69, &["bandog: "]);
-    place.run(&["ls", "--url", &url]).told(69, &["bandog: "]);
+    place.run(&["show", "x", "--url", &url]).assert_ended(69, &["bandog: "]);
+    place.run(&["ls", "--url", &url]).assert_ended(69, &["bandog: "]);
     assert!(start.elapsed() < Duration::from_secs(13), "{:?}", start.elapsed());
 }
 
 #[test]
-fn a_server_that_says_nothing_is_unavailable_too() {
+fn a_silent_server_is_unavailable_too() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.pause();
     let start = Instant::now();
-    place.run(&["lock", "x", "--url", &redis.url(), "--", "true"]).told(69, &["bandog: "]);
+    place.run(&["lock", "x", "--url", &redis.url(), "--", "true"]).assert_ended(69, &["bandog: "]);
     assert!(start.elapsed() < Duration::from_secs(7), "{:?}", start.elapsed());
     redis.resume();
 }

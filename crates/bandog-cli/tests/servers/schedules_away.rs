@@ -1,4 +1,4 @@
-//! The store goes away while a job's command runs.
+//! The store stops answering while a job's command runs.
 
 use bandog_testkit::{RedisServer, eventually, is_alive};
 
@@ -7,8 +7,8 @@ use crate::{
     schedules::{file, node},
 };
 
-/// A run that obeys nobody, with a descendant that left its group and one that was orphaned and has forgotten whose it
-/// is. Before that it looks whether anybody of the run before is still there.
+/// A run that ignores signals, with a descendant that left its group, and an orphan without its environment. First it
+/// checks whether a process of the earlier run still exists.
 const STUBBORN: &str = r#"
 [[job]]
 name = "x"
@@ -22,22 +22,22 @@ setsid sh -c "$work" left$BANDOG_ATTEMPT &
 exec sh -c "$work" child$BANDOG_ATTEMPT'''
 "#;
 
-fn family(place: &Place, attempt: u32) -> [u32; 3] {
+fn run_pids(place: &Place, attempt: u32) -> [u32; 3] {
     ["child", "left", "orphan"].map(|name| place.pid(&format!("{name}{attempt}")))
 }
 
 #[test]
-fn all_of_a_run_are_dead_before_it_goes_on_elsewhere() {
+fn all_processes_of_a_run_are_dead_before_it_continues_elsewhere() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let wire = redis.wire();
     file(&place, STUBBORN);
     let options = ["--drain", "0s"];
     let mut cut_off = node(&place, &format!("{}?watchdog=3s", wire.url()), &options);
-    let first = family(&place, 1);
+    let first = run_pids(&place, 1);
     assert_eq!(first.map(is_alive), [true; 3]);
     let mut other = node(&place, &format!("{}?watchdog=3s", redis.url()), &options);
     wire.stall(true);
-    let second = family(&place, 2);
+    let second = run_pids(&place, 2);
     dead(&first);
     assert_eq!(place.lines("overlaps"), [""; 0]);
     cut_off.term();
@@ -48,7 +48,7 @@ fn all_of_a_run_are_dead_before_it_goes_on_elsewhere() {
 }
 
 #[test]
-fn a_store_that_goes_away_is_told_once_and_jobs_go_on_when_it_is_back() {
+fn an_outage_is_reported_once_and_jobs_continue_after_it() {
     let (redis, place) = (RedisServer::start(), Place::new());
     file(&place, "[[job]]\nname = 'x'\nfixed_rate = '100ms'\ncommand = 'echo $BANDOG_TICK >> ticks'\n");
     let mut node = node(&place, &format!("{}?watchdog=2s&timeout=500ms", redis.url()), &[]);
@@ -75,12 +75,12 @@ fn a_store_that_is_not_there_ends_it_at_the_start() {
     file(&place, "[[job]]\nname = 'x'\nfixed_rate = '1s'\ncommand = 'touch ran'\n");
     redis.kill();
     let ran = place.run(&["schedule", "jobs.toml", "--url", &redis.url()]);
-    ran.told(69, &["check that it runs and can be reached from here", &redis.url()]);
+    ran.assert_ended(69, &["check that the store runs and can be reached from here", &redis.url()]);
     assert!(!place.path("ran").exists());
 }
 
 #[test]
-fn a_password_goes_no_further() {
+fn a_password_is_not_passed_on() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.cmd(&["CONFIG", "SET", "requirepass", "for-jobs-only"]);
     file(

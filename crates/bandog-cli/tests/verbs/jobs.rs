@@ -104,7 +104,7 @@ const RUN: [&str; 17] = [
 ];
 
 #[test]
-fn ls_and_show_tell_of_each_job() {
+fn ls_and_show_print_each_job() {
     let store = Store::start();
     let (place, url) = store.both();
     let site = Site::new(place, url);
@@ -145,7 +145,7 @@ fn ls_and_show_tell_of_each_job() {
     assert_eq!(site.json(&["ls", "o*"]).as_array().unwrap().len(), 2);
     assert_eq!(site.json(&["ls", "nothing*"]), Value::Array(Vec::new()));
 
-    site.jobs(&["run", "daily", "--wait"]).told(0, &[]);
+    site.jobs(&["run", "daily", "--wait"]).assert_ended(0, &[]);
     let daily = site.show("daily");
     assert_eq!(fields(&daily["last"]), RUN);
     assert_eq!((&daily["last"]["state"], &daily["last"]["kind"]), (&"ok".into(), &"manual".into()));
@@ -184,13 +184,13 @@ fn run_runs_a_job_beside_its_ticks() {
     assert_eq!(fields(&run), RUN);
     assert_eq!((&run["id"], &run["state"], &run["note"]), (&2.into(), &"ok".into(), &"noted".into()));
 
-    site.jobs(&["run", "bad", "--wait"]).told(1, &["run 1 of \"bad\" ended failed", "exit code 3"]);
+    site.jobs(&["run", "bad", "--wait"]).assert_ended(1, &["run 1 of \"bad\" ended failed", "exit code 3"]);
     // Also where its ticks do not run.
-    site.jobs(&["run", "off", "--wait"]).told(0, &["ended ok"]);
+    site.jobs(&["run", "off", "--wait"]).assert_ended(0, &["ended ok"]);
     assert_eq!(place.lines("off"), ["run"]);
 
     let late = site.jobs(&["run", "long", "--wait", "--timeout", "3s"]);
-    late.told(75, &["run 1 of \"long\" has not ended within 3s: it runs on "]);
+    late.assert_ended(75, &["run 1 of \"long\" has not ended within 3s: it runs on "]);
     let queued = site.json(&["run", "long"]);
     assert_eq!((&queued["id"], &queued["state"]), (&2.into(), &"queued".into()));
     let row = site.show("long");
@@ -220,12 +220,12 @@ fn pause_and_resume_stop_the_ticks_for_a_time() {
     assert!(row["paused"]["by"].as_str().unwrap().contains('@'), "{row}");
     assert!(site.jobs(&["ls"]).stdout.contains(": the moon"), "people see why");
     // A run by hand comes after every tick that was claimed, so no tick is under way when it has ended.
-    site.jobs(&["run", "often", "--wait"]).told(0, &[]);
+    site.jobs(&["run", "often", "--wait"]).assert_ended(0, &[]);
     let before = place.lines("often");
-    site.jobs(&["run", "often", "--wait"]).told(0, &[]);
+    site.jobs(&["run", "often", "--wait"]).assert_ended(0, &[]);
     assert_eq!(place.lines("often").len(), before.len() + 1, "paused, it runs by hand only");
 
-    site.jobs(&["pause", "often", "--reason", "again"]).told(0, &["it was paused before, by ", ": the moon"]);
+    site.jobs(&["pause", "often", "--reason", "again"]).assert_ended(0, &["it was paused before, by ", ": the moon"]);
     a_second_begins();
     let row = site.json(&["resume", "often"]);
     assert_eq!(row["paused"], Value::Null);
@@ -234,62 +234,64 @@ fn pause_and_resume_stop_the_ticks_for_a_time() {
     eventually(SOON, || place.lines("often").len() > ran);
     let again = site.jobs(&["resume", "often"]);
     assert_eq!((again.code, again.stdout.as_str()), (0, "\"often\" was not paused\n"));
-    assert!(site.jobs(&["pause", "off", "--reason", "x"]).stdout.contains("disabled where it is declared"));
+    assert!(site.jobs(&["pause", "off", "--reason", "x"]).stdout.contains("its declaration disables it"));
     site.scheduler.term();
     ends(&mut site.scheduler, 0);
 }
 
 #[test]
-fn who_speaks_to_nobody_is_told() {
+fn requests_without_a_scheduler_warn() {
     let store = Store::start();
     let (place, url) = store.both();
     let mut site = Site::new(place, url);
-    site.jobs(&["ls"]).told(0, &[]);
+    site.jobs(&["ls"]).assert_ended(0, &[]);
     site.scheduler.term();
     ends(&mut site.scheduler, 0);
     assert!(site.jobs(&["ls"]).stdout.contains("no scheduler runs over it now"));
-    site.jobs(&["ls", "--json"]).told(0, &["no scheduler runs over this store now"]);
+    site.jobs(&["ls", "--json"]).assert_ended(0, &["no scheduler runs over this store now"]);
     assert!(site.jobs(&["show", "daily"]).stdout.contains("no scheduler runs over it now"));
     assert_eq!(site.show("daily")["nodes"], Value::Array(Vec::new()));
-    site.jobs(&["next"]).told(0, &["no scheduler runs"]);
-    site.jobs(&["pause", "often", "--reason", "x"]).told(0, &["no scheduler runs", "the pause holds"]);
-    site.jobs(&["resume", "often"]).told(0, &["no scheduler runs"]);
+    site.jobs(&["next"]).assert_ended(0, &["no scheduler runs"]);
+    site.jobs(&["pause", "often", "--reason", "x"])
+        .assert_ended(0, &["no scheduler runs", "the pause applies to those that start later"]);
+    site.jobs(&["resume", "often"]).assert_ended(0, &["no scheduler runs"]);
     let ran = site.jobs(&["run", "daily"]);
-    ran.told(0, &["no scheduler runs over this store now: run 1 of \"daily\" waits until one starts"]);
+    ran.assert_ended(0, &["no scheduler runs over this store now: run 1 of \"daily\" waits until one starts"]);
     let late = site.jobs(&["run", "daily", "--wait", "--timeout", "100ms"]);
-    late.told(75, &["no scheduler runs", "run 2 of \"daily\" has not ended within 100ms: it waits for a node"]);
+    late.assert_ended(75, &["no scheduler runs", "run 2 of \"daily\" has not ended within 100ms: it waits for a node"]);
     let nobody = site.jobs(&["run", "daily", "--wait"]);
-    nobody.told(69, &["nobody runs jobs in ", "run 3 of \"daily\" waits", "bandog jobs cancel daily 3"]);
+    nobody.assert_ended(69, &["no scheduler runs over ", "run 3 of \"daily\" waits", "bandog jobs cancel daily 3"]);
     // They were kept for whoever comes.
     site.scheduler = scheduler(place, url);
     eventually(SOON, || place.lines("daily").len() == 3);
 }
 
 #[test]
-fn bad_words_are_refused() {
+fn bad_arguments_are_refused() {
     let store = Store::start();
     let (place, url) = store.both();
     let site = Site::new(place, url);
     for verb in [&["show", "dialy"][..], &["run", "dialy"], &["next", "dialy"], &["resume", "dialy"]] {
-        site.jobs(verb).told(64, &["knows no job \"dialy\"", "did you mean \"daily\"?"]);
+        site.jobs(verb).assert_ended(64, &["knows no job \"dialy\"", "did you mean \"daily\"?"]);
     }
-    site.jobs(&["show", "quite another"]).told(64, &["it knows \"bad\", \"daily\", \"long\", \"off\", \"often\""]);
-    site.jobs(&["show", "a\u{1}b"]).told(64, &[]);
-    site.jobs(&["show", &"x".repeat(300)]).told(64, &[]);
-    site.jobs(&["pause", "daily"]).told(64, &["--reason"]);
-    site.jobs(&["pause", "daily", "--reason", " "]).told(64, &["say why"]);
-    site.jobs(&["run", "daily", "--timeout", "1s"]).told(64, &["--wait"]);
-    site.jobs(&["run", "daily", "--wait", "--timeout", "soon"]).told(64, &["500ms"]);
-    site.jobs(&["next", "--count", "-1"]).told(64, &[]);
-    site.jobs(&["dance"]).told(64, &["dance"]);
-    site.jobs(&["reset", "daily"]).told(64, &["--reason"]);
-    site.jobs(&["reset", "dialy", "--reason", "x"]).told(64, &["did you mean"]);
+    site.jobs(&["show", "quite another"])
+        .assert_ended(64, &["it knows \"bad\", \"daily\", \"long\", \"off\", \"often\""]);
+    site.jobs(&["show", "a\u{1}b"]).assert_ended(64, &[]);
+    site.jobs(&["show", &"x".repeat(300)]).assert_ended(64, &[]);
+    site.jobs(&["pause", "daily"]).assert_ended(64, &["--reason"]);
+    site.jobs(&["pause", "daily", "--reason", " "]).assert_ended(64, &["a reason is required"]);
+    site.jobs(&["run", "daily", "--timeout", "1s"]).assert_ended(64, &["--wait"]);
+    site.jobs(&["run", "daily", "--wait", "--timeout", "soon"]).assert_ended(64, &["500ms"]);
+    site.jobs(&["next", "--count", "-1"]).assert_ended(64, &[]);
+    site.jobs(&["dance"]).assert_ended(64, &["dance"]);
+    site.jobs(&["reset", "daily"]).assert_ended(64, &["--reason"]);
+    site.jobs(&["reset", "dialy", "--reason", "x"]).assert_ended(64, &["did you mean"]);
     site.jobs(&["reset", "daily", "--reason", "x"])
-        .told(64, &["does not lie after the store's time", "nothing to set back"]);
+        .assert_ended(64, &["does not lie after the store's time", "nothing to set back"]);
 }
 
 #[test]
-fn next_tells_the_ticks_in_the_order_of_time() {
+fn next_prints_the_ticks_in_the_order_of_time() {
     let store = Store::start();
     let (place, url) = store.both();
     let site = Site::new(place, url);
@@ -308,18 +310,18 @@ fn next_tells_the_ticks_in_the_order_of_time() {
         "{daily:?}"
     );
     assert_eq!(lines.len(), 3);
-    assert_eq!(site.jobs(&["next", "off"]).stdout, "no tick is to come\n");
+    assert_eq!(site.jobs(&["next", "off"]).stdout, "no tick follows\n");
     assert_eq!(site.json(&["next", "--count", "0"]), Value::Array(Vec::new()));
 }
 
 #[test]
-fn history_tells_what_became_of_runs() {
+fn history_prints_the_outcomes_of_runs() {
     let store = Store::start();
     let (place, url) = store.both();
     let site = Site::new(place, url);
-    site.jobs(&["run", "bad", "--wait"]).told(1, &[]);
-    site.jobs(&["run", "bad", "--wait"]).told(1, &[]);
-    site.jobs(&["run", "daily", "--wait"]).told(0, &[]);
+    site.jobs(&["run", "bad", "--wait"]).assert_ended(1, &[]);
+    site.jobs(&["run", "bad", "--wait"]).assert_ended(1, &[]);
+    site.jobs(&["run", "daily", "--wait"]).assert_ended(0, &[]);
     let bad = site.json(&["history", "bad"]);
     let ids: Vec<&Value> = bad.as_array().unwrap().iter().map(|run| &run["id"]).collect();
     assert_eq!(ids, [2, 1], "the latest first");
@@ -334,8 +336,8 @@ fn history_tells_what_became_of_runs() {
         assert!(table.contains(words), "{words}: {table}");
     }
     assert!(site.jobs(&["history", "daily"]).stdout.contains("\n  | noted\n"));
-    assert!(site.jobs(&["history", "long"]).stdout.starts_with("nothing of this kind"));
-    site.jobs(&["history", "bad", "--state", "gone"]).told(64, &["timed_out"]);
+    assert!(site.jobs(&["history", "long"]).stdout.contains("has no such run"));
+    site.jobs(&["history", "bad", "--state", "gone"]).assert_ended(64, &["timed_out"]);
 }
 
 #[test]
@@ -343,14 +345,14 @@ fn cancel_ends_runs_that_wait_or_run() {
     let store = Store::start();
     let (place, url) = store.both();
     let site = Site::new(place, url);
-    site.jobs(&["run", "long"]).told(0, &[]);
+    site.jobs(&["run", "long"]).assert_ended(0, &[]);
     assert_eq!(place.written("long"), "begun");
     for _ in 2..=4 {
-        site.jobs(&["run", "long"]).told(0, &[]);
+        site.jobs(&["run", "long"]).assert_ended(0, &[]);
     }
     let one = site.json(&["cancel", "long", "3"]);
     assert_eq!((&one[0]["id"], &one[0]["state"]), (&3.into(), &"cancelled".into()));
-    site.jobs(&["cancel", "long", "3"]).told(75, &["run 3 of \"long\" neither waits nor runs"]);
+    site.jobs(&["cancel", "long", "3"]).assert_ended(75, &["run 3 of \"long\" neither waits nor runs"]);
     let began = Instant::now();
     let rest = site.jobs(&["cancel", "long"]);
     assert_eq!((rest.code, rest.stdout.as_str()), (0, "cancelled runs 1, 2, 4 of \"long\"\n"), "{rest:?}");
@@ -359,8 +361,8 @@ fn cancel_ends_runs_that_wait_or_run() {
     let states = site.json(&["history", "long"]);
     assert!(states.as_array().unwrap().iter().all(|run| run["state"] == "cancelled"), "{states}");
     assert_eq!(states.as_array().unwrap().len(), 4);
-    site.jobs(&["cancel", "long"]).told(75, &["no run of \"long\" waits or runs"]);
-    site.jobs(&["cancel", "long", "0"]).told(64, &[]);
+    site.jobs(&["cancel", "long"]).assert_ended(75, &["no run of \"long\" waits or runs"]);
+    site.jobs(&["cancel", "long", "0"]).assert_ended(64, &[]);
 }
 
 #[test]
@@ -383,7 +385,7 @@ fn backfill_runs_ticks_of_the_past() {
     let json = site.json(&[&["backfill", "daily", "--dry-run"], &range[..]].concat());
     assert_eq!(fields(&json), ["count", "dry_run", "job", "ticks"]);
     let refused = |from: &str, to: &str, words: &str| {
-        site.jobs(&["backfill", "often", "--from", from, "--to", to]).told(64, &[words]);
+        site.jobs(&["backfill", "often", "--from", from, "--to", to]).assert_ended(64, &[words]);
     };
     refused("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "more than 10000 ticks");
     refused("2026-01-01T00:00:00Z", "2999-01-02T00:00:00Z", "is in the future");
@@ -397,21 +399,20 @@ fn forget_removes_a_job() {
     let store = Store::start();
     let (place, url) = store.both();
     let mut site = Site::new(place, url);
-    site.jobs(&["run", "long"]).told(0, &[]);
+    site.jobs(&["run", "long"]).assert_ended(0, &[]);
     assert_eq!(place.written("long"), "begun");
-    site.jobs(&["forget", "long"]).told(64, &["--yes"]);
-    site.jobs(&["forget", "long", "--yes"]).told(64, &["runs now; cancel it first"]);
-    site.jobs(&["forget"]).told(64, &["NAME"]);
-    site.jobs(&["forget", "long", "--unknown"]).told(64, &["cannot be used with"]);
-    site.jobs(&["forget", "--unknown", "--older", "1d", "--yes"]).told(64, &["after 2 days at the earliest"]);
-    assert!(
-        site.jobs(&["forget", "--unknown"]).stdout.starts_with("no job is one that no scheduler has had for 14days")
-    );
+    site.jobs(&["forget", "long"]).assert_ended(64, &["--yes"]);
+    site.jobs(&["forget", "long", "--yes"]).assert_ended(64, &["runs now; cancel it first"]);
+    site.jobs(&["forget"]).assert_ended(64, &["NAME"]);
+    site.jobs(&["forget", "long", "--unknown"]).assert_ended(64, &["cannot be used with"]);
+    site.jobs(&["forget", "--unknown", "--older", "1d", "--yes"]).assert_ended(64, &["after 2 days at the earliest"]);
+    assert!(site.jobs(&["forget", "--unknown"]).stdout.starts_with("no job has been unknown for 14days"));
     assert_eq!(site.json(&["forget", "--unknown", "--yes"]), Value::Array(Vec::new()));
     let off = site.json(&["forget", "off", "--yes"]);
     assert_eq!((&off["job"], &off["forgotten"]), (&"off".into(), &true.into()));
-    site.jobs(&["show", "off"]).told(64, &["knows no job"]);
-    site.jobs(&["forget", "daily", "--yes"]).told(0, &["one that still has \"daily\" brings it back at its next tick"]);
+    site.jobs(&["show", "off"]).assert_ended(64, &["knows no job"]);
+    site.jobs(&["forget", "daily", "--yes"])
+        .assert_ended(0, &["one that still has \"daily\" registers it again at its next tick"]);
     fs::write(place.path("go"), "").unwrap();
     site.scheduler.term();
     ends(&mut site.scheduler, 0);
@@ -420,21 +421,21 @@ fn forget_removes_a_job() {
 }
 
 #[test]
-fn a_run_whose_node_was_killed_is_told_of() {
+fn a_run_whose_node_was_killed_is_marked() {
     let store = Store::start();
     let (place, url) = store.both();
     let url = &format!("{url}?watchdog=1s");
     let mut site = Site::new(place, url);
-    site.jobs(&["run", "long"]).told(0, &[]);
+    site.jobs(&["run", "long"]).assert_ended(0, &[]);
     assert_eq!(place.written("long"), "begun");
     assert_eq!(site.show("long")["live"][0]["orphaned"], false);
     site.scheduler.kill();
     site.scheduler.wait(SOON);
     eventually(SOON, || site.show("long")["live"][0]["orphaned"] == true);
     assert!(site.jobs(&["ls"]).stdout.contains("left behind by "));
-    assert!(site.jobs(&["history", "long"]).stdout.contains("its node is gone"));
-    site.jobs(&["forget", "long", "--yes"]).told(0, &[]);
-    site.jobs(&["show", "long"]).told(64, &["knows no job"]);
+    assert!(site.jobs(&["history", "long"]).stdout.contains("its node is dead"));
+    site.jobs(&["forget", "long", "--yes"]).assert_ended(0, &[]);
+    site.jobs(&["show", "long"]).assert_ended(64, &["knows no job"]);
 }
 
 /// Changes a time in a job's record by so many days.
@@ -469,7 +470,7 @@ fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time() {
     assert!(site.jobs(&["ls"]).stdout.contains(": see `bandog jobs reset`"));
     let ran = place.lines("often").len();
     let reset = site.jobs(&["reset", "often", "--reason", "a bad quartz"]);
-    assert!(reset.code == 0 && reset.stdout.starts_with("\"often\" goes on from "), "{reset:?}");
+    assert!(reset.code == 0 && reset.stdout.starts_with("\"often\" continues from "), "{reset:?}");
     eventually(SOON, || place.lines("often").len() > ran);
     let line = &site.json(&["history", "often", "--state", "reset"])[0];
     assert!(line["note"].as_str().unwrap().ends_with(": a bad quartz"), "{line}");
@@ -478,12 +479,12 @@ fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time() {
 }
 
 #[test]
-fn all_jobs_that_rest_are_reset_by_one_word() {
+fn all_jobs_that_rest_are_reset_by_one_command() {
     let store = Store::start();
     let (place, url) = store.both();
     let mut site = Site::new(place, url);
-    site.jobs(&["reset", "--all"]).told(64, &["--reason"]);
-    site.jobs(&["reset", "daily", "--all", "--reason", "x"]).told(64, &["cannot be used with"]);
+    site.jobs(&["reset", "--all"]).assert_ended(64, &["--reason"]);
+    site.jobs(&["reset", "daily", "--all", "--reason", "x"]).assert_ended(64, &["cannot be used with"]);
     assert_eq!(site.jobs(&["reset", "--all", "--reason", "x"]).stdout, "no job rests\n");
     assert_eq!(site.json(&["reset", "--all", "--reason", "x"]), Value::Array(Vec::new()));
     site.scheduler.term();
@@ -492,9 +493,9 @@ fn all_jobs_that_rest_are_reset_by_one_word() {
         shift(url, name, "watermark", 365);
     }
     let ran = site.jobs(&["reset", "--all", "--reason", "a bad quartz"]);
-    ran.told(
+    ran.assert_ended(
         64,
-        &["--yes sets back the watermarks of daily (rests until 20", "often (rests until 20", "nobody can be asked"],
+        &["--yes sets back the watermarks of daily (rests until 20", "often (rests until 20", "cannot be confirmed"],
     );
     let done = site.json(&["reset", "--all", "--yes", "--reason", "a bad quartz"]);
     let of = |nth: usize| (done[nth]["job"].clone(), done[nth]["reset"].clone());
@@ -506,7 +507,7 @@ fn all_jobs_that_rest_are_reset_by_one_word() {
     }
     shift(url, "daily", "watermark", 365);
     let ran = site.jobs(&["reset", "--all", "--yes", "--reason", "again"]);
-    assert!(ran.stdout.starts_with("\"daily\" goes on from now; it rested until 20"), "{ran:?}");
+    assert!(ran.stdout.starts_with("\"daily\" continues from now; it rested until 20"), "{ran:?}");
     assert_eq!(ran.stdout.lines().count(), 1);
 }
 
@@ -516,21 +517,22 @@ fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen() {
     let (place, url) = store.both();
     let site = Site::new(place, url);
     eventually(SOON, || !place.lines("often").is_empty());
-    site.jobs(&["pause"]).told(64, &["--all", "--node"]);
-    site.jobs(&["pause", "often", "--all", "--reason", "x"]).told(64, &["cannot be used with"]);
-    site.jobs(&["resume", "--node", "a", "--all"]).told(64, &["cannot be used with"]);
-    site.jobs(&["pause", "--all"]).told(64, &["--reason"]);
-    let ran = site.jobs(&["pause", "--all", "--reason", "the store moves"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "paused all jobs; what runs goes on\n"), "{ran:?}");
+    site.jobs(&["pause"]).assert_ended(64, &["--all", "--node"]);
+    site.jobs(&["pause", "often", "--all", "--reason", "x"]).assert_ended(64, &["cannot be used with"]);
+    site.jobs(&["resume", "--node", "a", "--all"]).assert_ended(64, &["cannot be used with"]);
+    site.jobs(&["pause", "--all"]).assert_ended(64, &["--reason"]);
+    let ran = site.jobs(&["pause", "--all", "--reason", "the store is moved"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "paused all jobs; present runs continue\n"), "{ran:?}");
     let row = site.show("often");
-    assert_eq!((&row["paused"], &row["all_paused"]["reason"]), (&Value::Null, &"the store moves".into()));
+    assert_eq!((&row["paused"], &row["all_paused"]["reason"]), (&Value::Null, &"the store is moved".into()));
     assert!(site.jobs(&["ls"]).stdout.contains("all jobs are paused by "));
-    assert!(site.jobs(&["show", "often"]).stdout.contains("never, as long as all jobs are paused"));
-    site.jobs(&["run", "often", "--wait"]).told(0, &[]);
+    assert!(site.jobs(&["show", "often"]).stdout.contains("never while all jobs are paused"));
+    site.jobs(&["run", "often", "--wait"]).assert_ended(0, &[]);
     let before = place.lines("often").len();
-    site.jobs(&["run", "often", "--wait"]).told(0, &[]);
+    site.jobs(&["run", "often", "--wait"]).assert_ended(0, &[]);
     assert_eq!(place.lines("often").len(), before + 1, "by hand only");
-    site.jobs(&["pause", "--all", "--reason", "again"]).told(0, &["it was paused before, by ", ": the store moves"]);
+    site.jobs(&["pause", "--all", "--reason", "again"])
+        .assert_ended(0, &["it was paused before, by ", ": the store is moved"]);
     a_second_begins();
     let pauses = site.json(&["resume", "--all"]);
     assert_eq!((&pauses["all"], fields(&pauses)), (&Value::Null, vec!["all", "nodes"]));
@@ -552,23 +554,26 @@ fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen() {
         assert_eq!(site.json(&["nodes"])["nodes"][0]["paused"]["reason"], "a new disk");
         assert!(site.jobs(&["nodes"]).stdout.contains(": a new disk"));
         let late = site.jobs(&["run", "daily", "--wait", "--timeout", "1500ms"]);
-        late.told(75, &["has not ended within"]);
+        late.assert_ended(75, &["has not ended within"]);
         assert_eq!(site.jobs(&["resume", "--node", name]).stdout, format!("resumed node {name}\n"));
         site.scheduler.stderr_line("this node is resumed", SOON);
         eventually(SOON, || site.show("daily")["queued"] == 0);
     }
     let ran = site.jobs(&["resume", "--node", "other"]);
-    assert_eq!(ran.stdout, "no pause names node other\n");
-    ran.told(0, &["bandog: nothing was paused under the name other: "]);
+    assert_eq!(ran.stdout, "node other was not paused\n");
+    ran.assert_ended(0, &["bandog: no pause has the name other: "]);
     let ran = site.jobs(&["pause", "--node", "other", "--reason", "gone"]);
-    ran.told(0, &["bandog: no scheduler of the name other runs now: the pause is kept for one that starts"]);
+    ran.assert_ended(
+        0,
+        &["bandog: no scheduler of the name other runs now: the pause is kept for a node that starts later"],
+    );
     assert_eq!(site.jobs(&["resume", "--node", "other"]).stderr, "", "it was paused");
-    site.jobs(&["pause", "--node", "other", "--reason", "gone"]).told(0, &[]);
+    site.jobs(&["pause", "--node", "other", "--reason", "gone"]).assert_ended(0, &[]);
     assert!(site.jobs(&["nodes"]).stdout.contains("no node other runs now: paused by "));
 }
 
 #[test]
-fn jobs_that_no_scheduler_has_are_marked_and_forgotten_by_a_word() {
+fn jobs_that_no_scheduler_has_are_marked_and_forgotten_by_a_command() {
     let store = Store::start();
     let (place, url) = store.both();
     let mut site = Site::new(place, url);
@@ -580,9 +585,10 @@ fn jobs_that_no_scheduler_has_are_marked_and_forgotten_by_a_word() {
     let list = site.jobs(&["ls"]).stdout;
     assert_eq!(list.matches(": no scheduler has it").count(), 2, "{list}");
     assert!(site.show("daily")["unknown_since"].is_string() && site.show("often")["unknown_since"].is_null());
-    site.jobs(&["forget", "--unknown"]).told(64, &["--yes forgets daily (unknown since 20", "with their histories"]);
+    site.jobs(&["forget", "--unknown"])
+        .assert_ended(64, &["--yes forgets daily (unknown since 20", "with their histories"]);
     assert_eq!(site.jobs(&["forget", "--unknown", "--yes"]).stdout, "forgot \"daily\"\n");
     let bad = site.json(&["forget", "--unknown", "--older", "2d", "--yes"]);
     assert_eq!((&bad[0]["job"], &bad[0]["forgotten"]), (&"bad".into(), &true.into()));
-    site.jobs(&["show", "daily"]).told(64, &["knows no job"]);
+    site.jobs(&["show", "daily"]).assert_ended(64, &["knows no job"]);
 }

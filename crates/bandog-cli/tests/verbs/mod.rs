@@ -42,7 +42,7 @@ fn show_and_ls_name_the_holder_and_the_waiters() {
     }
     assert!(!show.contains("hunter2"), "a command's arguments are its own");
     let busy = place.run(&["lock", "x", "-v", "--wait", "0s", "--url", url, "--", "true"]);
-    busy.told(75, &["held by bandog lock -- sh (process "]);
+    busy.assert_ended(75, &["held by bandog lock -- sh (process "]);
     holder.close_stdin();
     ends(&mut holder, 0);
 }
@@ -55,7 +55,7 @@ fn release_takes_a_lock_from_its_holder() {
     let mut first = holder(place, url, "echo in; trap 'echo told' TERM; read word; exit 0");
     let fence = place.show("x", &["--url", url])["fence"].as_u64().unwrap();
     let ran = place.run(&["release", "x", "--force", "--json", "--url", url]);
-    ran.told(0, &[]);
+    ran.assert_ended(0, &[]);
     let taken: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((&taken["freed"], &taken["name"], &taken["held"]), (&true.into(), &"x".into(), &true.into()));
     is(&taken["holder"], &first, "bandog lock -- sh");
@@ -66,7 +66,7 @@ fn release_takes_a_lock_from_its_holder() {
 
     let _second = holder(place, url, "echo in; read word");
     let ran = place.run(&["release", "x", "--force", "--url", url]);
-    ran.told(0, &[]);
+    ran.assert_ended(0, &[]);
     assert!(
         ran.stdout.starts_with("took \"x\" in ") && ran.stdout.contains("from bandog lock -- sh (process "),
         "{ran:?}"
@@ -74,13 +74,13 @@ fn release_takes_a_lock_from_its_holder() {
 }
 
 #[test]
-fn release_of_a_lock_that_nobody_holds_is_busy() {
+fn release_of_a_free_lock_is_busy() {
     let store = Store::start();
     let (place, url) = store.both();
-    place.run(&["lock", "x", "--url", url, "--", "true"]).told(0, &[]);
+    place.run(&["lock", "x", "--url", url, "--", "true"]).assert_ended(0, &[]);
     for name in ["x", "never used"] {
         let ran = place.run(&["release", name, "--force", "--json", "--url", url]);
-        ran.told(75, &["bandog: nobody held", name]);
+        ran.assert_ended(75, &["is free", name]);
         let printed: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!((&printed["freed"], &printed["name"]), (&false.into(), &name.into()));
     }
@@ -92,7 +92,7 @@ fn release_without_force_changes_nothing() {
     let (place, url) = store.both();
     let mut holder = holder(place, url, "echo in; read word; exit 0");
     let ran = place.run(&["release", "x", "--url", url]);
-    ran.told(64, &["only its holder", "--force", "next renewal", "fence"]);
+    ran.assert_ended(64, &["only its holder", "--force", "next renewal", "fence"]);
     assert_eq!(place.show("x", &["--url", url])["held"], true);
     holder.close_stdin();
     ends(&mut holder, 0);

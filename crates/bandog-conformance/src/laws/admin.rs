@@ -1,4 +1,4 @@
-//! What an operator sees.
+//! Operations for operators: inspection, the registry and eviction.
 
 use std::{
     sync::{
@@ -15,11 +15,11 @@ use tokio::time;
 use crate::{
     Law, World,
     kit::{
-        NAME, PATIENCE, bare_claim, claim, is_free, kind, nothing_left, release, served, take, until, waiter, within,
+        MAX_WAIT, NAME, bare_claim, claim, is_free, kind, nothing_left, release, served, take, until, waiter, within,
     },
 };
 
-/// Law 95: a look tells who holds a lock, with which fence, and for how long; and that nobody holds it.
+/// Law 95: `show` and `list` report the holder of a lock, its fence and its remaining ttl, or that the lock is free.
 pub async fn inspect<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = a.mutex(NAME).lease(world.slack() * 10).lock().await?;
@@ -45,8 +45,8 @@ pub async fn inspect<W: World>(world: &W) -> Law {
     assert_eq!((rows[0].owner.as_deref(), rows[0].fence, rows[0].held), (Some(owner.as_str()), row.fence, true));
 
     let rows = b.holders(&["never", "other", NAME]).await?;
-    let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.held, row.client())).collect();
-    assert_eq!(told, [("never", false, None), ("other", true, Some(a.id())), (NAME, true, Some(a.id()))]);
+    let reported: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.held, row.client())).collect();
+    assert_eq!(reported, [("never", false, None), ("other", true, Some(a.id())), (NAME, true, Some(a.id()))]);
     assert_eq!((&rows[2].owner, rows[2].fence), (&Some(owner), row.fence));
 
     guard.release().await?;
@@ -59,7 +59,7 @@ pub async fn inspect<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 95: the registry tells of a client what it said last of itself, until it is withdrawn or its ttl is over.
+/// Law 95: the registry has the last row that a client wrote, until the client removes it or its ttl expires.
 pub async fn registry<W: World>(world: &W) -> Law {
     world.registry()?;
     let (ours, theirs) = (world.backend(), world.backend());
@@ -73,7 +73,7 @@ pub async fn registry<W: World>(world: &W) -> Law {
     let names = (0..MAX_WAITS).map(|number| Key::new(format!("{number}: a \"name\" über all")));
     let waiting = Member { waits: names.collect::<Result<_, _>>()?, ..second };
     ours.announce(&waiting, world.slack() * 10).await?;
-    assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), waiting.clone()]), "what it said last");
+    assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), waiting.clone()]), "the last row");
 
     // Members are also found by their ids; an id without a row gives no member.
     let sought = [waiting.id, ClientId::random()];
@@ -88,26 +88,26 @@ pub async fn registry<W: World>(world: &W) -> Law {
     let asked = time::Instant::now();
     ours.announce(&first, world.ttl()).await?;
     let soon = theirs.members().await?;
-    assert!(soon == [first] || asked.elapsed() >= world.ttl(), "a row ended before its ttl");
+    assert!(soon == [first] || asked.elapsed() >= world.ttl(), "a row expired before its ttl");
     gone(world, &theirs).await?;
     Ok(())
 }
 
-/// Law 95: a look tells who holds a lock and who waits for it, as long as they do.
+/// Law 95: `show` and `list` report the client that holds a lock and the clients that wait for it.
 pub async fn inspect_who<W: World>(world: &W) -> Law {
     world.registry()?;
     let (a, b, c) = (world.client(), world.client(), world.client());
     let guard = take(&a, NAME).await?;
     let waiting = waiter(&b).await;
     let ids = |members: Vec<Member>| members.into_iter().map(|member| member.id).collect::<Vec<_>>();
-    let told = async || {
-        let row = c.show(NAME).await.expect("a look");
+    let reported = async || {
+        let row = c.show(NAME).await.expect("a row");
         let seen = (row.holder.map(|member| member.id), ids(row.waiters));
         if seen == (Some(a.id()), vec![b.id()]) { Ok(()) } else { Err(seen) }
     };
-    eventually_async(PATIENCE, told).await;
+    eventually_async(MAX_WAIT, reported).await;
     let row = c.list(Pattern::all()).await?.remove(0);
-    let holder = row.holder.expect("the list tells it too");
+    let holder = row.holder.expect("the list has the holder too");
     assert_eq!((holder.id, holder.pid), (a.id(), std::process::id()));
 
     guard.release().await?;
@@ -118,55 +118,55 @@ pub async fn inspect_who<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 96: a lock that is taken by force can be had by others, who are rung; its holder is told, cannot free it any
-/// more, and fences rise.
+/// Law 96: after an eviction, waiters are notified and get the lock. The evicted holder is notified of the loss and
+/// cannot release the lock any more. Fences rise.
 pub async fn evict<W: World>(world: &W) -> Law {
     let (a, b, c) = (world.brisk(), world.client(), world.client());
     evictable(world).await?;
-    assert_eq!(c.evict(NAME).await?, None, "nobody held it");
+    assert_eq!(c.evict(NAME).await?, None, "the lock was free");
     let guard = take(&a, NAME).await?;
     let waiting = waiter(&b).await;
-    let row = c.evict(NAME).await?.expect("somebody held it");
+    let row = c.evict(NAME).await?.expect("it was held");
     assert_eq!((row.name.as_str(), row.held, row.client()), (NAME, true, Some(a.id())));
     assert!(row.fence >= Some(guard.fence()) && row.ttl.is_some(), "{row:?}");
     let next = served(waiting, world.prompt().max(world.slack())).await?;
-    within(world.ttl() + world.slack(), "being told", guard.lost()).await;
+    within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
     assert!(next.fence() > guard.fence());
     assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
     a.idle().await;
-    assert!(!is_free(&a, NAME).await?, "the lock of one who was not evicted");
+    assert!(!is_free(&a, NAME).await?, "the release freed the lock of the next holder");
     next.release().await?;
-    assert_eq!(c.evict(NAME).await?, None, "it was given back");
+    assert_eq!(c.evict(NAME).await?, None, "it was released");
     nothing_left(world, &[&a, &b, &c]).await;
     Ok(())
 }
 
-/// Law 96: an eviction rings whoever listens, as a release does, and tells whether somebody held the key.
-pub async fn evict_rings<W: World>(world: &W) -> Law {
+/// Law 96: an eviction notifies subscribers like a release, and reports whether the key was held.
+pub async fn evict_notifies<W: World>(world: &W) -> Law {
     evictable(world).await?;
     let (ours, theirs) = (world.backend(), world.backend());
     let held = bare_claim(NAME, world.slack() * 10);
     let first = claim(&ours, &held).await?.expect("it is free").last();
-    let rings = Arc::new(AtomicUsize::new(0));
+    let notified = Arc::new(AtomicUsize::new(0));
     let notifier = Notifier::new({
-        let rings = Arc::clone(&rings);
+        let notified = Arc::clone(&notified);
         move || {
-            rings.fetch_add(1, Relaxed);
+            notified.fetch_add(1, Relaxed);
         }
     });
-    let bell = theirs.subscribe(&held.key, notifier).await?;
-    let before = rings.load(Relaxed);
+    let subscription = theirs.subscribe(&held.key, notifier).await?;
+    let before = notified.load(Relaxed);
     let before_it = ours.show(&held.key).await?;
-    let row = ours.evict(&held.key).await?.expect("somebody held it");
+    let row = ours.evict(&held.key).await?.expect("it was held");
     assert_eq!((&row.owner, row.fence), (&before_it.owner, before_it.fence));
     assert_eq!(row.owner, Some(held.id.to_string()));
     assert!(row.held && row.ttl <= before_it.ttl, "{row:?}, and before {before_it:?}");
     assert_eq!(ours.evict(&held.key).await?, None);
-    if !bell.is_silent() {
-        until(|| rings.load(Relaxed) > before).await;
+    if !subscription.is_silent() {
+        until(|| notified.load(Relaxed) > before).await;
     }
-    drop(bell);
-    assert!(!release(&ours, &held).await?, "its claim does not hold it any more");
+    drop(subscription);
+    assert!(!release(&ours, &held).await?, "the evicted claim still holds it");
     let next = bare_claim(NAME, world.slack() * 10);
     assert!(claim(&theirs, &next).await?.expect("it is free").last() > first);
     assert!(release(&theirs, &next).await?);
@@ -174,7 +174,7 @@ pub async fn evict_rings<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 96: what is no lock is not freed by force.
+/// Law 96: an eviction does not change data that are not a lock.
 pub async fn evict_spares_others<W: World>(world: &W) -> Law {
     evictable(world).await?;
     let backend = world.backend();
@@ -182,7 +182,7 @@ pub async fn evict_spares_others<W: World>(world: &W) -> Law {
         let (key, before) = (Key::new(&name)?, world.raw(&name).await?);
         let was_held = backend.show(&key).await.is_ok_and(|row| row.held);
         match backend.evict(&key).await {
-            Ok(Some(_)) => assert!(was_held, "{name} was no lock that somebody held"),
+            Ok(Some(_)) => assert!(was_held, "{name} was not a held lock"),
             Ok(None) => assert_eq!(world.raw(&name).await?, before),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Denied, "{name}: {error}");
@@ -193,7 +193,7 @@ pub async fn evict_spares_others<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Whether the backend can take a lock from its holder at all.
+/// Whether the backend supports eviction.
 async fn evictable<W: World>(world: &W) -> Law {
     let backend = world.backend();
     was_used(&backend).await?;
@@ -209,7 +209,7 @@ async fn evictable<W: World>(world: &W) -> Law {
     }
 }
 
-/// A store may be made by its first lock.
+/// Takes and releases a lock, because a store may be created by its first lock.
 async fn was_used(backend: &impl Backend) -> Law {
     let first = bare_claim("first", Duration::from_secs(1));
     claim(backend, &first).await?.expect("it is free");
@@ -217,9 +217,9 @@ async fn was_used(backend: &impl Backend) -> Law {
     Ok(())
 }
 
-/// Waits until the registry is empty. Rows end by themselves.
+/// Waits until all rows of the registry have expired.
 async fn gone<W: World>(world: &W, backend: &W::Backend) -> Law {
-    let empty = async || match backend.members().await.expect("a look at the registry") {
+    let empty = async || match backend.members().await.expect("the registry") {
         members if members.is_empty() => Ok(()),
         members => Err(members),
     };
@@ -227,7 +227,7 @@ async fn gone<W: World>(world: &W, backend: &W::Backend) -> Law {
     Ok(())
 }
 
-/// A client of another machine, to the millisecond, since that is what a registry keeps.
+/// A client of another machine. Its time has a resolution of one millisecond, like the registry.
 fn member(program: &str) -> Member {
     let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_000_000_123);
     let (host, program) = ("elsewhere".to_owned(), program.to_owned());
@@ -240,7 +240,7 @@ fn sorted(mut members: Vec<Member>) -> Vec<Member> {
     members
 }
 
-/// Law 99: a hold lies in the store as the documentation says, to the byte.
+/// Law 99: a hold has exactly the documented layout in the store.
 pub async fn golden_layout<W: World>(world: &W) -> Law {
     let client = world.client();
     let ttl = world.slack() * 10;

@@ -1,4 +1,4 @@
-//! Taking a lock and giving it back.
+//! Taking and releasing a lock.
 
 use bandog_core::ErrorKind;
 
@@ -8,7 +8,7 @@ use crate::{
     wrap::{Fate, Lossy},
 };
 
-/// Law 1: a free lock can be taken, is then seen as held by a second client, and is free again when it is released.
+/// Law 1: a free lock can be taken. A second client then sees it as held. After its release it is free again.
 pub async fn acquire_release<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
@@ -21,7 +21,7 @@ pub async fn acquire_release<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 2: a try on a held lock gives `None` at once, to its own client as to another.
+/// Law 2: `try_lock` on a held lock returns `None` at once, for the holder's client and for another client.
 pub async fn second_try_fails<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
@@ -33,7 +33,7 @@ pub async fn second_try_fails<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 3: two names do not stand in each other's way.
+/// Law 3: two names are independent locks.
 pub async fn independent_names<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let one = take(&a, "one").await?;
@@ -45,7 +45,7 @@ pub async fn independent_names<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 4: a lock can be taken again and again, and each time a second try is refused.
+/// Law 4: a released lock can be taken again any number of times. Each time, a second try is refused.
 pub async fn relock_after_unlock<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     for turn in 0..10 {
@@ -58,8 +58,8 @@ pub async fn relock_after_unlock<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 5: a second release is harmless and never frees a later holder; a repeated claim is granted again, with the
-/// same fences.
+/// Law 5: a second release is harmless and never frees the hold of a later claim. A repeated claim is granted again,
+/// with the same fences.
 pub async fn release_idempotent<W: World>(world: &W) -> Law {
     let backend = world.backend();
     let [first, later, third] = [(); 3].map(|()| bare_claim(NAME, world.slack() * 10));
@@ -77,7 +77,7 @@ pub async fn release_idempotent<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 6: a dropped guard gives its lock back, inside a runtime and outside of one.
+/// Law 6: a dropped guard releases its lock, inside and outside of a Tokio runtime.
 pub async fn drop_releases<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     drop(take(&a, NAME).await?);
@@ -90,7 +90,7 @@ pub async fn drop_releases<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 7: a release reports that the lock was given back, or that it had been lost, or that nobody knows.
+/// Law 7: a release reports that the lock was released, that it had been lost, or that the result is unknown.
 pub async fn explicit_release_reports<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());
     let client = world.over(wire.clone());
@@ -104,6 +104,6 @@ pub async fn explicit_release_reports<W: World>(world: &W) -> Law {
     wire.always(Fate::Refused);
     assert_eq!(kind(guard.release().await), Some(ErrorKind::Unavailable));
     wire.heal();
-    nothing_left(world, &[&client]).await; // It went on in the background.
+    nothing_left(world, &[&client]).await; // The release was retried in the background.
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Futures that are dropped wherever they stand.
+//! Futures that are dropped at any await.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use tokio::time;
 
 use crate::{
     Census, Law, World,
-    kit::{PATIENCE, is_free, nothing_left, polled_at_most, within},
+    kit::{MAX_WAIT, is_free, nothing_left, polled_at_most, within},
     wrap::Delayed,
 };
 
-/// Law 20: a call may be dropped at every await: nothing stays held, nothing stays behind, and nobody is let in twice.
+/// Law 20: a call may be dropped at every await. No lock stays held, no data stay in the store, and no two tasks hold
+/// the lock at the same time.
 pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
     const TASKS: u64 = 6;
     const ROUNDS: usize = 60;
@@ -24,7 +25,7 @@ pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
     };
     let tasks: Vec<_> = (0..TASKS).map(task).collect();
     for task in tasks {
-        within(PATIENCE, "a task that drops its calls", task).await.expect("no task panics")?;
+        within(MAX_WAIT, "a task that drops its calls", task).await.expect("no task panics")?;
     }
     assert!(census.entered() > 0);
     let [a, b] = &clients;

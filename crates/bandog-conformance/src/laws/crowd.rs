@@ -14,11 +14,11 @@ use tokio::{task::JoinHandle, time};
 
 use crate::{
     Census, Law, Unkept, World,
-    kit::{NAME, PATIENCE, bare_claim, claim, nothing_left, release, served, take, until, waiter, within},
-    wrap::{Counting, Deaf},
+    kit::{MAX_WAIT, NAME, bare_claim, claim, nothing_left, release, served, take, until, waiter, within},
+    wrap::{Counting, WithoutSubscriptions},
 };
 
-/// Law 26: one release wakes one of a client's waiters, however many wait: one or two claims, not one for each.
+/// Law 26: one release wakes one waiter of a client. It causes one or two claims, not one for each waiter.
 pub async fn no_herd<W: World>(world: &W) -> Law {
     const WAITERS: usize = 100;
     let counts = Counting::new(world.backend());
@@ -28,16 +28,16 @@ pub async fn no_herd<W: World>(world: &W) -> Law {
     let others: Vec<_> = (1..WAITERS).map(|_| wait_for(&b)).collect();
     tokio::task::yield_now().await;
     b.idle().await;
-    assert_eq!(counts.listens(), 1);
+    assert_eq!(counts.subscribes(), 1);
     let before = counts.claims();
     guard.release().await?;
     let guard = served(first, world.slack()).await?;
     b.idle().await;
     let woken = counts.claims() - before;
-    assert!(woken <= 3, "one release made {woken} claims"); // Who looks again by chance at this moment makes one more.
+    assert!(woken <= 3, "one release made {woken} claims"); // A poll at this moment makes one more.
     guard.release().await?;
     for other in others {
-        within(PATIENCE, "a waiter", other).await.expect("it goes on")?;
+        within(MAX_WAIT, "a waiter", other).await.expect("it does not panic")?;
     }
     nothing_left(world, &[&a, &b]).await;
     Ok(())
@@ -78,15 +78,15 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
     }
     drop((guard, guards));
     for waiter in waiting {
-        within(PATIENCE * 3, "a waiter", waiter).await.expect("it goes on")?;
+        within(MAX_WAIT * 3, "a waiter", waiter).await.expect("it does not panic")?;
     }
-    served(one, PATIENCE).await?.release().await?;
+    served(one, MAX_WAIT).await?.release().await?;
     assert_eq!(census.entered(), (names * WAITERS) as u64);
     nothing_left(world, &[&a, &b]).await;
     Ok(())
 }
 
-/// Law 92: eight tasks of two clients, two locks, counters that only the locks protect: no addition is lost.
+/// Law 92: tasks of two clients add to counters that only the locks protect. No addition is lost.
 pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     const TASKS: usize = 8;
     const ROUNDS: u64 = 40;
@@ -111,7 +111,7 @@ pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     };
     let tasks: Vec<_> = (0..TASKS).map(task).collect();
     for task in tasks {
-        within(PATIENCE * 2, "a task", task).await.expect("it goes on")?;
+        within(MAX_WAIT * 2, "a task", task).await.expect("it does not panic")?;
     }
     let sum: u64 = counters.iter().map(|counter| counter.load(Relaxed)).sum();
     assert_eq!(sum, TASKS as u64 * ROUNDS);
@@ -119,7 +119,7 @@ pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 93: of a hundred tasks at one lock, never two are in, and all have been in within half a minute.
+/// Law 93: of a hundred tasks at one lock, at most one holds it at a time, and all have held it within 30 s.
 pub async fn parallel_100<W: World>(world: &W) -> Law {
     const TASKS: usize = 100;
     let clients = [world.client(), world.client(), world.client()];
@@ -140,7 +140,7 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
     until(|| census.entered() > 0).await;
     let all = async {
         for task in tasks {
-            task.await.expect("it goes on")?;
+            task.await.expect("it does not panic")?;
         }
         Ok::<_, bandog_core::Error>(())
     };
@@ -150,38 +150,38 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 100: a waiter that cannot subscribe to releases is served beside a client whose tasks take the lock again and
-/// again, and so are they.
-pub async fn deaf_waiter_is_served<W: World>(world: &W) -> Law {
+/// Law 100: a waiter that cannot subscribe gets the lock beside a client whose tasks take it repeatedly. So do those
+/// tasks.
+pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
     const SERVED: u64 = 3;
-    let (busy, deaf) = (world.client(), world.over(Deaf::new(world.backend())));
+    let (busy, polling) = (world.client(), world.over(WithoutSubscriptions::new(world.backend())));
     let (turns, served) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut tasks: Vec<_> = (0..TASKS).map(|_| take_turns(&busy, &turns)).collect();
     until(|| turns.load(Relaxed) > TASKS).await;
-    tasks.push(take_turns(&deaf, &served));
+    tasks.push(take_turns(&polling, &served));
     let both = async {
         for _ in 0..2 {
             let (theirs, ours) = (turns.load(Relaxed) + TASKS, served.load(Relaxed) + SERVED);
             until(|| turns.load(Relaxed) >= theirs && served.load(Relaxed) >= ours).await;
         }
     };
-    within(PATIENCE * 2, "both", both).await;
+    within(MAX_WAIT * 2, "both", both).await;
     for task in tasks {
         task.abort();
         assert!(task.await.is_err(), "it goes on until it is ended");
     }
-    nothing_left(world, &[&busy, &deaf]).await;
+    nothing_left(world, &[&busy, &polling]).await;
     Ok(())
 }
 
-/// Law 100: no client starves beside several whose tasks take the lock again and again, whether it can subscribe to
-/// releases or not.
+/// Law 100: no client starves beside several clients whose tasks take the lock repeatedly, with or without
+/// subscriptions.
 pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     const TASKS: usize = 4;
     const SERVED: u64 = 2;
-    let deaf = world.over(Deaf::new(world.backend()));
-    let clients = [world.client(), world.client(), world.client(), deaf];
+    let polling = world.over(WithoutSubscriptions::new(world.backend()));
+    let clients = [world.client(), world.client(), world.client(), polling];
     let turns: [_; 4] = std::array::from_fn(|_| Arc::new(AtomicU64::new(0)));
     let tasks: Vec<_> = (clients.iter().zip(&turns))
         .flat_map(|(client, turns)| (0..TASKS).map(|_| take_turns(client, turns)))
@@ -192,7 +192,7 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
             until(|| turns.iter().zip(&goals).all(|(turns, goal)| turns.load(Relaxed) >= *goal)).await;
         }
     };
-    within(PATIENCE * 3, "all", all).await;
+    within(MAX_WAIT * 3, "all", all).await;
     for task in tasks {
         task.abort();
         assert!(task.await.is_err(), "it goes on until it is ended");
@@ -201,24 +201,24 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 100: a claim that says that its client starves is refused while another claim holds the key, and noted: the next
-/// release offers the key to such claims alone, once. An offer is no hold that anybody sees, and it ends by itself.
+/// Law 100: if the store refuses the claim of a starving client, the next release offers the key to such claims only,
+/// once. An offer is not shown as a hold, and it expires.
 pub async fn offer<W: World>(world: &W) -> Law {
     let store = world.backend();
     let ttl = world.slack() * 10;
     let ask = || bare_claim(NAME, ttl);
     let starving = || Claim { offers: true, ..ask() };
-    let generous = starving; // A release that makes an offer, if a claim has asked for one.
+    let generous = starving; // The release of such a claim makes an offer, if a starving client was noted.
     let (holder, waiter) = (ask(), starving());
     let held = claim(&store, &holder).await?.expect("it is free");
     assert_eq!(claim(&store, &waiter).await?, None);
-    assert_eq!(claim(&store, &waiter).await?, None, "it may ask again and again");
+    assert_eq!(claim(&store, &waiter).await?, None, "a repeated claim is refused, too");
     let heir = generous();
     let passed = store.apply(&[Step::Pass { from: holder.clone(), to: heir.clone() }]).await;
     assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
     assert!(release(&store, &heir).await?);
 
-    // The offer is over soon, and time may pass between two calls: only what is asked within it is judged.
+    // The offer expires soon, and time may pass between two calls. The answers are checked only if all came within it.
     let offered = time::Instant::now();
     let others = claim(&store, &ask()).await?;
     let row = store.show(&waiter.key).await?;
@@ -227,12 +227,12 @@ pub async fn offer<W: World>(world: &W) -> Law {
     let granted = claim(&store, &waiter).await?;
     if offered.elapsed() < OFFER {
         assert_eq!(others, None, "an ordinary claim waits");
-        assert_eq!((row.held, row.owner, rows, evicted), (false, None, Vec::new(), None), "nobody holds an offer");
-        let mut fences = granted.expect("the offer is for such claims");
+        assert_eq!((row.held, row.owner, rows, evicted), (false, None, Vec::new(), None), "an offer is not a hold");
+        let mut fences = granted.expect("the offer is for starving clients");
         assert!(fences.take() > Some(held.last()), "{fences:?} after {held:?}");
         assert!(release(&store, &waiter).await?);
         let next = ask();
-        assert!(claim(&store, &next).await?.is_some(), "one refusal is one offer");
+        assert!(claim(&store, &next).await?.is_some(), "one refusal causes one offer");
         assert!(release(&store, &next).await?);
     }
     nothing_left(world, &[]).await;
@@ -242,7 +242,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
     assert_eq!(claim(&store, &quitter).await?, None);
     assert!(!release(&store, &quitter).await?);
     assert!(release(&store, &holder).await?);
-    assert!(claim(&store, &next).await?.is_some(), "a claim that was given up asks for no offer");
+    assert!(claim(&store, &next).await?.is_some(), "a released claim causes no offer");
     assert!(release(&store, &next).await?);
     nothing_left(world, &[]).await;
 
@@ -253,14 +253,14 @@ pub async fn offer<W: World>(world: &W) -> Law {
     let released = time::Instant::now();
     while claim(&store, &next).await?.is_none() {
         time::sleep(Duration::from_millis(10)).await;
-        assert!(released.elapsed() < OFFER + world.slack(), "an offer that nobody takes ends");
+        assert!(released.elapsed() < OFFER + world.slack(), "an offer does not expire");
     }
     assert!(release(&store, &next).await?);
     nothing_left(world, &[]).await;
     Ok(())
 }
 
-/// A task that takes the lock again and again, and counts its turns.
+/// A task that takes the lock repeatedly, and counts its turns.
 fn take_turns(client: &Client, turns: &Arc<AtomicU64>) -> JoinHandle<Result<(), Unkept>> {
     let (mutex, turns) = (client.mutex(NAME), Arc::clone(turns));
     tokio::spawn(async move {

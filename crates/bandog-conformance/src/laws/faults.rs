@@ -1,22 +1,22 @@
-//! Stores that die, wires that break, answers that get lost.
+//! Stores that are killed, broken connections, and lost answers.
 
 use bandog_core::ErrorKind;
 
 use crate::{
     Law, World,
-    kit::{NAME, PATIENCE, is_free, kind, nothing_left, served, take, waiter, within},
+    kit::{MAX_WAIT, NAME, is_free, kind, nothing_left, served, take, waiter, within},
     wrap::{Fate, Lossy},
 };
 
-/// Law 82: when the store is restarted and has forgotten a hold, its holder is told, a waiter goes on by itself, and
+/// Law 82: when the store restarts without a hold, the holder is notified of the loss, a waiter gets the lock, and
 /// fences rise.
 pub async fn server_restart<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk(), world.client());
     let guard = take(&a, NAME).await?;
     let waiting = waiter(&b).await;
     world.restart_empty().await?;
-    let next = served(waiting, PATIENCE).await?;
-    within(world.ttl() + world.slack(), "being told", guard.lost()).await;
+    let next = served(waiting, MAX_WAIT).await?;
+    within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
     assert!(next.fence() > guard.fence());
     assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
     next.release().await?;
@@ -24,16 +24,16 @@ pub async fn server_restart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 83: a claim whose answer is lost is asked again and granted once; dropped meanwhile, it leaves nothing, however
-/// late the store applied it.
+/// Law 83: a claim whose answer is lost is repeated and granted once. If its future is dropped in the meantime, it
+/// leaves no hold, also if the store applies it late.
 pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
-    take(&a, NAME).await?.release().await?; // The store has answered: from here on faults are ridden out.
+    take(&a, NAME).await?.release().await?; // After a first answer, the client waits through faults.
     let timeout = bandog_core::Leases::profile(&wire).timeout;
     for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Late(timeout / 20), Fate::Late(timeout / 2)] {
         wire.next([fate]);
-        let guard = within(PATIENCE, "a claim whose answer was lost", a.mutex(NAME).lock()).await?;
+        let guard = within(MAX_WAIT, "a claim whose answer was lost", a.mutex(NAME).lock()).await?;
         assert!(!is_free(&b, NAME).await?);
         guard.release().await?;
         nothing_left(world, &[&a]).await;
@@ -51,7 +51,7 @@ pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 83 on the store's own wire: it grants, and its answers are lost.
+/// Law 83, with the store's own connection: the store grants, and its answers are lost.
 pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     take(&a, NAME).await?.release().await?;
@@ -60,9 +60,9 @@ pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
         let mutex = a.mutex(NAME);
         async move { mutex.lock().await }
     });
-    bandog_testkit::eventually_async(PATIENCE, async || !world.left().await.is_empty()).await;
+    bandog_testkit::eventually_async(MAX_WAIT, async || !world.left().await.is_empty()).await;
     world.lose_answers(false).await?;
-    let guard = served(asking, PATIENCE).await?;
+    let guard = served(asking, MAX_WAIT).await?;
     assert!(!is_free(&b, NAME).await?);
 
     world.lose_answers(true).await?;
@@ -70,7 +70,7 @@ pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
         let mutex = a.mutex("dropped");
         async move { mutex.lock().await.map(drop) }
     });
-    bandog_testkit::eventually_async(PATIENCE, async || world.left().await.len() > 1).await;
+    bandog_testkit::eventually_async(MAX_WAIT, async || world.left().await.len() > 1).await;
     dropped.abort();
     world.lose_answers(false).await?;
     guard.release().await?;
@@ -78,30 +78,30 @@ pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 83 for a store that stands still past the request timeout with a claim before its door, and then grants it
-/// although nobody waits any more.
+/// Law 83, with a stopped store: it continues after the request timeout, and grants a claim whose caller no longer
+/// waits.
 pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law {
     let client = world.client();
     take(&client, NAME).await?.release().await?;
     world.stand_still(true).await?;
     let mutex = client.mutex(NAME);
-    let tried = within(PATIENCE, "a try", mutex.try_lock()).await;
+    let tried = within(MAX_WAIT, "a try", mutex.try_lock()).await;
     assert_eq!(kind(tried), Some(ErrorKind::Unavailable));
     world.stand_still(false).await?;
-    let guard = within(PATIENCE, "a lock after a standstill", mutex.lock()).await?;
+    let guard = within(MAX_WAIT, "a lock after a standstill", mutex.lock()).await?;
     guard.release().await?;
     nothing_left(world, &[&client]).await;
 
     let guard = take(&client, NAME).await?;
     world.stand_still(true).await?;
-    assert_eq!(kind(within(PATIENCE, "a release", guard.release()).await), Some(ErrorKind::Unavailable));
+    assert_eq!(kind(within(MAX_WAIT, "a release", guard.release()).await), Some(ErrorKind::Unavailable));
     world.stand_still(false).await?;
     nothing_left(world, &[&client]).await;
     assert!(is_free(&client, NAME).await?);
     Ok(())
 }
 
-/// Law 84: a release whose answer is lost is asked again, and reports what it did: the lock is free.
+/// Law 84: a release whose answer is lost is repeated and succeeds: the lock is free.
 pub async fn ambiguous_release<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
@@ -109,25 +109,25 @@ pub async fn ambiguous_release<W: World>(world: &W) -> Law {
     for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused, Fate::Late(timeout / 20)] {
         let guard = take(&a, NAME).await?;
         wire.next([fate]);
-        within(PATIENCE, "a release whose answer was lost", guard.release()).await?;
+        within(MAX_WAIT, "a release whose answer was lost", guard.release()).await?;
         assert!(is_free(&b, NAME).await?, "{fate:?}");
         nothing_left(world, &[&a]).await;
     }
     Ok(())
 }
 
-/// Law 85: a broken connection spoils nothing that comes after it.
+/// Law 85: a broken connection does not affect later calls.
 pub async fn broken_connection<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let kept = take(&a, "kept").await?;
     for _ in 0..5 {
         world.cut().await?;
-        let guard = within(PATIENCE, "a lock after a cut", a.mutex(NAME).lock()).await?;
+        let guard = within(MAX_WAIT, "a lock after a cut", a.mutex(NAME).lock()).await?;
         world.cut().await?;
         let waiting = waiter(&b).await;
         world.cut().await?;
-        within(PATIENCE, "a release after a cut", guard.release()).await?;
-        served(waiting, PATIENCE).await?.release().await?;
+        within(MAX_WAIT, "a release after a cut", guard.release()).await?;
+        served(waiting, MAX_WAIT).await?.release().await?;
     }
     assert!(!kept.is_lost());
     kept.release().await?;
@@ -135,7 +135,7 @@ pub async fn broken_connection<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 86: a thousand locks taken, waited for and given back need no more connections than the first.
+/// Law 86: a thousand locks that are taken, awaited and released need no more connections than the first one.
 pub async fn no_connection_leak<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let cycle = async |number: u32| {
@@ -143,7 +143,7 @@ pub async fn no_connection_leak<W: World>(world: &W) -> Law {
         let waiting = if number.is_multiple_of(10) { Some(waiter(&b).await) } else { None };
         guard.release().await?;
         match waiting {
-            Some(waiting) => served(waiting, PATIENCE).await?.release().await,
+            Some(waiting) => served(waiting, MAX_WAIT).await?.release().await,
             None => Ok(()),
         }
     };

@@ -1,4 +1,4 @@
-//! Fences: numbers that let a store refuse a holder that does not know of its loss.
+//! Fences: numbers with which a resource refuses a holder that does not know of its loss.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,11 +8,11 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{NAME, PATIENCE, nothing_left, take, within},
+    kit::{MAX_WAIT, NAME, nothing_left, take, within},
 };
 
-/// Law 49: a fence is greater than every earlier one of its key: across turns and clients, expiry, and holds that
-/// were removed in the store.
+/// Law 49: a fence is greater than every earlier fence of its key: across turns, clients, expiry, and holds that were
+/// removed from the store.
 pub async fn token_monotonic<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let mut last = Fence::new(0);
@@ -27,7 +27,7 @@ pub async fn token_monotonic<W: World>(world: &W) -> Law {
 
         let expired = client.mutex(NAME).lease(world.ttl() / 2).lock().await?;
         rises(expired.fence());
-        let next = within(PATIENCE, "an expired lease", world.client().mutex(NAME).lock()).await?;
+        let next = within(MAX_WAIT, "an expired lease", world.client().mutex(NAME).lock()).await?;
         rises(next.fence());
         next.release().await?;
 
@@ -48,7 +48,7 @@ pub async fn token_monotonic<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 50: guards of one re-entry have one fence.
+/// Law 50: the guards of a re-entrant lock have the same fence.
 pub async fn token_same_on_reentry<W: World>(world: &W) -> Law {
     let client = world.client();
     let owner = client.owner();
@@ -68,30 +68,30 @@ pub async fn token_same_on_reentry<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 51: a store that has forgotten everything gives no smaller fence than before.
+/// Law 51: after a store has lost its data, its fences are greater than before.
 pub async fn token_after_backend_restart<W: World>(world: &W) -> Law {
     let client = world.client();
     let guard = take(&client, NAME).await?;
     let before = guard.fence();
     guard.release().await?;
     world.restart_empty().await?;
-    let guard = within(PATIENCE, "a lock after a restart", client.mutex(NAME).lock()).await?;
+    let guard = within(MAX_WAIT, "a lock after a restart", client.mutex(NAME).lock()).await?;
     assert!(guard.fence() > before, "{} after {before}", guard.fence());
     guard.release().await?;
     Ok(())
 }
 
-/// Law 52: a store that refuses old fences loses no update, however long its writers are away from their locks.
+/// Law 52: a resource that refuses old fences loses no update, also if its writers pause for longer than their leases.
 pub async fn fenced_counter<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
     const ADDITIONS: u64 = 5;
     let (a, b) = (world.client(), world.client());
     let store = Fenced::default();
 
-    // One is away for longer than its lease, and does not look before it writes.
+    // One writer pauses for longer than its lease, and does not check its guard before it writes.
     let late = a.mutex(NAME).lease(world.ttl()).lock().await?;
     let read = store.read(late.fence()).expect("it is the first");
-    let next = within(PATIENCE, "an expired lease", b.mutex(NAME).lock()).await?;
+    let next = within(MAX_WAIT, "an expired lease", b.mutex(NAME).lock()).await?;
     let newer = store.read(next.fence()).expect("its fence is greater");
     assert!(!store.write(late.fence(), read + 1), "a stale write was let in");
     assert!(store.write(next.fence(), newer + 1));
@@ -104,14 +104,14 @@ pub async fn fenced_counter<W: World>(world: &W) -> Law {
         })
         .collect();
     for task in tasks {
-        within(PATIENCE * 3, "a writer", task).await.expect("it goes on")?;
+        within(MAX_WAIT * 3, "a writer", task).await.expect("it does not panic")?;
     }
     assert_eq!(store.value(), TASKS * ADDITIONS + 1);
     nothing_left(world, &[&a, &b]).await;
     Ok(())
 }
 
-/// Adds one so many times; each time it is away for up to twice its lease between reading and writing.
+/// Adds one `times` times. Each time it pauses for up to twice its lease between reading and writing.
 async fn add(client: Client, store: Fenced, seed: u64, times: u64, lease: time::Duration) -> bandog_core::Result<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut done = 0;
@@ -124,7 +124,7 @@ async fn add(client: Client, store: Fenced, seed: u64, times: u64, lease: time::
     Ok(())
 }
 
-/// A store that remembers the greatest fence that it has seen, be it that of a reader.
+/// A resource that remembers the greatest fence of its readers and writers.
 #[derive(Clone, Default)]
 struct Fenced(Arc<Mutex<(Option<Fence>, u64)>>);
 

@@ -1,4 +1,4 @@
-//! Holds that end by themselves, and those that are renewed.
+//! Holds that expire, and holds that are renewed.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tokio::time;
 use crate::{
     Law, World,
     kit::{
-        NAME, PATIENCE, bare_claim, claim, is_free, kind, nothing_left, polled_at_most, release, renew, take, until,
+        MAX_WAIT, NAME, bare_claim, claim, is_free, kind, nothing_left, polled_at_most, release, renew, take, until,
         within,
     },
     wrap::{Counting, Fate, Lossy},
 };
 
-/// Law 30: a hold that nobody renews can be had after its ttl, and not before.
+/// Law 30: a hold that is not renewed expires after its ttl, not before. Then another client gets the lock.
 pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let before = world.clock().now();
@@ -22,7 +22,7 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     let granted = world.clock().now();
     let next = within(world.ttl() + world.slack(), "an expired lease", b.mutex(NAME).lock()).await?;
     let had = world.clock().now();
-    assert!(had.since(before) >= world.ttl(), "the lease ended after {:?}", had.since(before));
+    assert!(had.since(before) >= world.ttl(), "the lease expired after {:?}", had.since(before));
     assert!(had.since(granted) <= world.ttl() + world.slack());
     assert!(guard.is_lost());
     next.release().await?;
@@ -31,7 +31,7 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 31: a hold that is renewed lasts for many ttls, and nobody else gets in.
+/// Law 31: a renewed hold lasts for many ttls, and no other client gets the lock.
 pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let ttl = world.ttl() * 2;
@@ -50,7 +50,7 @@ pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 36: the release of a holder whose lease has ended does not free the next one.
+/// Law 36: the release of a holder whose lease has expired does not free the lock of the next holder.
 pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let stale = a.mutex(NAME).lease(world.ttl()).lock().await?;
@@ -63,9 +63,9 @@ pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     guard.release().await?;
 
     let backend = world.backend();
-    let (stale, next, third) = (bare_claim(NAME, world.ttl()), bare_claim(NAME, PATIENCE), bare_claim(NAME, PATIENCE));
+    let (stale, next, third) = (bare_claim(NAME, world.ttl()), bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
     assert!(claim(&backend, &stale).await?.is_some());
-    bandog_testkit::eventually_async(PATIENCE, async || matches!(claim(&backend, &next).await, Ok(Some(_)))).await;
+    bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&backend, &next).await, Ok(Some(_)))).await;
     assert!(!release(&backend, &stale).await?);
     assert!(!renew(&backend, &stale).await?);
     assert!(claim(&backend, &third).await?.is_none());
@@ -74,7 +74,7 @@ pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 37: who holds is told apart by its claim, not by its client: the same client's earlier claim can do nothing to
+/// Law 37: a holder is identified by its claim, not by its client. An earlier claim of the same client does not affect
 /// a later one.
 pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
     let client = world.client();
@@ -88,7 +88,7 @@ pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
     assert_eq!(owners.len(), 3, "{owners:?}");
 
     let backend = world.backend();
-    let (mut earlier, mut later) = (bare_claim(NAME, PATIENCE), bare_claim(NAME, PATIENCE));
+    let (mut earlier, mut later) = (bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
     let me = ClientId::random();
     (earlier.id, later.id) = (ClaimId { client: me, number: 1 }, ClaimId { client: me, number: 2 });
     assert!(claim(&backend, &earlier).await?.is_some());
@@ -103,7 +103,7 @@ pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 43: renewals that fail for less than a ttl cost nothing.
+/// Law 43: renewals that fail for less than a ttl do not lose the lock.
 pub async fn renew_transient_error<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());
     let counts = Counting::new(wire.clone());
@@ -127,7 +127,7 @@ pub async fn renew_transient_error<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 44: what has been released or cancelled is renewed no more, and a thousand cancelled calls leave no key.
+/// Law 44: a released or cancelled hold is not renewed any more. A thousand cancelled calls leave no key.
 pub async fn renew_after_unlock_never<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let client = world.brisk_over(world.ttl(), counts.clone());
@@ -147,7 +147,7 @@ pub async fn renew_after_unlock_never<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 47: a jump of the wall clock changes nothing: neither who holds, nor for how long, nor that fences rise.
+/// Law 47: a jump of the wall clock does not affect the holder, the duration of its lease, or the order of fences.
 pub async fn clock_jump<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;

@@ -1,4 +1,4 @@
-//! The laws, each with its number in the project's list.
+//! The laws. Each has its number in its documentation.
 
 pub mod admin;
 pub mod basics;
@@ -10,11 +10,11 @@ pub mod lease;
 pub mod loss;
 pub mod names;
 pub mod processes;
-pub mod record_bells;
 pub mod record_conditions;
 pub mod record_crowd;
 pub mod record_faults;
 pub mod record_history;
+pub mod record_notifications;
 pub mod record_reading;
 pub mod records;
 pub mod reentry;

@@ -1,4 +1,4 @@
-//! Names and other values.
+//! Names and other arguments.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     wrap::Counting,
 };
 
-/// Law 8: a value that cannot be is told as an error that names it, before any I/O and without any effect.
+/// Law 8: an invalid value is reported by an error that names it, before any I/O and without any effect.
 pub async fn bad_arguments<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let client = world.over(counts.clone());
@@ -37,7 +37,7 @@ pub async fn bad_arguments<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 9: a name is usable and comes back as it was, or it is refused; no two names are one lock.
+/// Law 9: every allowed name works and is returned unchanged. No two names are the same lock.
 pub async fn name_roundtrip<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let names = odd_names();
@@ -66,7 +66,7 @@ pub async fn name_case_sensitive<W: World>(world: &W) -> Law {
     distinct(world, ["order", "Order", "ORDER", "ORDEr"]).await
 }
 
-/// Law 11: names that are equal in their first bytes, however many, are still two locks.
+/// Law 11: names with equal first bytes are different locks, for any number of equal bytes.
 pub async fn long_names_no_truncation<W: World>(world: &W) -> Law {
     for same in [63, 64, 127, 128, 191, 255, 256, 512, 767, MAX_KEY_LEN - 1] {
         let name = "n".repeat(same);
@@ -89,8 +89,8 @@ async fn distinct<W: World, const N: usize>(world: &W, names: [&str; N]) -> Law 
     Ok(())
 }
 
-/// Law 14: records that others have put under a lock's name are respected: nobody gets the lock, and nothing of them
-/// is changed.
+/// Law 14: if other software has written data under a lock's name, no client gets the lock, and the data stay
+/// unchanged.
 pub async fn existing_record<W: World>(world: &W) -> Law {
     let client = world.client();
     for name in world.plant().await? {

@@ -1,4 +1,4 @@
-//! Holders in other processes, which may be killed or stopped.
+//! Holders in other processes, which are killed or stopped.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use bandog_testkit::eventually_async;
 use crate::{
     Law, World,
     child::Child,
-    kit::{NAME, PATIENCE, is_free, served, waiter, within},
+    kit::{MAX_WAIT, NAME, is_free, served, waiter, within},
 };
 
-/// How long a child's hold lasts when nobody renews it.
+/// The ttl of a child's hold.
 const TTL: Duration = Duration::from_millis(500);
 
-/// Law 79: processes exclude each other: what one holds, the other does not get, and a counter in a file loses nothing.
+/// Law 79: processes exclude each other: at most one holds a lock, and a counter in a file loses no addition.
 pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     const ADDITIONS: u32 = 25;
     let client = world.client();
@@ -25,7 +25,7 @@ pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     let waiting = waiter(&client).await;
     child.tell("release");
     child.says("released");
-    let guard = served(waiting, PATIENCE).await?;
+    let guard = served(waiting, MAX_WAIT).await?;
     assert!(guard.fence().get() > fence);
     guard.release().await?;
 
@@ -43,7 +43,7 @@ pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 80: when a holder is killed, the next waiter has the lock within its ttl and a second.
+/// Law 80: when a holder is killed, the next waiter gets the lock within the ttl plus one second.
 pub async fn kill_holder<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
@@ -55,7 +55,7 @@ pub async fn kill_holder<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 81: when a holder's process ends without giving the lock back, the next waiter has it within its ttl.
+/// Law 81: when a holder's process ends without a release, the next waiter gets the lock within the ttl.
 pub async fn holder_exits<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
@@ -67,8 +67,7 @@ pub async fn holder_exits<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Stops a child when it keeps nobody out of the store: inside a write to a file it may keep everybody out, which is
-/// another matter.
+/// Stops a child at a moment when it does not block the store for others, as it may do during a write to a file.
 async fn stop_between_requests(child: &mut Child, client: &Client) {
     for _ in 0..20 {
         child.stop();
@@ -77,11 +76,11 @@ async fn stop_between_requests(child: &mut Child, client: &Client) {
             Err(_) => child.go_on(),
         }
     }
-    panic!("the child kept everybody out at each of 20 stops");
+    panic!("the child blocked the store at each of 20 stops");
 }
 
-/// Law 46: a holder that was stopped past its ttl knows of its loss as soon as it goes on, and a store that checks
-/// fences refuses its write.
+/// Law 46: a holder that was stopped for longer than its ttl is notified of its loss as soon as it continues. A
+/// resource that checks fences refuses its write.
 pub async fn paused_process<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
@@ -90,10 +89,11 @@ pub async fn paused_process<W: World>(world: &W) -> Law {
     stop_between_requests(&mut child, &client).await;
     let guard = within(TTL + world.slack(), "the lock of a stopped holder", client.mutex(NAME).lock()).await?;
     assert!(guard.fence().get() > stale, "a store that has seen {} refuses {stale}", guard.fence());
-    child.tell("look"); // It lies in its pipe until the child goes on, so it is the first thing that the child does.
+    // The command waits in the pipe, so it is the first thing that the child does when it continues.
+    child.tell("check");
     child.go_on();
-    assert_eq!(child.says("looked"), "lost");
-    eventually_async(PATIENCE, async || child.heard("told")).await;
+    assert_eq!(child.says("checked"), "lost");
+    eventually_async(MAX_WAIT, async || child.has_said("loss")).await;
     child.tell("release");
     assert_eq!(child.says("not released"), "Lost");
     assert!(!guard.is_lost());

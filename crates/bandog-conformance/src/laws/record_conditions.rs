@@ -1,4 +1,4 @@
-//! What a swap may ask for beside its version: that it is late enough, and that a claim holds its lock.
+//! The conditions of a swap besides the version: an earliest time, and a claim that holds its lock.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,21 +8,21 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{NAME, PATIENCE, bare_claim, claim, one, take},
+    kit::{MAX_WAIT, NAME, bare_claim, claim, one, take},
     record_kit::{RECORD, delete, done, get, key, line, stands, swap, whole, write},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// What `not_before` is counted in.
+/// The resolution of `not_before`.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Law 111: before its time a swap changes nothing, and is told how much is missing by the store's clock.
+/// Law 111: before its earliest time a swap changes nothing. The answer is the remaining time by the store's clock.
 pub async fn record_too_early<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
     let first = done(&client, Swap { lines: vec![line("ok:0", "fine")], ..write(RECORD, None, "one") }).await?;
     let before = whole(&client, RECORD).await?;
-    // A store need not count further than a hundred years.
+    // A store need not support times more than a hundred years ahead.
     let century = HOUR * 24 * 365 * 100;
     for ahead in [Duration::from_secs(20), HOUR, century, century * 10] {
         let not_before = Some(client.read(&[], &[]).await?.now + ahead);
@@ -39,7 +39,8 @@ pub async fn record_too_early<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 112: a swap is done when its time has come: after as long as was missing, at once, and however long ago it was.
+/// Law 112: a swap is done after its earliest time: when the reported remaining time has passed, and for any time in
+/// the past.
 pub async fn record_late_enough<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -60,8 +61,8 @@ pub async fn record_late_enough<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 113: a swap in the name of a claim is done while the claim holds its lock, and is no matter of who asks; in the
-/// name of one that has given it back, of a stranger or of none that ever was it changes nothing.
+/// Law 113: a swap with a holding is done while the claim holds its lock, for any client. With a claim that has
+/// released the lock, that never held it, or that never existed, it changes nothing.
 pub async fn record_held<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -78,7 +79,7 @@ pub async fn record_held<W: World>(world: &W) -> Law {
         Holding { key: key("never locked"), ..holding.clone() },
         Holding { key: key(NAME), ..foreign.holding() },
         Holding { id: ClaimId { client, number: number + 1 }, ..holding.clone() },
-        Holding { id: bare_claim(NAME, PATIENCE).id, ..holding.clone() },
+        Holding { id: bare_claim(NAME, MAX_WAIT).id, ..holding.clone() },
     ];
     for stranger in &strangers {
         assert_not_held(&b, stranger, version).await?;
@@ -92,15 +93,14 @@ pub async fn record_held<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 114: a holding that is renewed stands for many ttls; one that ended by expiry, or was taken by force, never
-/// stands again.
+/// Law 114: a renewed holding stands for many ttls. A holding that expired or was evicted never stands again.
 pub async fn record_held_no_more<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.brisk(), world.client());
     let renewed = take(&a, "renewed").await?;
     let leased = a.mutex(NAME).lease(world.ttl()).lock().await?;
     let version = Some(done(&b, Swap { held: Some(leased.holding()), ..write(RECORD, None, "held") }).await?);
-    eventually_async(PATIENCE, async || matches!(stands(&b, &leased.holding()).await, Ok(false))).await;
+    eventually_async(MAX_WAIT, async || matches!(stands(&b, &leased.holding()).await, Ok(false))).await;
     assert_not_held(&b, &leased.holding(), version).await?;
     let next = take(&b, NAME).await?;
     assert_not_held(&a, &leased.holding(), version).await?;
@@ -116,11 +116,11 @@ pub async fn record_held_no_more<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 115: a hold that was passed on stands for whoever has it now.
+/// Law 115: after a pass, the holding of the next claim stands, and that of the previous claim does not.
 pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
     world.records()?;
     let (backend, client) = (world.backend(), world.client());
-    let (from, to) = (bare_claim(NAME, PATIENCE), bare_claim(NAME, PATIENCE));
+    let (from, to) = (bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
     let holding = |claim: &Claim| Holding { key: claim.key.clone(), id: claim.id };
     assert!(claim(&backend, &from).await?.is_some());
     let version = Some(done(&client, Swap { held: Some(holding(&from)), ..write(RECORD, None, "from") }).await?);
@@ -131,13 +131,13 @@ pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 116: whoever has read an old record is told so first, then whoever is too early, then whoever does not hold.
+/// Law 116: the conditions are checked in this order: the version, the earliest time, the holding.
 pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
     let first = done(&client, write(RECORD, None, "one")).await?;
     let second = done(&client, write(RECORD, Some(first), "two")).await?;
-    let never = bare_claim(NAME, PATIENCE);
+    let never = bare_claim(NAME, MAX_WAIT);
     let held = Some(Holding { key: never.key, id: never.id });
     let now = client.read(&[], &[]).await?.now;
     let (early, late) = (Some(now + HOUR), Some(now - HOUR));
@@ -153,7 +153,7 @@ pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 117: whatever a client's own clock shows, the store's is told, judges, and makes the versions.
+/// Law 117: the client's own clock has no effect. The store's clock is returned, decides, and gives the versions.
 pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
     world.records()?;
     let clock = world.clock();
@@ -166,7 +166,7 @@ pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
         let off = now.duration_since(right).unwrap_or_default();
         assert!(right <= now && off <= world.slack(), "{off:?} off");
         let early = Swap { not_before: Some(now + HOUR / 2), ..write(RECORD, last, "early") };
-        assert!(matches!(swap(&client, early).await?, Swapped::Early(_)), "{clock:?} has a say");
+        assert!(matches!(swap(&client, early).await?, Swapped::Early(_)), "{clock:?} has an effect");
         let late = Swap { not_before: Some(now - TICK), ..write(RECORD, last, "late") };
         let version = Some(done(&client, late).await?);
         assert!(version > last && version >= Some(Version::after(None, right)));
@@ -175,7 +175,7 @@ pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Nothing can be done in the name of this holding, and it does not stand.
+/// Asserts that the holding does not stand, and that swaps with it change nothing.
 async fn assert_not_held(records: &impl Records, holding: &Holding, from: Option<Version>) -> Result<(), Error> {
     let before = whole(records, RECORD).await?;
     let held = Some(holding.clone());

@@ -1,4 +1,4 @@
-//! Many who swap one record at once, in tasks, clients and processes.
+//! Concurrent swaps of one record, by tasks, clients and processes.
 
 use bandog_core::{Error, Records, Swapped};
 use bandog_sync::Client;
@@ -8,11 +8,11 @@ use futures_util::future::join_all;
 use crate::{
     Law, World,
     child::Child,
-    kit::{PATIENCE, within},
+    kit::{MAX_WAIT, within},
     record_kit::{RECORD, add_one, get, key, line, sum, swap, write},
 };
 
-/// Law 141: of all who swap from one version at the same time exactly one does; the others are given what it wrote.
+/// Law 141: of concurrent swaps from the same version exactly one is done. The others return the record that it wrote.
 pub async fn record_one_winner<W: World>(world: &W) -> Law {
     const ROUNDS: usize = 40;
     world.records()?;
@@ -24,7 +24,7 @@ pub async fn record_one_winner<W: World>(world: &W) -> Law {
         let answers: Vec<Swapped> = join_all(race).await.into_iter().collect::<Result<_, _>>()?;
         let winners: Vec<_> = (0..answers.len()).filter(|who| matches!(answers[*who], Swapped::Done(_))).collect();
         let [winner] = winners[..] else { panic!("{} of {answers:?} have won", winners.len()) };
-        let record = get(&clients[0], RECORD).await?.expect("somebody wrote it");
+        let record = get(&clients[0], RECORD).await?.expect("it was written");
         assert_eq!(record.value, names[winner]);
         for (who, answer) in answers.into_iter().enumerate() {
             let expected = if who == winner {
@@ -39,7 +39,7 @@ pub async fn record_one_winner<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 142: additions of many tasks to one record lose nothing, and neither do the lines beside them.
+/// Law 142: concurrent additions of many tasks to one record lose no addition and no line.
 pub async fn record_additions<W: World>(world: &W) -> Law {
     const TASKS: usize = 8;
     const ADDITIONS: u64 = 15;
@@ -50,7 +50,7 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
         tokio::spawn(add(client, number.to_string(), ADDITIONS))
     };
     for task in (0..TASKS).map(task).collect::<Vec<_>>() {
-        within(PATIENCE * 2, "a task", task).await.expect("it goes on")?;
+        within(MAX_WAIT * 2, "a task", task).await.expect("it does not panic")?;
     }
     assert_eq!(sum(&clients[0]).await?, TASKS as u64 * ADDITIONS);
     let each: Vec<_> = (0..TASKS).map(|task| line(&task.to_string(), &ADDITIONS.to_string())).collect();
@@ -58,17 +58,17 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 143: the same in several processes; one that is killed in the middle has done each addition wholly or not at
+/// Law 143: the same holds for several processes. A process that is killed has done each addition completely or not at
 /// all.
 pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
     const ADDITIONS: u64 = 25;
     world.records()?;
     let client = world.client();
-    let mut children = [Child::start(world, PATIENCE)?, Child::start(world, PATIENCE)?, Child::start(world, PATIENCE)?];
+    let mut children = [Child::start(world, MAX_WAIT)?, Child::start(world, MAX_WAIT)?, Child::start(world, MAX_WAIT)?];
     for (number, child) in children.iter_mut().enumerate() {
         child.tell(&format!("swap {ADDITIONS} {number}"));
     }
-    within(PATIENCE, "additions", add(client.clone(), "parent".into(), ADDITIONS)).await?;
+    within(MAX_WAIT, "additions", add(client.clone(), "parent".into(), ADDITIONS)).await?;
     for child in &children {
         child.says("swapped");
     }
@@ -76,19 +76,19 @@ pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
 
     children[0].tell("swap 1000000 killed");
     children[1].tell("swap 1000000 killed too");
-    eventually_async(PATIENCE, async || matches!(sum(&client).await, Ok(sum) if sum > ADDITIONS * 5)).await;
+    eventually_async(MAX_WAIT, async || matches!(sum(&client).await, Ok(sum) if sum > ADDITIONS * 5)).await;
     children.iter().for_each(Child::kill);
-    within(PATIENCE, "an addition after a kill", add_one(&client, "parent", ADDITIONS)).await?;
+    within(MAX_WAIT, "an addition after a kill", add_one(&client, "parent", ADDITIONS)).await?;
     let halves = async || -> Result<(u64, u64), Error> {
         let lines = client.history(&key(RECORD)).await?;
         Ok((sum(&client).await?, lines.iter().map(|line| line.value.parse::<u64>().unwrap_or_default()).sum()))
     };
-    // What was on its way may still be done.
-    eventually_async(PATIENCE, async || matches!(halves().await, Ok((sum, lines)) if sum == lines)).await;
+    // Swaps that were sent may still be applied.
+    eventually_async(MAX_WAIT, async || matches!(halves().await, Ok((sum, lines)) if sum == lines)).await;
     Ok(())
 }
 
-/// Adds one so many times, and counts in a line of its own.
+/// Adds one `times` times, and counts the additions in a line of its own.
 async fn add(client: Client, slot: String, times: u64) -> Result<(), Error> {
     for done in 0..times {
         add_one(&client, &slot, done).await?;

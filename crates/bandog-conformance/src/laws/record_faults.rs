@@ -1,4 +1,4 @@
-//! Records behind bad wires, and over the death of their store.
+//! Records with lossy connections, and after the loss of their store.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{PATIENCE, kind, polled_at_most, within},
-    record_kit::{RECORD, TRIES, delete, done, get, insist, key, line, swap, whole, write},
+    kit::{MAX_WAIT, kind, polled_at_most, within},
+    record_kit::{MAX_ATTEMPTS, RECORD, delete, done, get, key, line, swap, swap_until_answered, whole, write},
     wrap::{Delayed, Fate, Lossy},
 };
 
-/// Law 151: a swap whose answer is lost says that it may have been done. Asked again it is done, or told of what it
-/// has written itself: never both, however late the store gets to the first.
+/// Law 151: a swap whose answer is lost reports that it may have been done. When it is repeated, either it is done, or
+/// the answer is the record that its first attempt wrote. It is never done twice, also if the first attempt comes late.
 pub async fn record_lost_answer<W: World>(world: &W) -> Law {
     world.records()?;
     let wire = Lossy::new(world.backend());
@@ -36,7 +36,7 @@ pub async fn record_lost_answer<W: World>(world: &W) -> Law {
             }
             (answer, fate) => panic!("{answer:?} after {fate:?}"),
         };
-        time::sleep(late * 2).await; // Until the late one was there, too.
+        time::sleep(late * 2).await; // Until the late attempt was applied.
         let (record, history) = whole(&b, RECORD).await?;
         assert_eq!((record, history), (Some(Record { version, value: value.clone() }), vec![line("ok:0", &value)]));
         from = Some(version);
@@ -47,8 +47,8 @@ pub async fn record_lost_answer<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 152: over wires that delay and lose at random, whoever repeats each swap until it has an answer writes each of
-/// its words once.
+/// Law 152: over connections that delay and lose at random, a writer that repeats each swap until it has an answer
+/// writes each word once.
 pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     const WRITERS: u64 = 4;
     const WORDS: usize = 15;
@@ -58,20 +58,21 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
         let wire = Lossy::new(Delayed::new(world.backend(), seed, way, way));
         let client = world.over(wire.clone());
         tokio::spawn(async move {
-            assert_eq!(insist(&client, &delete("another", None)).await, Swapped::Done(None)); // The store has answered.
+            // The store has answered.
+            assert_eq!(swap_until_answered(&client, &delete("another", None)).await, Swapped::Done(None));
             wire.at_random(seed, 0.3, way * 10);
             for number in 0..WORDS {
-                say(&client, &format!("{seed}.{number}")).await;
+                add_word(&client, &format!("{seed}.{number}")).await;
             }
             wire.lost()
         })
     };
     let mut lost = 0;
     for writer in (1..=WRITERS).map(writer).collect::<Vec<_>>() {
-        lost += within(PATIENCE * 3, "a writer", writer).await.expect("it goes on");
+        lost += within(MAX_WAIT * 3, "a writer", writer).await.expect("it does not panic");
     }
-    assert!(lost > 0, "the wires are too good");
-    time::sleep(way * 20).await; // Until the last late one was there, too.
+    assert!(lost > 0, "no call was lost");
+    time::sleep(way * 20).await; // Until the last late swap was applied.
     let (record, history) = whole(&world.client(), RECORD).await?;
     let text = record.expect("it was written").value;
     let mut words: Vec<&str> = text.split_whitespace().collect();
@@ -85,37 +86,38 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
 }
 
 /// Adds a word to the record.
-async fn say(client: &Client, word: &str) {
+async fn add_word(client: &Client, word: &str) {
     let mut present = None;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let (from, text) = match present {
             Some(Record { version, value }) => (Some(version), value),
             None => (None, String::new()),
         };
         let lines = vec![line(word, word)];
-        let swapped = insist(client, &Swap { lines, ..write(RECORD, from, &format!("{text} {word}")) }).await;
+        let swapped =
+            swap_until_answered(client, &Swap { lines, ..write(RECORD, from, &format!("{text} {word}")) }).await;
         let Swapped::Differs(record) = swapped else { return assert!(matches!(swapped, Swapped::Done(_))) };
-        if record.as_ref().is_some_and(|record| record.value.split(' ').any(|said| said == word)) {
+        if record.as_ref().is_some_and(|record| record.value.split(' ').any(|present| present == word)) {
             return;
         }
         present = record;
     }
-    panic!("{word:?} cannot be said")
+    panic!("{word:?} could not be added")
 }
 
-/// Law 153: a store that stands still ends a swap in time with an error; if that says that nothing was done, nothing
-/// was, and otherwise it was done once.
+/// Law 153: a swap at a stopped store returns an error within the timeout. If the error is ambiguous, the swap is done
+/// at most once; otherwise it is not done.
 pub async fn record_standstill<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
     let first = done(&client, write(RECORD, None, "one")).await?;
     world.stand_still(true).await?;
     let second = write(RECORD, Some(first), "two");
-    let tried = within(PATIENCE, "a swap", swap(&client, second.clone())).await;
+    let tried = within(MAX_WAIT, "a swap", swap(&client, second.clone())).await;
     world.stand_still(false).await?;
     let error = tried.expect_err("the store stood still");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    let version = match insist(&client, &second).await {
+    let version = match swap_until_answered(&client, &second).await {
         Swapped::Done(Some(version)) => version,
         Swapped::Differs(Some(record)) if record.value == "two" && error.maybe_applied() => record.version,
         answer => panic!("{answer:?} after {error}"),
@@ -126,7 +128,7 @@ pub async fn record_standstill<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 154: a broken connection spoils nothing that comes after it.
+/// Law 154: a broken connection does not affect later swaps.
 pub async fn record_broken_connection<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -134,7 +136,7 @@ pub async fn record_broken_connection<W: World>(world: &W) -> Law {
     for round in 0..5 {
         world.cut().await?;
         let value = round.to_string();
-        let version = match insist(&client, &write(RECORD, from, &value)).await {
+        let version = match swap_until_answered(&client, &write(RECORD, from, &value)).await {
             Swapped::Done(Some(version)) => version,
             Swapped::Differs(Some(record)) if record.value == value => record.version,
             answer => panic!("{answer:?}"),
@@ -144,8 +146,8 @@ pub async fn record_broken_connection<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 155: a store that ends in order and starts again has every record, its version and its history, and its
-/// versions rise.
+/// Law 155: after a shutdown and a restart, a store has every record with its version and its history. Its versions
+/// rise.
 pub async fn record_restart<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -164,8 +166,8 @@ pub async fn record_restart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 156: a store that has forgotten everything gives no version again, so nobody who read before can swap what
-/// was written after.
+/// Law 156: a store that has lost its data assigns no version again. So a client that read a record before the loss
+/// cannot swap a record that was written after it.
 pub async fn record_restart_empty<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -175,14 +177,14 @@ pub async fn record_restart_empty<W: World>(world: &W) -> Law {
     }
     world.restart_empty().await?;
     let stale = write(RECORD, from, "stale");
-    assert_eq!(insist(&client, &stale).await, Swapped::Differs(None));
+    assert_eq!(swap_until_answered(&client, &stale).await, Swapped::Differs(None));
     let again = done(&client, write(RECORD, None, "after")).await?;
     assert!(Some(again) > from, "{again} after {from:?}");
     assert!(matches!(swap(&client, stale).await?, Swapped::Differs(Some(_))));
     Ok(())
 }
 
-/// Law 157: what others have put in a record's place is respected and not changed; in a batch it fails alone.
+/// Law 157: foreign data under a record's name stay unchanged. In a batch, only the swap of this record fails.
 pub async fn record_existing<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -212,7 +214,7 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 158: a swap whose future is dropped, at whatever await, is done once or not at all, and spoils nothing.
+/// Law 158: a swap whose future is dropped at any await is done once or not at all, and does not affect later swaps.
 pub async fn record_dropped<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -227,7 +229,7 @@ pub async fn record_dropped<W: World>(world: &W) -> Law {
             (Swapped::Differs(Some(record)), _) if record.value == value => record.version,
             (answer, _) => panic!("{answer:?} after {answered:?}"),
         };
-        // What of it may come late changes nothing.
+        // If the dropped swap comes late, it changes nothing.
         assert_eq!(get(&a, RECORD).await?, Some(Record { version, value: value.clone() }));
         assert_eq!(
             whole(&b, RECORD).await?,

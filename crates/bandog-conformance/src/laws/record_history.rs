@@ -1,4 +1,4 @@
-//! The lines beside a record.
+//! The history of a record.
 
 use bandog_core::{ErrorKind, Line, Records, Swap, Swapped, Version};
 
@@ -8,7 +8,8 @@ use crate::{
     record_kit::{RECORD, done, get, key, line, swap, whole, write},
 };
 
-/// Law 121: lines are written with their swap, and not without it; a line stays until its slot is written again.
+/// Law 121: lines are written together with their swap, and only if it is done. A line stays until its slot is written
+/// again.
 pub async fn record_lines<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -24,13 +25,14 @@ pub async fn record_lines<W: World>(world: &W) -> Law {
     let third = done(&b, with(Some(second), std::slice::from_ref(&three))).await?;
     assert_eq!(b.history(&key(RECORD)).await?, [one.clone(), three]);
 
-    // Of two lines for one slot in one swap the later one counts.
+    // Of two lines for the same slot in one swap, the later one is kept.
     done(&a, with(Some(third), &[line("ok:1", "four"), line("ok:0", "five"), line("ok:1", "six")])).await?;
     assert_eq!(b.history(&key(RECORD)).await?, [line("ok:0", "five"), line("ok:1", "six")]);
     Ok(())
 }
 
-/// Law 122: whoever goes round through a fixed number of slots keeps as many lines, sorted by slot byte for byte.
+/// Law 122: a writer that uses a fixed number of slots in turn keeps that number of lines. They are sorted by the bytes
+/// of their slots.
 pub async fn record_slots_go_round<W: World>(world: &W) -> Law {
     const SLOTS: u32 = 12;
     world.records()?;
@@ -47,8 +49,8 @@ pub async fn record_slots_go_round<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 123: a slot is usable and comes back as it was; one that cannot be is `Misused`, and nothing of that call is
-/// done.
+/// Law 123: every allowed slot works and is returned unchanged. A slot that is not allowed is `Misused`, and no swap of
+/// that call is done.
 pub async fn record_odd_slots<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -73,7 +75,7 @@ pub async fn record_odd_slots<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 124: each record has its own history, however alike the names are.
+/// Law 124: each record has its own history, also if names are similar.
 pub async fn record_histories_apart<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();

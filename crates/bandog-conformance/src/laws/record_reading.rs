@@ -1,14 +1,14 @@
-//! Reading records: the store's time, names, prefixes, texts of every kind.
+//! Reading records: the store's time, names, prefixes, and texts of every kind.
 
 use bandog_core::{Error, ErrorKind, Holding, MAX_KEY_LEN, Pattern, Records, Swap, Swapped};
 
 use crate::{
     Law, World,
-    kit::{NAME, PATIENCE, bare_claim, kind, odd_names, take},
+    kit::{MAX_WAIT, NAME, bare_claim, kind, odd_names, take},
     record_kit::{RECORD, delete, done, get, key, line, swap, whole, write},
 };
 
-/// Law 131: every reading and every swap tells the store's time, which does not go back from one call to the next.
+/// Law 131: every read and every swap returns the store's time, which does not go back from one call to the next.
 pub async fn record_time<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -29,11 +29,11 @@ pub async fn record_time<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 132: what is read comes in the order in which it was asked for, whether it is there or not, and as often.
+/// Law 132: the results of a read are in the order of the request, including absent and repeated records.
 pub async fn record_reading_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
-    let (guard, never) = (take(&client, NAME).await?, bare_claim(NAME, PATIENCE));
+    let (guard, never) = (take(&client, NAME).await?, bare_claim(NAME, MAX_WAIT));
     done(&client, write("a", None, "1")).await?;
     done(&client, write("b", None, "2")).await?;
     let (stands, falls) = (guard.holding(), Holding { key: never.key, id: never.id });
@@ -47,7 +47,7 @@ pub async fn record_reading_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 133: names are found by a pattern and sorted, those of records only.
+/// Law 133: `names` returns the names of records that match a pattern, sorted, and no names of locks.
 pub async fn record_names<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -71,7 +71,7 @@ pub async fn record_names<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 134: a record and a lock of one name have nothing to do with each other.
+/// Law 134: a record and a lock with the same name are independent.
 pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -97,7 +97,7 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 135: a client sees the records of its prefix, without it, and none of another's.
+/// Law 135: a client sees only the records of its prefix, and their names without the prefix.
 pub async fn record_prefix<W: World>(world: &W) -> Law {
     world.records()?;
     let with = |prefix: &str| world.options().prefix(prefix).over(world.backend());
@@ -117,13 +117,13 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
     let all = ["a*?[]\\:record", "a:record", "b:b's own", "b:record", RECORD];
     assert_eq!(plain.names(&Pattern::all()).await?, all.map(key));
 
-    // A guard names its lock as the store has it, so a swap can be made in its name under any prefix.
+    // A holding has the full name of its lock, so clients with any prefix can use it.
     let guard = take(&a, NAME).await?;
     for client in [&a, &b, &plain] {
         done(client, Swap { held: Some(guard.holding()), ..write("held", None, "") }).await?;
     }
 
-    // With the prefix a name can be too long; then nothing of the call is done.
+    // With the prefix a name can be too long. Then no swap of the call is done.
     let long = "n".repeat(MAX_KEY_LEN - 1);
     let swaps = [write("beside it", None, ""), write(&long, None, "")];
     assert_eq!(kind(a.swap(&swaps).await), Some(ErrorKind::Misused));
@@ -133,7 +133,7 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 136: a text comes back as it was, whatever is in it, and so does a line.
+/// Law 136: any text is returned unchanged, in values and in lines.
 pub async fn record_texts<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -152,7 +152,8 @@ pub async fn record_texts<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 137: a record's name is usable and comes back as it was, up to 1024 bytes; no two names are one record.
+/// Law 137: every allowed name of a record, up to 1024 bytes, works and is returned unchanged. No two names are the
+/// same record.
 pub async fn record_name_roundtrip<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();

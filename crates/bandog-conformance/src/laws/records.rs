@@ -1,14 +1,14 @@
-//! Records: created, swapped, deleted, one by one and in batches.
+//! Records: creation, replacement and deletion, one by one and in batches.
 
 use bandog_core::{ErrorKind, Holding, Key, Line, Pattern, Records, Swap, Swapped, Version};
 
 use crate::{
     Law, World,
-    kit::{NAME, PATIENCE, bare_claim, kind, take},
+    kit::{MAX_WAIT, NAME, bare_claim, kind, take},
     record_kit::{RECORD, delete, done, get, key, swap, whole, write},
 };
 
-/// Law 101: a store keeps records, or says to every question about them that it does not.
+/// Law 101: a store supports records, or returns `Unsupported` for every call about them.
 pub async fn record_support<W: World>(world: &W) -> Law {
     let client = world.client();
     let kinds = [
@@ -23,8 +23,7 @@ pub async fn record_support<W: World>(world: &W) -> Law {
     has
 }
 
-/// Law 102: what is not there reads as none, has no history and no name, and is swapped by nobody who believes to have
-/// read it.
+/// Law 102: an absent record reads as none and has no history and no name. A swap from any version does not create it.
 pub async fn record_absent<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -39,7 +38,7 @@ pub async fn record_absent<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 103: who creates a record that is there already changes nothing and is given it.
+/// Law 103: a creation of an existing record changes nothing and returns the record.
 pub async fn record_created_once<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -54,8 +53,8 @@ pub async fn record_created_once<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 104: a swap from the present version replaces the whole value and makes a greater version; one from any other
-/// changes nothing and is given the present record.
+/// Law 104: a swap from the present version replaces the whole value and gives a greater version. A swap from any other
+/// version changes nothing and returns the present record.
 pub async fn record_swapped<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -73,7 +72,7 @@ pub async fn record_swapped<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 105: a deletion takes the record, its name and its history, and whoever creates it again finds nothing of them.
+/// Law 105: a deletion removes the record, its name and its history. A record that is created again has none of them.
 pub async fn record_deleted<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -95,8 +94,8 @@ pub async fn record_deleted<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 106: versions rise with every swap, whoever makes it and whatever was deleted between; a version says when it
-/// was written, in microseconds of the store's time, or is greater.
+/// Law 106: versions rise with every swap, across clients and deletions. A version is at least the store's time of the
+/// swap in microseconds.
 pub async fn record_versions_rise<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -115,8 +114,8 @@ pub async fn record_versions_rise<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 107: the swaps of a batch are done in their order, each by itself: of two from one version the first is done,
-/// and a record may be deleted and created again.
+/// Law 107: the swaps of a batch are done in their order, each on its own. Of two from the same version, the first is
+/// done. A batch may delete and create the same record.
 pub async fn record_batch_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -154,7 +153,7 @@ pub async fn record_batch_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 108: a call takes many swaps, and many names and holdings to read; the answers come in their order.
+/// Law 108: a call may have many swaps, or many records and holdings to read. The answers are in the same order.
 pub async fn record_many<W: World>(world: &W) -> Law {
     world.records()?;
     let (client, many) = (world.client(), world.many());
@@ -163,7 +162,7 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     let created = client.swap(&creations).await?.each;
     assert_eq!(created.len(), many);
 
-    let (guard, never) = (take(&client, NAME).await?, bare_claim(NAME, PATIENCE));
+    let (guard, never) = (take(&client, NAME).await?, bare_claim(NAME, MAX_WAIT));
     let (stands, falls) = (guard.holding(), Holding { key: never.key, id: never.id });
     let holdings: Vec<Holding> = (0..many).map(|at| if at % 3 == 0 { stands.clone() } else { falls.clone() }).collect();
     let reading = client.read(&keys, &holdings).await?;
@@ -179,7 +178,7 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 109: a client that was closed asks its store nothing any more, and says so.
+/// Law 109: a closed client sends no request and returns `Closed`.
 pub async fn record_closed<W: World>(world: &W) -> Law {
     world.records()?;
     let (client, other) = (world.client(), world.client());

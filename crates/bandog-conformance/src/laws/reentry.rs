@@ -1,21 +1,21 @@
-//! One owner, several guards.
+//! Re-entry: one owner with several guards.
 
 use bandog_core::ErrorKind;
 
 use crate::{
     Law, World,
-    kit::{NAME, PATIENCE, is_free, kind, nothing_left, within},
+    kit::{MAX_WAIT, NAME, is_free, kind, nothing_left, within},
     wrap::Counting,
 };
 
-/// Law 55: an owner's lock is given back with the last of its guards, and only the first of them asks the store.
+/// Law 55: an owner's lock is released with the last of its guards. Only the first guard needs a request to the store.
 pub async fn reentrant_count<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.over(counts.clone()), world.client());
     let owner = a.owner();
     let mutex = a.mutex(NAME).by(&owner);
-    let (first, second) = tokio::try_join!(mutex.lock(), mutex.lock())?; // Two first asks share one claim.
-    let third = mutex.try_lock_for(PATIENCE).await?.expect("its own lock");
+    let (first, second) = tokio::try_join!(mutex.lock(), mutex.lock())?; // Two concurrent first calls share one claim.
+    let third = mutex.try_lock_for(MAX_WAIT).await?.expect("its own lock");
     assert_eq!(counts.claims(), 1);
     second.release().await?;
     assert!(!is_free(&b, NAME).await?);
@@ -29,7 +29,7 @@ pub async fn reentrant_count<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 56: another owner waits like anybody else, and so does a call without an owner.
+/// Law 56: another owner of the same client waits, and so does a call without an owner.
 pub async fn reentrant_other_owner_blocks<W: World>(world: &W) -> Law {
     let client = world.client();
     let (one, two) = (client.owner(), client.owner());
@@ -42,14 +42,14 @@ pub async fn reentrant_other_owner_blocks<W: World>(world: &W) -> Law {
     client.idle().await;
     assert!(!waiting.is_finished());
     guard.release().await?;
-    let guard = within(PATIENCE, "the other owner", waiting).await.expect("it goes on")?;
+    let guard = within(MAX_WAIT, "the other owner", waiting).await.expect("it does not panic")?;
     assert!(client.mutex(NAME).by(&one).try_lock().await?.is_none());
     guard.release().await?;
     nothing_left(world, &[&client]).await;
     Ok(())
 }
 
-/// Law 59: an owner that has lost its lock is told so when it asks again, until its old guards are gone.
+/// Law 59: an owner that has lost its lock gets a `Lost` error for each further call, until its old guards are dropped.
 pub async fn reentry_after_loss_errors<W: World>(world: &W) -> Law {
     let client = world.client();
     let owner = client.owner();
@@ -62,15 +62,15 @@ pub async fn reentry_after_loss_errors<W: World>(world: &W) -> Law {
     assert_eq!(kind(mutex.lock().await), Some(ErrorKind::Lost));
     let fence = second.fence();
     assert_eq!(kind(second.release().await), Some(ErrorKind::Lost));
-    let third = within(PATIENCE, "a lock after its loss", mutex.lock()).await?;
+    let third = within(MAX_WAIT, "a lock after its loss", mutex.lock()).await?;
     assert!(third.fence() > fence);
     third.release().await?;
     nothing_left(world, &[&client]).await;
     Ok(())
 }
 
-/// Law 60: an owner is what the program says it is: it goes with its handle over tasks and threads, and two owners in
-/// one task are two.
+/// Law 60: an owner is a handle of the program. It can be moved between tasks and threads, and two owners in one task
+/// are different owners.
 pub async fn owner_is_explicit<W: World>(world: &W) -> Law {
     let client = world.client();
     let owner = client.owner();
@@ -80,8 +80,8 @@ pub async fn owner_is_explicit<W: World>(world: &W) -> Law {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async { mutex.lock().await.map(|guard| guard.fence()) })
     });
-    // Re-entry asks nobody, so it needs nothing of this thread.
-    let same = elsewhere.join().expect("the other thread goes on")?;
+    // Re-entry needs no request to the store, and so nothing of this thread.
+    let same = elsewhere.join().expect("the other thread does not panic")?;
     assert_eq!(same, fence);
     assert!(client.mutex(NAME).by(&client.owner()).try_lock().await?.is_none());
     let stranger = world.client();

@@ -1,11 +1,11 @@
-//! Waiting for a lock that somebody else holds.
+//! Waiting for a lock that another client holds.
 
 use bandog_core::Fence;
 use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{NAME, PATIENCE, is_free, nothing_left, served, take, until, waiter, within},
+    kit::{MAX_WAIT, NAME, is_free, nothing_left, served, take, until, waiter, within},
     wrap::{Counting, Stopped, Which},
 };
 
@@ -29,14 +29,14 @@ pub async fn wait_then_get<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 16: a wait with an end gives `None` when its time is up, not before and not much later, and leaves nothing;
-/// beside another waiter of its client as well as alone.
+/// Law 16: a wait with a limit returns `None` when the limit has passed, not before and not much later, and leaves no
+/// data. This holds alone and beside another waiter of the same client.
 pub async fn wait_timeout<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
     for round in 0..2 {
         let company = if round == 0 { None } else { Some(waiter(&b).await) };
-        // The short ones are over before anybody would look again by itself.
+        // The short waits end before the next poll.
         for wait in [world.ttl() / 8, world.ttl() / 8, world.ttl()] {
             let asked = time::Instant::now();
             let got = within(wait + world.slack(), "a wait", b.mutex(NAME).try_lock_for(wait)).await?;
@@ -47,21 +47,21 @@ pub async fn wait_timeout<W: World>(world: &W) -> Law {
             company.abort();
         }
     }
-    within(PATIENCE, "idling", b.idle()).await; // Nobody waits any more, and the store knows it.
+    within(MAX_WAIT, "idling", b.idle()).await; // All waiters have ended, and the store has removed them.
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;
     assert!(is_free(&b, NAME).await?);
     Ok(())
 }
 
-/// Law 17: to wait for no time is to try: one claim, `None` if it is held, the lock if it is free.
+/// Law 17: a wait with a limit of zero is a try: one claim, `None` for a held lock, the guard for a free lock.
 pub async fn zero_timeout_equals_try<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
     let guard = take(&a, NAME).await?;
     assert!(b.mutex(NAME).try_lock_for(time::Duration::ZERO).await?.is_none());
     b.idle().await;
-    assert_eq!((counts.claims(), counts.listens()), (1, 0));
+    assert_eq!((counts.claims(), counts.subscribes()), (1, 0));
     guard.release().await?;
     let guard = b.mutex(NAME).try_lock_for(time::Duration::ZERO).await?;
     guard.expect("the lock is free").release().await?;
@@ -70,7 +70,7 @@ pub async fn zero_timeout_equals_try<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 18: a wait without an end outlasts a hold that is renewed for much longer than its ttl.
+/// Law 18: a wait without a limit continues while a hold is renewed for much longer than its ttl.
 pub async fn infinite_wait<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.brisk_over(world.ttl() * 2, counts.clone()), world.client());
@@ -85,7 +85,7 @@ pub async fn infinite_wait<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 19: a waiter whose future is dropped leaves no place in a queue, no hold and no bell.
+/// Law 19: a waiter whose future is dropped leaves no place in a queue, no hold and no subscription.
 pub async fn cancel_waiter<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
@@ -97,7 +97,7 @@ pub async fn cancel_waiter<W: World>(world: &W) -> Law {
         waiter.abort();
         assert!(waiter.await.is_err());
     }
-    until(|| counts.bells() == 0).await;
+    until(|| counts.subscriptions() == 0).await;
     b.idle().await;
     bandog_testkit::eventually_async(world.slack(), async || match world.left().await {
         left if left == held => Ok(()),
@@ -109,7 +109,7 @@ pub async fn cancel_waiter<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 22: a grant that arrives after its caller has gone is given back.
+/// Law 22: a grant that arrives after its future was dropped is released.
 pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
     let wire = Stopped::new(world.backend());
     let (a, b) = (world.client(), world.over(wire.clone()));
@@ -118,8 +118,8 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
         let mutex = b.mutex(NAME);
         async move { mutex.lock().await.map(drop) }
     });
-    within(PATIENCE, "the claim", wire.until_held(1)).await;
-    assert!(a.show(NAME).await?.held, "it was granted, and nobody knows");
+    within(MAX_WAIT, "the claim", wire.until_held(1)).await;
+    assert!(a.show(NAME).await?.held, "it was granted, and the client has no answer");
     asking.abort();
     assert!(asking.await.is_err());
     wire.go_on();
@@ -128,24 +128,25 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 27: a release between a refused claim and the bell costs a waiter nothing: it looks again when it listens.
+/// Law 27: a release between a refused claim and the subscription does not delay a waiter: it claims again when it has
+/// subscribed.
 pub async fn missed_wakeup<W: World>(world: &W) -> Law {
-    let ear = Stopped::new(world.backend());
-    let counts = Counting::new(ear.clone());
+    let stopped = Stopped::new(world.backend());
+    let counts = Counting::new(stopped.clone());
     let (a, b) = (world.client(), world.over(counts.clone()));
     let guard = take(&a, NAME).await?;
-    ear.stop(Which::Listening);
+    stopped.stop(Which::Subscriptions);
     let waiting = tokio::spawn({
         let mutex = b.mutex(NAME);
         async move { mutex.lock().await }
     });
-    within(PATIENCE, "listening", ear.until_held(1)).await;
+    within(MAX_WAIT, "subscribing", stopped.until_held(1)).await;
     guard.release().await?;
     let claims = counts.claims();
     let asked = time::Instant::now();
-    ear.go_on();
+    stopped.go_on();
     let guard = served(waiting, world.slack()).await?;
-    assert!(asked.elapsed() <= world.prompt() || counts.claims() == claims + 1, "it looked again by chance");
+    assert!(asked.elapsed() <= world.prompt() || counts.claims() == claims + 1, "a poll came by chance");
     assert!(guard.fence() > Fence::new(0));
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;

@@ -1,4 +1,4 @@
-//! A backend that counts what it is asked.
+//! A backend that counts its calls.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use bandog_core::{
     Verdict,
 };
 
-/// A backend that counts what it is asked and what it answers.
+/// A backend that counts its calls and answers.
 #[derive(Debug)]
 pub struct Counting<B>(Arc<Counts<B>>);
 
@@ -29,16 +29,16 @@ struct Counts<B> {
     refusals: AtomicUsize,
     renewals: AtomicUsize,
     renewed: AtomicUsize,
-    listens: AtomicUsize,
+    subscribes: AtomicUsize,
     announced: AtomicUsize,
     swaps: AtomicUsize,
     reads: AtomicUsize,
     records_read: AtomicUsize,
-    bells: Arc<AtomicUsize>,
+    subscriptions: Arc<AtomicUsize>,
 }
 
 impl<B: Backend> Counting<B> {
-    /// Counts from zero what this backend is asked.
+    /// Counts the calls of this backend, from zero.
     pub fn new(backend: B) -> Self {
         let zero = AtomicUsize::default;
         Self(Arc::new(Counts {
@@ -51,12 +51,12 @@ impl<B: Backend> Counting<B> {
             refusals: zero(),
             renewals: zero(),
             renewed: zero(),
-            listens: zero(),
+            subscribes: zero(),
             announced: zero(),
             swaps: zero(),
             reads: zero(),
             records_read: zero(),
-            bells: Arc::default(),
+            subscriptions: Arc::default(),
         }))
     }
 
@@ -64,104 +64,107 @@ impl<B: Backend> Counting<B> {
         &self.0.backend
     }
 
-    /// Calls of any kind but looks and the registry's.
+    /// The number of calls, without those of `Inspect` and of the registry.
     pub fn calls(&self) -> usize {
         self.0.calls.load(Relaxed)
     }
 
-    /// Claims asked for, passes not among them.
+    /// The number of requested claims, without passes.
     pub fn claims(&self) -> usize {
         self.0.claims.load(Relaxed)
     }
 
-    /// Passes asked for.
+    /// The number of requested passes.
     pub fn passes(&self) -> usize {
         self.0.passes.load(Relaxed)
     }
 
-    /// Releases asked for.
+    /// The number of requested releases.
     pub fn releases(&self) -> usize {
         self.0.releases.load(Relaxed)
     }
 
-    /// Claims and passes that were granted.
+    /// The number of granted claims and passes.
     pub fn grants(&self) -> usize {
         self.0.grants.load(Relaxed)
     }
 
-    /// Claims and passes that were told of another holder.
+    /// The number of claims and passes that were refused because of another holder.
     pub fn refusals(&self) -> usize {
         self.0.refusals.load(Relaxed)
     }
 
-    /// Renewals asked for, one for each claim.
+    /// The number of requested renewals, one for each claim.
     pub fn renewals(&self) -> usize {
         self.0.renewals.load(Relaxed)
     }
 
-    /// Renewals that succeeded.
+    /// The number of successful renewals.
     pub fn renewed(&self) -> usize {
         self.0.renewed.load(Relaxed)
     }
 
-    /// How often somebody began to listen.
-    pub fn listens(&self) -> usize {
-        self.0.listens.load(Relaxed)
+    /// The number of calls that subscribe.
+    pub fn subscribes(&self) -> usize {
+        self.0.subscribes.load(Relaxed)
     }
 
-    /// How often a client was written down in the registry.
+    /// The number of registrations of clients.
     pub fn announced(&self) -> usize {
         self.0.announced.load(Relaxed)
     }
 
-    /// Swaps asked for, one for each record.
+    /// The number of requested swaps, one for each record.
     pub fn swaps(&self) -> usize {
         self.0.swaps.load(Relaxed)
     }
 
-    /// Calls that read records, holdings or the store's time.
+    /// The number of calls that read records, holdings or the store's time.
     pub fn reads(&self) -> usize {
         self.0.reads.load(Relaxed)
     }
 
-    /// Records that were asked for.
+    /// The number of requested records.
     pub fn records_read(&self) -> usize {
         self.0.records_read.load(Relaxed)
     }
 
-    /// Subscriptions that are heard now.
-    pub fn bells(&self) -> usize {
-        self.0.bells.load(Relaxed)
+    /// The number of active subscriptions.
+    pub fn subscriptions(&self) -> usize {
+        self.0.subscriptions.load(Relaxed)
     }
 
-    pub(super) fn ask_swaps(&self, swaps: usize) {
+    pub(super) fn count_swaps(&self, swaps: usize) {
         self.0.calls.fetch_add(1, Relaxed);
         self.0.swaps.fetch_add(swaps, Relaxed);
     }
 
-    pub(super) fn ask_reading(&self, records: usize) {
+    pub(super) fn count_read(&self, records: usize) {
         self.0.records_read.fetch_add(records, Relaxed);
         self.0.calls.fetch_add(1, Relaxed);
         self.0.reads.fetch_add(1, Relaxed);
     }
 
-    /// Counts somebody who begins to listen, and the bell as long as it is heard.
-    pub(super) async fn listened(&self, listening: impl Future<Output = Result<Subscription>>) -> Result<Subscription> {
+    /// Counts a call that subscribes, and its subscription while it is active.
+    pub(super) async fn count_subscription(
+        &self,
+        subscribe: impl Future<Output = Result<Subscription>>,
+    ) -> Result<Subscription> {
         self.0.calls.fetch_add(1, Relaxed);
-        self.0.listens.fetch_add(1, Relaxed);
-        let bell = listening.await?;
-        if bell.is_silent() {
-            return Ok(bell);
+        self.0.subscribes.fetch_add(1, Relaxed);
+        let subscription = subscribe.await?;
+        if subscription.is_silent() {
+            return Ok(subscription);
         }
-        let bells = Arc::clone(&self.0.bells);
-        bells.fetch_add(1, Relaxed);
+        let subscriptions = Arc::clone(&self.0.subscriptions);
+        subscriptions.fetch_add(1, Relaxed);
         Ok(Subscription::new(move || {
-            drop(bell);
-            bells.fetch_sub(1, Relaxed);
+            drop(subscription);
+            subscriptions.fetch_sub(1, Relaxed);
         }))
     }
 
-    fn ask(&self, step: &Step) {
+    fn count_step(&self, step: &Step) {
         match step {
             Step::Claim(_) => &self.0.claims,
             Step::Pass { .. } => &self.0.passes,
@@ -170,7 +173,7 @@ impl<B: Backend> Counting<B> {
         .fetch_add(1, Relaxed);
     }
 
-    fn answer(&self, answer: &Result<Answer>) {
+    fn count_answer(&self, answer: &Result<Answer>) {
         match answer {
             Ok(Answer::Claimed(Verdict::Granted { .. })) => self.0.grants.fetch_add(1, Relaxed),
             Ok(Answer::Claimed(Verdict::Busy { .. })) => self.0.refusals.fetch_add(1, Relaxed),
@@ -194,9 +197,9 @@ impl<B: Backend> Leases for Counting<B> {
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         self.0.calls.fetch_add(1, Relaxed);
-        steps.iter().for_each(|step| self.ask(step));
+        steps.iter().for_each(|step| self.count_step(step));
         let answers = self.inner().apply(steps).await;
-        answers.iter().for_each(|answer| self.answer(answer));
+        answers.iter().for_each(|answer| self.count_answer(answer));
         answers
     }
 
@@ -210,7 +213,7 @@ impl<B: Backend> Leases for Counting<B> {
     }
 
     async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.listened(self.inner().subscribe(key, notifier)).await
+        self.count_subscription(self.inner().subscribe(key, notifier)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -227,4 +230,4 @@ impl<B: Backend> Leases for Counting<B> {
     }
 }
 
-super::looks_through!(Counting);
+super::impl_inspect!(Counting);

@@ -1,4 +1,4 @@
-//! A backend behind a slow wire.
+//! A backend behind a slow connection.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -11,9 +11,9 @@ use bandog_core::{
 };
 use tokio::time;
 
-/// A backend whose calls are delayed at random, before their effect and after it.
+/// A backend whose calls are delayed by random durations, before and after they are applied.
 ///
-/// Calls take effect in the order in which they were first polled, as the trait demands; their answers come in any
+/// Calls are applied in the order in which they were first polled, as the trait requires. Their answers come in any
 /// order. The same seed gives the same delays.
 #[derive(Debug)]
 pub struct Delayed<B>(Arc<Wire<B>>);
@@ -24,7 +24,7 @@ struct Wire<B> {
     before: Duration,
     after: Duration,
     random: Mutex<fastrand::Rng>,
-    /// Who holds it is on the way to the store. Waiting for it is fair, so calls keep their order.
+    /// Held by the call that is being sent to the store. It is a fair lock, so calls keep their order.
     way: tokio::sync::Mutex<()>,
 }
 
@@ -98,4 +98,4 @@ impl<B: Backend> Leases for Delayed<B> {
     }
 }
 
-super::looks_through!(Delayed);
+super::impl_inspect!(Delayed);

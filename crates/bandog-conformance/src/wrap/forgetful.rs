@@ -1,4 +1,4 @@
-//! A backend that can be made to forget.
+//! A backend whose holds a test can remove.
 
 use std::{
     collections::HashMap,
@@ -13,44 +13,43 @@ use bandog_core::{
 };
 use tokio::sync::watch;
 
-/// A backend that remembers who was granted what, so that a test can take it away, and that can claim to have
-/// reconnected.
+/// A backend that remembers its grants, so that a test can remove a hold, and that can report a new connection.
 #[derive(Debug)]
-pub struct Forgetful<B>(Arc<Inner<B>>);
+pub struct Forgetful<B>(Arc<ForgetfulShared<B>>);
 
 #[derive(Debug)]
-struct Inner<B> {
+struct ForgetfulShared<B> {
     backend: B,
     holders: Mutex<HashMap<Key, Claim>>,
     epoch: watch::Sender<u64>,
 }
 
 impl<B: Backend> Forgetful<B> {
-    /// A connected backend that forgets nothing until it is told to.
+    /// A backend that has reported its first connection.
     pub fn new(backend: B) -> Self {
         Self::connected(backend, 1)
     }
 
-    /// The same, which has not told of its first connection yet.
+    /// A backend that has not reported its first connection yet.
     pub fn unconnected(backend: B) -> Self {
         Self::connected(backend, 0)
     }
 
     fn connected(backend: B, times: u64) -> Self {
-        Self(Arc::new(Inner { backend, holders: Mutex::default(), epoch: watch::Sender::new(times) }))
+        Self(Arc::new(ForgetfulShared { backend, holders: Mutex::default(), epoch: watch::Sender::new(times) }))
     }
 
-    /// Takes this key's hold away.
+    /// Removes the hold of this key.
     ///
     /// # Errors
-    /// What the backend says.
+    /// Those of the backend.
     pub async fn forget(&self, key: &Key) -> Result<()> {
         let holder = self.holders(|holders| holders.remove(key));
         let release = holder.map(Step::Release);
         self.inner().apply(release.as_slice()).await.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
-    /// Tells everybody that there is a new connection.
+    /// Reports a new connection.
     pub fn reconnected(&self) {
         self.0.epoch.send_modify(|epoch| *epoch += 1);
     }
@@ -59,11 +58,11 @@ impl<B: Backend> Forgetful<B> {
         &self.0.backend
     }
 
-    fn holders<T>(&self, look: impl FnOnce(&mut HashMap<Key, Claim>) -> T) -> T {
-        look(&mut self.0.holders.lock().unwrap_or_else(PoisonError::into_inner))
+    fn holders<T>(&self, access: impl FnOnce(&mut HashMap<Key, Claim>) -> T) -> T {
+        access(&mut self.0.holders.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn note(&self, step: &Step, answer: &Result<Answer>) {
+    fn record_grant(&self, step: &Step, answer: &Result<Answer>) {
         let (Step::Claim(claim) | Step::Pass { to: claim, .. }) = step else { return };
         if matches!(answer, Ok(Answer::Claimed(Verdict::Granted { .. }))) {
             self.holders(|holders| holders.insert(claim.key.clone(), claim.clone()));
@@ -85,7 +84,7 @@ impl<B: Backend> Leases for Forgetful<B> {
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         let answers = self.inner().apply(steps).await;
-        steps.iter().zip(&answers).for_each(|(step, answer)| self.note(step, answer));
+        steps.iter().zip(&answers).for_each(|(step, answer)| self.record_grant(step, answer));
         answers
     }
 
@@ -110,4 +109,4 @@ impl<B: Backend> Leases for Forgetful<B> {
     }
 }
 
-super::looks_through!(Forgetful);
+super::impl_inspect!(Forgetful);

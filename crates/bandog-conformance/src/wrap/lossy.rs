@@ -1,4 +1,4 @@
-//! A backend behind a wire that loses things.
+//! A backend behind a connection that loses requests and answers.
 
 use std::{
     collections::VecDeque,
@@ -13,38 +13,38 @@ use bandog_core::{
 };
 use tokio::time;
 
-/// What becomes of a call.
+/// The fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is applied and answered.
     Well,
-    /// It is surely not applied, and the error says so: a refused dial.
+    /// It is not applied, and the error is not ambiguous, like one of a refused connection.
     Refused,
-    /// It is not applied, and the error cannot know.
+    /// It is not applied, and the error is ambiguous.
     RequestLost,
-    /// It is applied, and the error cannot know.
+    /// It is applied, and the error is ambiguous.
     ReplyLost,
-    /// The error comes first; it is applied a while later, as by a server that had been stopped.
+    /// The error is ambiguous, and the call is applied this time later, like one at a server that had been stopped.
     Late(Duration),
 }
 
-/// A backend that loses calls: by a list of fates, then at random by a rate.
+/// A backend that loses calls: first by a list of fates, then at random.
 ///
-/// All steps of one call share its fate, as on a connection. It needs a Tokio runtime for calls that come late.
+/// All steps of one call have the same fate, as on a connection. Late calls need a Tokio runtime.
 #[derive(Debug)]
-pub struct Lossy<B>(Arc<Inner<B>>);
+pub struct Lossy<B>(Arc<LossyShared<B>>);
 
 #[derive(Debug)]
-struct Inner<B> {
+struct LossyShared<B> {
     backend: B,
-    state: Mutex<State>,
+    state: Mutex<LossyState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LossyState {
     /// The fates of the next calls of `apply` and `swap`.
     next: VecDeque<Fate>,
-    /// The fate of every other call, if it is not left to chance.
+    /// The fate of every other call. None: it is random.
     always: Option<Fate>,
     random: fastrand::Rng,
     rate: f64,
@@ -53,27 +53,27 @@ struct State {
 }
 
 impl<B: Backend> Lossy<B> {
-    /// A backend that loses nothing until it is told to.
+    /// Loses nothing until another method changes this.
     pub fn new(backend: B) -> Self {
         let random = fastrand::Rng::with_seed(0);
         let late = Duration::ZERO;
-        let state = State { next: VecDeque::new(), always: None, random, rate: 0.0, late, lost: 0 };
-        Self(Arc::new(Inner { backend, state: Mutex::new(state) }))
+        let state = LossyState { next: VecDeque::new(), always: None, random, rate: 0.0, late, lost: 0 };
+        Self(Arc::new(LossyShared { backend, state: Mutex::new(state) }))
     }
 
-    /// Loses this fraction of all calls from now on, in every way; those that come late do so by up to `late`.
+    /// Loses this fraction of all calls from now on, with random fates. A late call is applied up to `late` later.
     pub fn at_random(&self, seed: u64, rate: f64, late: Duration) {
         let mut state = self.state();
         state.random = fastrand::Rng::with_seed(seed);
         (state.rate, state.late) = (rate, late);
     }
 
-    /// The fates of the next calls of `apply` and `swap`, in their order.
+    /// Sets the fates of the next calls of `apply` and `swap`, in their order.
     pub fn next(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state().next.extend(fates);
     }
 
-    /// Every call has this fate from now on, but those of [`Lossy::next`].
+    /// Sets the fate of all calls from now on, except those of [`Lossy::next`].
     pub fn always(&self, fate: Fate) {
         self.state().always = Some(fate);
     }
@@ -85,12 +85,12 @@ impl<B: Backend> Lossy<B> {
         (state.always, state.rate) = (None, 0.0);
     }
 
-    /// How many fates of [`Lossy::next`] are still to come.
+    /// The number of fates of [`Lossy::next`] that no call has had yet.
     pub fn pending(&self) -> usize {
         self.state().next.len()
     }
 
-    /// How many calls it has lost.
+    /// The number of lost calls.
     pub fn lost(&self) -> usize {
         self.state().lost
     }
@@ -99,11 +99,11 @@ impl<B: Backend> Lossy<B> {
         &self.0.backend
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LossyState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What becomes of a call that may be repeated soon: one that would come late does nothing.
+    /// Applies a fate to a call that has no effect when it comes late: a late call is not made.
     pub(super) async fn ask<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let fate = self.state().fate(false);
         match fate {
@@ -114,7 +114,8 @@ impl<B: Backend> Lossy<B> {
         Err(lost())
     }
 
-    /// What becomes of a call that matters, however late it comes: so it owns what it takes along.
+    /// Applies a fate to a call that has an effect also when it comes late. The call owns its data, because a late call
+    /// runs in a task of its own.
     pub(super) async fn send<T, F>(&self, call: impl FnOnce(Self) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -137,15 +138,15 @@ impl<B: Backend> Lossy<B> {
     }
 }
 
-impl State {
+impl LossyState {
     fn fate(&mut self, scripted: bool) -> Fate {
         let next = if scripted { self.next.pop_front() } else { None };
-        let fate = next.or(self.always).unwrap_or_else(|| self.throw());
+        let fate = next.or(self.always).unwrap_or_else(|| self.random_fate());
         self.lost += usize::from(fate != Fate::Well);
         fate
     }
 
-    fn throw(&mut self) -> Fate {
+    fn random_fate(&mut self) -> Fate {
         if self.rate == 0.0 || self.random.f64() >= self.rate {
             return Fate::Well;
         }
@@ -191,7 +192,7 @@ impl<B: Backend> Leases for Lossy<B> {
         let fate = self.state().fate(false);
         match fate {
             Fate::Well => return self.inner().renew(claims).await,
-            // A late renewal of a claim that is not held does nothing, so it need not be played.
+            // A late renewal of a claim that is not held does nothing, so the delay is not simulated.
             Fate::ReplyLost | Fate::Late(_) => drop(self.inner().renew(claims).await),
             Fate::Refused | Fate::RequestLost => {}
         }
@@ -221,4 +222,4 @@ impl<B: Backend> Leases for Lossy<B> {
     }
 }
 
-super::looks_through!(Lossy);
+super::impl_inspect!(Lossy);

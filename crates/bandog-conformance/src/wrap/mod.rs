@@ -1,24 +1,24 @@
-//! Backends around a backend: they count, delay, lose or hold what passes through them.
+//! Backends that wrap another backend: they count, delay, lose or hold its calls.
 //!
-//! Clones are the same wrapper, so a test keeps one and gives the other to a client.
+//! Clones share their state, so a test keeps one and passes the other to a client.
 
 mod counting;
-mod deaf;
 mod delayed;
 mod forgetful;
 mod lossy;
 mod records;
 mod stopped;
+mod without_subscriptions;
 
 pub use counting::Counting;
-pub use deaf::Deaf;
 pub use delayed::Delayed;
 pub use forgetful::Forgetful;
 pub use lossy::{Fate, Lossy};
 pub use stopped::{Stopped, Which};
+pub use without_subscriptions::WithoutSubscriptions;
 
-/// Operators' looks are not what these wrappers are about: they pass through.
-macro_rules! looks_through {
+/// Implements `Inspect`: the wrappers pass its calls to the backend unchanged.
+macro_rules! impl_inspect {
     ($wrapper:ident) => {
         #[async_trait::async_trait]
         impl<B: bandog_core::Backend> bandog_core::Inspect for $wrapper<B> {
@@ -60,4 +60,4 @@ macro_rules! looks_through {
     };
 }
 
-use looks_through;
+use impl_inspect;

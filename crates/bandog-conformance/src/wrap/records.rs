@@ -1,21 +1,21 @@
-//! What the wrappers do to records.
+//! The wrappers' implementations of `Records`.
 
 use async_trait::async_trait;
 use bandog_core::{
     Backend, Holding, Key, Line, Notifier, Pattern, Reading, Records, Result, Subscription, Swap, Swaps,
 };
 
-use super::{Counting, Deaf, Delayed, Forgetful, Lossy, Stopped, Which};
+use super::{Counting, Delayed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
 
 #[async_trait]
 impl<B: Backend> Records for Counting<B> {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
-        self.ask_swaps(swaps.len());
+        self.count_swaps(swaps.len());
         self.inner().swap(swaps).await
     }
 
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
-        self.ask_reading(keys.len());
+        self.count_read(keys.len());
         self.inner().read(keys, holdings).await
     }
 
@@ -28,12 +28,12 @@ impl<B: Backend> Records for Counting<B> {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.listened(self.inner().subscribe_record(key, notifier)).await
+        self.count_subscription(self.inner().subscribe_record(key, notifier)).await
     }
 }
 
 #[async_trait]
-impl<B: Backend> Records for Deaf<B> {
+impl<B: Backend> Records for WithoutSubscriptions<B> {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
         self.inner().swap(swaps).await
     }
@@ -145,7 +145,7 @@ impl<B: Backend> Records for Stopped<B> {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.gate(Which::Listening).await;
+        self.gate(Which::Subscriptions).await;
         self.through(self.inner().subscribe_record(key, notifier)).await
     }
 }

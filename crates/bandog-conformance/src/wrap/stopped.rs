@@ -1,4 +1,4 @@
-//! A backend that can be made to stand still.
+//! A backend that a test can stop.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -8,68 +8,72 @@ use bandog_core::{
 };
 use tokio::sync::watch;
 
-/// What stands still while a [`Stopped`] is stopped.
+/// The part of the calls that a [`Stopped`] holds while it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Requests: they are applied when it goes on, as by a server that was stopped.
+    /// Requests. They are applied when the backend continues, like those at a server that was stopped.
     Requests,
-    /// Answers: requests are applied at once, and nobody hears of it until it goes on.
+    /// Answers. Requests are applied at once, and answered when the backend continues.
     Answers,
-    /// Requests to listen; all else goes its way.
-    Listening,
+    /// Requests that subscribe. All other calls pass.
+    Subscriptions,
 }
 
-/// A backend that can be stopped and let go. A call that is held does not end by itself, not even at the timeout.
+/// A backend that can be stopped and continued. A call that is held does not end by itself, not even at the timeout.
 #[derive(Debug)]
-pub struct Stopped<B>(Arc<Inner<B>>);
+pub struct Stopped<B>(Arc<StoppedShared<B>>);
 
 #[derive(Debug)]
-struct Inner<B> {
+struct StoppedShared<B> {
     backend: B,
-    still: watch::Sender<Still>,
+    standstill: watch::Sender<Standstill>,
     held: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
-struct Still {
+struct Standstill {
     which: Option<Which>,
-    /// Calls that come now go their way.
-    kept_back: bool,
+    /// New calls pass. Only the calls that are held already stay held.
+    passes_new_calls: bool,
 }
 
-impl Still {
+impl Standstill {
     fn holds(&self, which: Which) -> bool {
         self.which == Some(which)
     }
 }
 
 impl<B: Backend> Stopped<B> {
-    /// A backend that runs until it is stopped.
+    /// A backend that is not stopped.
     pub fn new(backend: B) -> Self {
-        Self(Arc::new(Inner { backend, still: watch::Sender::new(Still::default()), held: watch::Sender::new(0) }))
+        Self(Arc::new(StoppedShared {
+            backend,
+            standstill: watch::Sender::new(Standstill::default()),
+            held: watch::Sender::new(0),
+        }))
     }
 
-    /// Makes this stand still from now on.
+    /// Holds this part of all calls from now on.
     pub fn stop(&self, which: Which) {
-        self.0.still.send_replace(Still { which: Some(which), kept_back: false });
+        self.0.standstill.send_replace(Standstill { which: Some(which), passes_new_calls: false });
     }
 
-    /// Lets everything go on.
+    /// Continues all calls.
     pub fn go_on(&self) {
-        self.0.still.send_replace(Still::default());
+        self.0.standstill.send_replace(Standstill::default());
     }
 
-    /// Keeps back the calls that are held now, until it goes on; those that come from now on go their way.
+    /// Continues to hold the calls that are held now, until [`Stopped::go_on`]. New calls pass.
     pub fn keep_back(&self) {
-        self.0.still.send_modify(|still| still.kept_back = true);
+        self.0.standstill.send_modify(|standstill| standstill.passes_new_calls = true);
     }
 
-    /// How many calls have been held so far, but for those of the registry.
+    /// The number of calls that have been held so far, without those of the registry.
     pub fn held(&self) -> usize {
         *self.0.held.borrow()
     }
 
-    /// Waits until so many calls have been held.
+    /// Waits until this number of calls has been held.
     pub async fn until_held(&self, calls: usize) {
         // The sender lives as long as this.
         let _ = self.0.held.subscribe().wait_for(|held| *held >= calls).await;
@@ -81,22 +85,23 @@ impl<B: Backend> Stopped<B> {
 
     pub(super) async fn gate(&self, which: Which) {
         let is_held = {
-            let still = self.0.still.borrow();
-            still.holds(which) && !still.kept_back
+            let standstill = self.0.standstill.borrow();
+            standstill.holds(which) && !standstill.passes_new_calls
         };
         if is_held {
             self.0.held.send_modify(|held| *held += 1);
             // The sender lives as long as this.
-            let _ = self.0.still.subscribe().wait_for(|still| !still.holds(which)).await;
+            let _ = self.0.standstill.subscribe().wait_for(|standstill| !standstill.holds(which)).await;
         }
     }
 
-    /// A call of the registry stands still like any other, and is not counted: nobody waits for it.
-    async fn unheard<T>(&self, call: impl Future<Output = T>) -> T {
-        let stands_still =
-            |still: &Still| !still.kept_back && (still.holds(Which::Requests) || still.holds(Which::Answers));
+    /// Holds a call of the registry like any other, and does not count it, because no caller waits for it.
+    async fn uncounted<T>(&self, call: impl Future<Output = T>) -> T {
+        let holds_any = |standstill: &Standstill| {
+            !standstill.passes_new_calls && (standstill.holds(Which::Requests) || standstill.holds(Which::Answers))
+        };
         // The sender lives as long as this.
-        let _ = self.0.still.subscribe().wait_for(|still| !stands_still(still)).await;
+        let _ = self.0.standstill.subscribe().wait_for(|standstill| !holds_any(standstill)).await;
         call.await
     }
 
@@ -129,16 +134,16 @@ impl<B: Backend> Leases for Stopped<B> {
     }
 
     async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.gate(Which::Listening).await;
+        self.gate(Which::Subscriptions).await;
         self.through(self.inner().subscribe(key, notifier)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        self.unheard(self.inner().announce(member, ttl)).await
+        self.uncounted(self.inner().announce(member, ttl)).await
     }
 
     async fn withdraw(&self, client: ClientId) -> Result<()> {
-        self.unheard(self.inner().withdraw(client)).await
+        self.uncounted(self.inner().withdraw(client)).await
     }
 
     fn profile(&self) -> Profile {
@@ -146,4 +151,4 @@ impl<B: Backend> Leases for Stopped<B> {
     }
 }
 
-super::looks_through!(Stopped);
+super::impl_inspect!(Stopped);

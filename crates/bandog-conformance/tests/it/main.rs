@@ -1,4 +1,4 @@
-//! The wrappers let everything through.
+//! Tests of the wrappers.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod wrappers;

@@ -10,7 +10,7 @@ fn memory() -> Memory {
     Memory::new(Clock::tokio())
 }
 
-/// Everything beside locking comes through to the backend, and its answers come back.
+/// Asserts that the wrapper passes calls on to the backend and returns its answers.
 async fn passes_on(wrapper: impl Backend + Clone) {
     let member = Member::here(ClientId::random());
     wrapper.announce(&member, TTL).await.unwrap();
@@ -47,7 +47,7 @@ async fn each_wrapper_passes_everything_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_registry_suffers_as_all_else_does() {
+async fn faults_apply_to_the_registry() {
     let member = Member::here(ClientId::random());
     let wire = Lossy::new(memory());
     wire.always(Fate::RequestLost);
@@ -66,14 +66,14 @@ async fn the_registry_suffers_as_all_else_does() {
     assert_eq!(still.members().await.unwrap().len(), 1);
 }
 
-/// What a store has under this name.
+/// The value of a record.
 async fn value(store: &impl Records, key: &Key) -> Option<String> {
     let [record] = <[_; 1]>::try_from(store.read(std::slice::from_ref(key), &[]).await.unwrap().records).unwrap();
     record.unwrap().map(|record| record.value)
 }
 
 #[tokio::test(start_paused = true)]
-async fn records_suffer_as_all_else_does() {
+async fn faults_apply_to_records() {
     let key = Key::new("orders").unwrap();
     let creation = [Swap::new(key.clone(), None, "one")];
 
@@ -111,7 +111,7 @@ async fn records_suffer_as_all_else_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_wire_keeps_the_order_of_swaps() {
+async fn a_slow_connection_keeps_the_order_of_swaps() {
     let key = Key::new("orders").unwrap();
     let wire = Delayed::new(memory(), 7, TTL, TTL);
     for round in 0..20 {

@@ -1,4 +1,4 @@
-//! Somebody else's backend, as short as it can be, keeps the laws.
+//! A minimal backend, as a user would write it, keeps the laws.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 #[allow(unreachable_pub, reason = "as its author would write it")]
@@ -21,7 +21,7 @@ impl World for InOneFile {
     type Backend = OneFile;
 
     async fn start() -> Self {
-        // In memory if that can be had: every step writes the whole file anew.
+        // In memory if possible, because every step writes the whole file.
         Self(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
     }
 
@@ -29,22 +29,22 @@ impl World for InOneFile {
         OneFile(self.0.path().join("locks"))
     }
 
-    /// It cannot ring.
+    /// It has no notifications.
     fn prompt(&self) -> Duration {
         Duration::from_millis(1_500)
     }
 
-    /// Every step writes the whole file anew.
+    /// Every step writes the whole file.
     fn many(&self) -> usize {
         20
     }
 
     fn registry(&self) -> Can {
-        Err(Unkept::Cannot("it keeps none"))
+        Err(Unkept::Cannot("it has no registry"))
     }
 
     fn records(&self) -> Can {
-        Err(Unkept::Cannot("it keeps none"))
+        Err(Unkept::Cannot("it has no records"))
     }
 
     fn address(&self) -> Can<String> {

@@ -8,11 +8,11 @@ use bandog_core::*;
 pub struct OneFile(pub PathBuf);
 
 impl OneFile {
-    /// Reads the file, lets `change` decide, and replaces the file: one at a time.
+    /// Reads the file, applies `change`, and replaces the file. A lock file makes this one process at a time.
     fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Key, LockState>, Moment) -> T) -> io::Result<T> {
         let one_at_a_time = File::create(self.0.with_extension("lock"))?;
         one_at_a_time.lock()?;
-        File::options().append(true).create(true).open(&self.0)?; // Only makes it.
+        File::options().append(true).create(true).open(&self.0)?; // Only creates the file.
         let text = fs::read_to_string(&self.0)?;
         let parsed = text.lines().filter_map(|line| line.split_once('\t'));
         let parsed = parsed.filter_map(|(record, name)| Some((Key::new(name).ok()?, record.parse().ok()?)));
@@ -24,20 +24,20 @@ impl OneFile {
         Ok(answer)
     }
 
-    /// The same for one name.
+    /// Changes the state of one lock.
     fn of<T>(&self, key: &Key, change: impl FnOnce(&mut LockState, Moment) -> T) -> Result<T> {
-        self.with(|records, now| change(records.entry(key.clone()).or_default(), now)).map_err(told)
+        self.with(|records, now| change(records.entry(key.clone()).or_default(), now)).map_err(unavailable)
     }
 }
 
-fn told(error: io::Error) -> Error {
+fn unavailable(error: io::Error) -> Error {
     Error::unavailable("the file cannot be used").caused_by(error)
 }
 
 #[async_trait]
 impl Leases for OneFile {
     async fn ping(&self) -> Result<()> {
-        self.with(|_, _| ()).map_err(told)
+        self.with(|_, _| ()).map_err(unavailable)
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
@@ -62,7 +62,7 @@ impl Inspect for OneFile {
             let named = records.iter().filter(|(key, _)| pattern.matches(key.as_str()));
             named.filter_map(|(key, record)| record.row(key, now)).collect()
         });
-        rows.map_err(told)
+        rows.map_err(unavailable)
     }
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {

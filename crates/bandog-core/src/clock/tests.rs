@@ -29,7 +29,7 @@ async fn a_paused_test_pauses_both_clocks_and_moves_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_is_set_by_so_much_and_leases_do_not_mind() {
+async fn a_set_wall_clock_does_not_affect_leases() {
     let clock = Clock::tokio();
     let wall = clock.wall();
     assert_eq!(clock.set_ahead(HOUR).wall(), wall + HOUR);
@@ -40,11 +40,11 @@ async fn a_wall_clock_is_set_by_so_much_and_leases_do_not_mind() {
     for set in [clock.set_ahead(HOUR), clock.set_back(HOUR), clock.set_to(leap_day())] {
         assert_eq!(set.now(), clock.now());
     }
-    assert_eq!(clock.wall(), wall, "the clock that was copied is as it was");
+    assert_eq!(clock.wall(), wall, "the original clock is unchanged");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_jumps_while_it_is_read_and_leases_do_not_mind() {
+async fn a_jumping_wall_clock_does_not_affect_leases() {
     static JUMPS: AtomicI64 = AtomicI64::new(0);
     let clock = Clock::tokio().set_to(leap_day()).jumping_by(&JUMPS);
     let now = clock.now();
@@ -58,7 +58,7 @@ async fn a_wall_clock_jumps_while_it_is_read_and_leases_do_not_mind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_is_set_to_a_time_and_goes_on_from_there() {
+async fn a_wall_clock_is_set_to_a_time_and_continues_from_there() {
     let clock = Clock::tokio();
     for time in [leap_day(), SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH - HOUR, leap_day() + LEAP_DAY * 2] {
         for before in [clock, clock.set_ahead(HOUR), clock.set_back(HOUR)] {
@@ -73,7 +73,7 @@ async fn a_wall_clock_is_set_to_a_time_and_goes_on_from_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_can_be_set_by_292_years_and_no_more() {
+async fn a_wall_clock_can_be_set_by_at_most_292_years() {
     let clock = Clock::tokio();
     let most = Duration::from_nanos(i64::MAX.unsigned_abs());
     assert_eq!(clock.set_ahead(Duration::MAX).wall(), clock.wall() + most);
@@ -87,12 +87,12 @@ fn the_systems_wall_clock_is_the_machines() {
     let before = SystemTime::now();
     let (behind, wall, ahead) = (clock.set_back(HOUR).wall(), clock.wall(), clock.set_ahead(HOUR).wall());
     let after = SystemTime::now();
-    let looked = before..=after;
-    assert!(looked.contains(&wall) && looked.contains(&(behind + HOUR)) && looked.contains(&(ahead - HOUR)));
+    let range = before..=after;
+    assert!(range.contains(&wall) && range.contains(&(behind + HOUR)) && range.contains(&(ahead - HOUR)));
 }
 
 #[test]
-fn the_systems_wall_clock_can_be_set_and_goes_on() {
+fn the_systems_wall_clock_can_be_set_and_continues() {
     let since = Clock::system().now();
     let set = Clock::system().set_to(leap_day());
     let (first, second) = (set.wall(), set.wall());
@@ -102,7 +102,7 @@ fn the_systems_wall_clock_can_be_set_and_goes_on() {
 }
 
 #[test]
-fn a_machine_that_slept_finds_both_clocks_later() {
+fn both_clocks_count_the_sleep_of_the_machine() {
     static SLEPT: AtomicU64 = AtomicU64::new(0);
     let clock = Clock::system_and(&SLEPT);
     let set = clock.set_to(leap_day());
@@ -114,7 +114,7 @@ fn a_machine_that_slept_finds_both_clocks_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_clock_is_noticed_as_long_as_it_is_paused() {
+async fn a_paused_clock_is_detected_while_it_is_paused() {
     assert!(Clock::tokio_is_paused());
     tokio::time::sleep(HOUR).await;
     assert!(Clock::tokio_is_paused(), "after it has advanced by itself");

@@ -4,24 +4,25 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 use async_trait::async_trait;
 
-use super::{Listeners, Memory, State};
+use super::{Memory, MemoryState, Subscribers};
 use crate::{
     Holding, Key, Line, Moment, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap, Swapped,
     Swaps, Version,
 };
 
-/// All records.
+/// All records of a store.
 #[derive(Debug, Default)]
-pub(super) struct Recorded {
-    rows: BTreeMap<Key, Kept>,
-    /// The last version of all records, so that one that is made again has a greater one, even if no time has passed.
+pub(super) struct RecordTable {
+    rows: BTreeMap<Key, StoredRecord>,
+    /// The last version of all records. A record that is deleted and created again gets a greater one, also if no time
+    /// has passed.
     last: Option<Version>,
-    listeners: Listeners,
+    subscribers: Subscribers,
 }
 
 /// A record and its history by slot.
 #[derive(Debug)]
-struct Kept {
+struct StoredRecord {
     record: Record,
     lines: BTreeMap<String, String>,
 }
@@ -38,43 +39,44 @@ impl Records for Memory {
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
         let (state, now) = self.at_once();
         let wall = self.clock.wall();
-        let records = keys.iter().map(|key| Ok(state.recorded.rows.get(key).map(|kept| kept.record.clone()))).collect();
+        let records =
+            keys.iter().map(|key| Ok(state.records.rows.get(key).map(|stored| stored.record.clone()))).collect();
         let held = holdings.iter().map(|holding| Ok(state.is_held(holding, now))).collect();
         Ok(Reading { now: wall, records, held })
     }
 
     async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
         let state = self.state();
-        Ok(state.recorded.rows.keys().filter(|key| pattern.matches(key.as_str())).cloned().collect())
+        Ok(state.records.rows.keys().filter(|key| pattern.matches(key.as_str())).cloned().collect())
     }
 
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
         let state = self.state();
-        let lines = state.recorded.rows.get(key).into_iter().flat_map(|kept| &kept.lines);
+        let lines = state.records.rows.get(key).into_iter().flat_map(|stored| &stored.lines);
         Ok(lines.map(|(slot, value)| Line { slot: slot.clone(), value: value.clone() }).collect())
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let number = self.state().recorded.listeners.add(key, notifier);
+        let number = self.state().records.subscribers.add(key, notifier);
         let (shared, key) = (self.clone(), key.clone());
-        Ok(Subscription::new(move || shared.state().recorded.listeners.remove(&key, number)))
+        Ok(Subscription::new(move || shared.state().records.subscribers.remove(&key, number)))
     }
 }
 
-impl State {
+impl MemoryState {
     fn swap(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
-        let swapped = self.swap_in_silence(swap, now, wall);
+        let swapped = self.swap_without_notifying(swap, now, wall);
         if swap.notifies && matches!(swapped, Swapped::Done(_)) {
-            self.recorded.listeners.ring(&swap.key);
+            self.records.subscribers.notify(&swap.key);
         }
         swapped
     }
 
-    fn swap_in_silence(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
-        let kept = self.recorded.rows.get(&swap.key);
-        let last = kept.map(|kept| kept.record.version);
+    fn swap_without_notifying(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
+        let stored = self.records.rows.get(&swap.key);
+        let last = stored.map(|stored| stored.record.version);
         if last != swap.from {
-            return Swapped::Differs(kept.map(|kept| kept.record.clone()));
+            return Swapped::Differs(stored.map(|stored| stored.record.clone()));
         }
         if let Some(missing) =
             swap.not_before.and_then(|time| time.duration_since(wall).ok()).filter(|by| !by.is_zero())
@@ -85,20 +87,20 @@ impl State {
             return Swapped::NotHeld;
         }
         let Some(value) = &swap.to else {
-            self.recorded.rows.remove(&swap.key);
+            self.records.rows.remove(&swap.key);
             return Swapped::Done(None);
         };
-        let version = Version::after(self.recorded.last, wall);
-        self.recorded.last = Some(version);
+        let version = Version::after(self.records.last, wall);
+        self.records.last = Some(version);
         let record = Record { version, value: value.clone() };
-        let mut lines = self.recorded.rows.remove(&swap.key).map(|kept| kept.lines).unwrap_or_default();
+        let mut lines = self.records.rows.remove(&swap.key).map(|stored| stored.lines).unwrap_or_default();
         lines.extend(swap.lines.iter().map(|line| (line.slot.clone(), line.value.clone())));
-        self.recorded.rows.insert(swap.key.clone(), Kept { record, lines });
+        self.records.rows.insert(swap.key.clone(), StoredRecord { record, lines });
         Swapped::Done(Some(version))
     }
 
     fn is_held(&self, holding: &Holding, now: Moment) -> bool {
-        self.rows.get(&holding.key).is_some_and(|state| state.is_held_by(holding.id, now))
+        self.locks.get(&holding.key).is_some_and(|state| state.is_held_by(holding.id, now))
     }
 }
 

@@ -1,11 +1,11 @@
-// The drawings: the last runs of a job, the last day and the next hour of the store.
+// Drawings: the last runs of a job, the last day and the next hour of the store.
 
 import { $, fill, put } from "./view.js";
 import { clock, minute, span, state } from "./words.js";
 
 const SLOTS = 50; // Bars in a row.
-const STEP = 4; // From one bar to the next, in units of the drawing.
-const BASE = 18; // Runs that ended well rise above this line, failures hang below it.
+const STEP = 4; // Distance between bars, in units of the drawing.
+const BASE = 18; // Good runs are above this line, failures below it.
 const UP = 16;
 const DOWN = 11;
 
@@ -34,8 +34,8 @@ export function paintBars(svg, bars) {
   svg.setAttribute("aria-label", known.length ? `Last ${known.length} runs: ${words}` : "No run has ended yet");
 }
 
-/** What the bar under the pointer stands for. */
-export function tellBar(svg, event, now, zone) {
+/** Describes the bar under the pointer. */
+export function showBar(svg, event, now, zone) {
   const box = svg.getBoundingClientRect();
   const place = Math.floor(((event.clientX - box.left) / box.width) * SLOTS) - (SLOTS - (svg.bars?.length ?? 0));
   const bar = svg.bars?.[place];
@@ -91,7 +91,7 @@ export function paintHour(hour, now) {
   svg.setAttribute("aria-label", `${total} starts in the next hour`);
   [...$("#hour .axis").children].forEach((label, quarter) => put(label, minute(from + quarter * 15 * 60000, quarter === 4)));
   const coming = hour.starts.filter(({ due }) => at(due) > now - 1000);
-  // The first start of each job: a job that starts twice is no news.
+  // The first start of each job only.
   const first = coming.filter(({ job }, place) => coming.findIndex((other) => other.job === job) === place);
   put($('[data-f="coming"]'), first.length ? first.slice(0, 4).map(({ job, due }) => `${minute(at(due))} ${job}`).join(" · ") + (first.length > 4 ? " …" : "") : "No start in the next hour.");
   $('[data-f="coming"]').title = coming.slice(0, 30).map(({ job, due }) => `${clock(at(due), now)} ${job}`).join("\n");
@@ -100,7 +100,7 @@ export function paintHour(hour, now) {
 }
 
 /** The starts of the minute under the pointer. */
-export function tellMinute(svg, event) {
+export function showMinute(svg, event) {
   if (!svg.hour) return;
   const box = svg.getBoundingClientRect();
   const place = Math.min(59, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * 60)));

@@ -1,28 +1,28 @@
-// What the page knows, when it asks for more, and what is done from it.
+// The data of the page, its polls, and its actions.
 
-import { paintBars, paintDay, paintHour, tellBar, tellMinute } from "./dash.js";
+import { paintBars, paintDay, paintHour, showBar, showMinute } from "./dash.js";
 import { HERE, ago, clock, seconds } from "./words.js";
 import { $, fill, paintInside, paintJob, paintLocks, paintNodes, paintRuns, put, shape, sync, tickJob } from "./view.js";
 
-const PAUSE = 2000; // Between two polls, in ms; more where a poll takes long.
-const PATIENCE = 15000; // For one answer.
-const LONG_PATIENCE = 30000; // For the figures of the store as a whole.
+const INTERVAL = 2000; // Interval between two polls, in ms; longer if a poll takes long.
+const TIMEOUT = 15000; // Timeout of an answer, in ms.
+const STORE_TIMEOUT = 30000; // Timeout of the figures of the whole store, in ms.
 const ROWS = 50; // Jobs on one page of the list.
 const LOCKS = 200; // Locks that are listed.
-const OVERVIEW = 5000; // Between two polls of the store as a whole; more where a poll takes long.
+const OVERVIEW = 5000; // Interval between two polls of the whole store; longer if a poll takes long.
 
 const known = { jobs: [], bars: {}, locks: [], read: 0, locksRead: 0, ahead: 0, isKnown: false, acts: false };
 const shown = { chip: "all", filter: "", offset: 0 };
 const open = new Map(); // Job's name -> its runs.
 const unfolded = new Set(); // Groups of failures that are shown one by one.
-let token; // Only here, and gone with the page.
+let token; // Only in memory.
 let timer;
 let locksTimer;
 let storeTimer;
 
 const now = () => Date.now() + known.ahead;
 
-async function ask(path, init = {}, most = PATIENCE) {
+async function ask(path, init = {}, most = TIMEOUT) {
   const limit = new AbortController();
   const patience = setTimeout(() => limit.abort(), most);
   try {
@@ -36,54 +36,54 @@ async function ask(path, init = {}, most = PATIENCE) {
   }
 }
 
-// ---- Looking
+// ---- Polling
 
-async function look() {
+async function pollJobs() {
   clearTimeout(timer);
   const begun = performance.now();
   const wanted = query();
   const names = [...open.keys()].filter((name) => !known.isKnown || known.jobs.some((job) => job.name === name));
-  const questions = [ask(`api/jobs?${wanted}`), ask("api/nodes"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
-  if (!known.version) questions.push(ask("api/about").then(introduce));
-  const answers = await Promise.allSettled(questions);
-  if (wanted !== query()) return; // Other jobs are wanted by now, and have been asked for.
+  const queries = [ask(`api/jobs?${wanted}`), ask("api/nodes"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
+  if (!known.version) queries.push(ask("api/about").then(introduce));
+  const answers = await Promise.allSettled(queries);
+  if (wanted !== query()) return; // Other jobs have been requested meanwhile.
   const [jobs, nodes, ...runs] = answers;
   if (jobs.value) {
     const { total, counts, bars } = jobs.value;
-    // A history that could not be read in time comes with the next poll.
+    // A history that was not read in time comes with the next poll.
     const kept = Object.fromEntries(jobs.value.jobs.map(({ name }) => [name, bars[name] ?? known.bars[name]]));
     Object.assign(known, { jobs: jobs.value.jobs, total, counts, bars: kept, read: Date.parse(jobs.value.at), isKnown: true });
   }
   if (nodes.value) known.nodes = nodes.value.nodes;
   names.forEach((name, place) => runs[place].value && open.has(name) && open.set(name, runs[place].value.runs));
-  // The runs of a job that was deleted meanwhile are no trouble, nor are those that are read with the next poll.
+  // It is no error if the job was deleted meanwhile, or if its runs are read with the next poll.
   known.trouble = answers.find(({ reason }) => reason && reason.status !== 404 && reason.status !== 429)?.reason;
   if (known.jobs.length === 0 && shown.offset > 0 && known.total > 0) {
     shown.offset = 0;
-    return look();
+    return pollJobs();
   }
   paint();
   clearTimeout(timer);
-  if (!document.hidden) timer = setTimeout(look, Math.max(PAUSE, 4 * (performance.now() - begun)));
+  if (!document.hidden) timer = setTimeout(pollJobs, Math.max(INTERVAL, 4 * (performance.now() - begun)));
 }
 
-/** The store as a whole. With many jobs it takes longer than a part of their list, which must not wait for it. */
-async function lookAtStore() {
+/** Polls the whole store. With many jobs this takes longer than a part of their list, so the list does not wait for it. */
+async function pollStore() {
   clearTimeout(storeTimer);
   const begun = performance.now();
   try {
-    const { summary } = await ask("api/summary", {}, LONG_PATIENCE);
+    const { summary } = await ask("api/summary", {}, STORE_TIMEOUT);
     paintDay(summary.last_24h, now());
     if (summary.next_hour) paintHour(summary.next_hour, now());
   } catch {
-    // The poll of the jobs says what is wrong; the figures stay as they are.
+    // The poll of the jobs reports the error; the figures are kept.
   }
   clearTimeout(storeTimer);
-  if (!document.hidden) storeTimer = setTimeout(lookAtStore, Math.max(OVERVIEW, 4 * (performance.now() - begun)));
+  if (!document.hidden) storeTimer = setTimeout(pollStore, Math.max(OVERVIEW, 4 * (performance.now() - begun)));
 }
 
-/** The locks are found by a scan of the store, which may take long and must not hold up the jobs. */
-async function lookForLocks() {
+/** Polls the locks: a scan of the store, which may take long, so the jobs do not wait for it. */
+async function pollLocks() {
   clearTimeout(locksTimer);
   const begun = performance.now();
   try {
@@ -95,10 +95,10 @@ async function lookForLocks() {
   paintAllLocks();
   paintLink();
   clearTimeout(locksTimer);
-  if (!document.hidden) locksTimer = setTimeout(lookForLocks, Math.max(PAUSE, 4 * (performance.now() - begun)));
+  if (!document.hidden) locksTimer = setTimeout(pollLocks, Math.max(INTERVAL, 4 * (performance.now() - begun)));
 }
 
-/** Which jobs are asked for. */
+/** The query of the requested jobs. */
 function query() {
   return new URLSearchParams({ limit: ROWS, offset: shown.offset, name: shown.filter, is: shown.chip }).toString();
 }
@@ -111,16 +111,16 @@ function introduce(about) {
   fill(document, {
     store: about.store,
     version: `bandog ${about.version}`,
-    rights: about.acts ? "To run, pause, resume or cancel a job takes the token." : "Read-only. Start bandog with --http-token-file to run, pause, resume and cancel jobs from here.",
-    zone: `Times are those of ${HERE}, unless they name another zone.`,
+    rights: about.acts ? "Running, pausing, resuming or cancelling a job requires the token." : "Read-only. Start bandog with --http-token-file to run, pause, resume and cancel jobs from here.",
+    zone: `Times are in ${HERE}, unless they have another zone.`,
   });
 }
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) return;
-  look();
-  lookAtStore();
-  lookForLocks();
+  pollJobs();
+  pollStore();
+  pollLocks();
 });
 
 // ---- Showing
@@ -152,13 +152,13 @@ function paintLink() {
   document.body.dataset.stale = String(Boolean(trouble));
   const said = $("#trouble");
   said.hidden = !trouble;
-  if (trouble) put(said, describe(trouble) + (isKnown ? " Below is what was known last." : ""));
+  if (trouble) put(said, describe(trouble) + (isKnown ? " The data below is the last known." : ""));
 }
 
 function describe(trouble) {
   if (trouble.status === 503) return `The store does not answer: ${trouble.message}.`;
   if (trouble.status) return `bandog refuses: ${trouble.message}.`;
-  return "bandog itself does not answer: it was stopped, or the way to it is cut.";
+  return "bandog itself does not answer: it was stopped, or the network is down.";
 }
 
 function paintChips() {
@@ -183,7 +183,7 @@ function paintJobs() {
   list.hidden = known.jobs.length === 0;
   const none = $("#no-jobs");
   none.hidden = known.jobs.length > 0;
-  put(none, known.counts.all ? "No job is like that." : "The store has no job yet. Jobs appear here when a scheduler that has some has started.");
+  put(none, known.counts.all ? "No job matches." : "The store has no job yet. Jobs appear here after the start of a scheduler that has some.");
   $("#pages").hidden = known.total <= ROWS;
   const number = (count) => count.toLocaleString("en-GB");
   fill($("#pages"), { range: `${number(shown.offset + 1)}–${number(shown.offset + known.jobs.length)} of ${number(known.total)}` });
@@ -194,7 +194,7 @@ function paintJobs() {
 function makeJob() {
   const item = $("#job").content.firstElementChild.cloneNode(true);
   $("h3 button", item).addEventListener("click", () => toggle(item));
-  $(".bars svg", item).addEventListener("pointermove", (event) => tellBar(event.currentTarget, event, now(), item.job.zone || HERE));
+  $(".bars svg", item).addEventListener("pointermove", (event) => showBar(event.currentTarget, event, now(), item.job.zone || HERE));
   return item;
 }
 
@@ -204,7 +204,7 @@ function toggle(item) {
   else open.set(name, undefined);
   remember();
   paintOpen(item, item.job);
-  if (open.has(name)) look();
+  if (open.has(name)) pollJobs();
 }
 
 function paintOpen(item, job) {
@@ -244,18 +244,18 @@ function everySecond() {
   setTimeout(everySecond, 1000 - (now() % 1000));
 }
 
-/** The names of open jobs are behind the #, so that a link leads to them. */
+/** The names of open jobs are in the fragment, so that a link opens them. */
 function remember() {
   history.replaceState(null, "", open.size ? `#${[...open.keys()].map(encodeURIComponent).join("&")}` : location.pathname);
 }
 
-// ---- Doing
+// ---- Acting
 
 const ACTS = {
-  run: (name) => ["Run now", `${name} runs once more, beside its ticks.`, ({ id }) => `run ${id} is asked for`],
-  pause: (name) => ["Pause", `The ticks of ${name} are skipped until it is resumed. Runs at work go on.`, () => "paused"],
-  resume: (name) => ["Resume", `The ticks of ${name} count again.`, ({ resumed }) => (resumed ? "goes on" : "was not paused")],
-  cancel: (name) => ["Cancel runs", `All runs of ${name} that are at work or wait are cancelled.`, ({ ids }) => (ids.length ? `told to cancel run ${ids.join(", ")}` : "no run was there to cancel")],
+  run: (name) => ["Run now", `${name} runs once, in addition to its ticks.`, ({ id }) => `run ${id} is requested`],
+  pause: (name) => ["Pause", `The ticks of ${name} are skipped until it is resumed. Present runs continue.`, () => "paused"],
+  resume: (name) => ["Resume", `The ticks of ${name} resume.`, ({ resumed }) => (resumed ? "resumed" : "was not paused")],
+  cancel: (name) => ["Cancel runs", `All runs of ${name} that run or wait are cancelled.`, ({ ids }) => (ids.length ? `cancelled run ${ids.join(", ")}` : "no run to cancel")],
 };
 
 function offer(job, act) {
@@ -282,31 +282,31 @@ async function submit(dialog, form, name, act, done) {
     const answer = await ask(`${pathOf(name)}/${act}`, { method: "POST", headers, body: JSON.stringify(wish) });
     token = key;
     dialog.close();
-    tell(`${name}: ${done(answer.done)}`);
-    look();
+    showMessage(`${name}: ${done(answer.done)}`);
+    pollJobs();
   } catch (trouble) {
     if (trouble.status === 401) token = undefined;
     $('[data-part="token"]', dialog).hidden = token !== undefined;
-    fill(dialog, { wrong: trouble.status === 401 ? "That is not the token." : describe(trouble) });
+    fill(dialog, { wrong: trouble.status === 401 ? "This token is wrong." : describe(trouble) });
     if (trouble.status === 401) form.token.select();
   }
 }
 
-function tell(words) {
-  const told = $("#told");
-  put(told, words);
-  told.dataset.on = "true";
-  clearTimeout(tell.timer);
-  tell.timer = setTimeout(() => (told.dataset.on = "false"), 5000);
+function showMessage(words) {
+  const message = $("#told");
+  put(message, words);
+  message.dataset.on = "true";
+  clearTimeout(showMessage.timer);
+  showMessage.timer = setTimeout(() => (message.dataset.on = "false"), 5000);
 }
 
-// ---- Choosing
+// ---- Filtering
 
-/** Other jobs are wanted: the first of them, at once. */
+/** Requests other jobs at once, from the first one. */
 function choose(offset = 0) {
   shown.offset = offset;
   paintChips();
-  look();
+  pollJobs();
 }
 
 for (const chip of document.querySelectorAll("[data-chip]")) {
@@ -336,7 +336,7 @@ function goTo(name) {
 }
 
 $("#oldest").addEventListener("click", ({ currentTarget }) => goTo(currentTarget.dataset.job));
-$("#hour svg").addEventListener("pointermove", (event) => tellMinute(event.currentTarget, event));
+$("#hour svg").addEventListener("pointermove", (event) => showMinute(event.currentTarget, event));
 
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.matches("input, dialog *");
@@ -349,18 +349,18 @@ for (const name of location.hash.slice(1).split("&").filter(Boolean)) {
   try {
     open.set(decodeURIComponent(name), undefined);
   } catch {
-    // Not one of ours.
+    // A link from elsewhere.
   }
 }
 
 /** A link to a job that is on another page of the list shows that job alone. */
 async function start() {
-  await look();
+  await pollJobs();
   const [name] = open.keys();
   if (name !== undefined && known.isKnown && !known.jobs.some((job) => job.name === name)) goTo(name);
 }
 
 start();
-lookAtStore();
-lookForLocks();
+pollStore();
+pollLocks();
 everySecond();

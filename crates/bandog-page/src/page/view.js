@@ -1,4 +1,4 @@
-// What stands on the page. Texts are changed only where they differ, so that neither focus nor selection is lost.
+// The content of the page. A text is replaced only if it differs, so that focus and selection are kept.
 
 import { HERE, ago, clock, collapse, seconds, span, state, until, words } from "./words.js";
 
@@ -19,7 +19,7 @@ export function shape(element, name, tone = "") {
   if (element.dataset.tone !== tone) element.dataset.tone = tone;
 }
 
-/** Makes `parent` have one child for each item, in order; those whose key stays are kept. */
+/** Gives `parent` one child per item, in order. A child whose key stays is kept. */
 export function sync(parent, items, key, make, paint) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   const left = new Set(parent.children);
@@ -38,7 +38,7 @@ export function sync(parent, items, key, make, paint) {
 const running = (job) => job.live.filter((run) => run.state === "running");
 const at = (text) => Date.parse(text);
 
-/** The parts of a job that change with the time. */
+/** The parts of a job that change with time. */
 export function tickJob(row, job, now) {
   paintNext(row, job, now);
   const last = job.last;
@@ -54,7 +54,7 @@ export function tickJob(row, job, now) {
 
 function paintNext(row, job, now) {
   const [lead, next] = [$(".next .lead", row), $("time", row)];
-  const { name, tone, text } = told(job, now);
+  const { name, tone, text } = nextFire(job, now);
   shape(lead, name, tone);
   put(next, text);
   if (job.next) next.dateTime = job.next;
@@ -68,8 +68,8 @@ function paintNext(row, job, now) {
 
 const by = (paused) => `by ${paused.by}${paused.reason ? `: ${paused.reason}` : ""}`;
 
-/** What is to be said of a job's next fire. */
-function told(job, now) {
+/** The text about a job's next fire. */
+function nextFire(job, now) {
   if (!job.enabled) return { name: "none", tone: "quiet", text: "disabled" };
   if (job.paused) return { name: "hold", tone: "warn", text: "paused" };
   if (job.all_paused) return { name: "hold", tone: "warn", text: "all jobs paused" };
@@ -82,7 +82,7 @@ function told(job, now) {
   return { name: "none", tone: "quiet", text };
 }
 
-/** A job's row, without what changes with the time. */
+/** A job's row, without the parts that change with time. */
 export function paintJob(item, job) {
   const row = $(".row", item);
   fill(row, { name: job.name, description: job.description || job.trigger });
@@ -95,10 +95,10 @@ export function paintJob(item, job) {
   const [name, tone] = run ? (run.orphaned ? ["warn", "warn"] : ["run", "live"]) : ["none", "quiet"];
   shape($(".now .lead", row), name, tone);
   const others = more.length > 0 ? ` and ${more.length} more` : "";
-  fill(row, { node: run ? run.node + (run.orphaned ? ", which is gone" : "") + others : "idle" });
+  fill(row, { node: run ? run.node + (run.orphaned ? ", which is dead" : "") + others : "idle" });
 }
 
-/** What is seen of a job that was opened. */
+/** The details of an opened job. */
 export function paintInside(inside, job, acts, now) {
   const paused = $('[data-f="paused"]', inside);
   const pauses = [job.paused && ["Paused", job.paused], job.all_paused && ["All jobs are paused", job.all_paused]].filter(Boolean);
@@ -144,7 +144,7 @@ export function paintRuns(inside, job, runs, now, unfolded) {
   const rows = collapse(runs).flatMap((same) => {
     const each = same.map((run) => ({ run, same: [run], key: keyOf(run) }));
     if (same.length === 1) return each;
-    // The oldest stays the same while more of them come.
+    // The oldest run identifies a growing group.
     const group = { run: same[0], same, key: `${job.name} ${each.at(-1).key} and more` };
     return unfolded.has(group.key) ? [group, ...each.map((row) => ({ ...row, isPart: true }))] : [group];
   });
@@ -179,7 +179,7 @@ function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
   const cells = row.cells;
   const oldest = same.at(-1);
   row.classList.toggle("part", Boolean(isPart));
-  const { shape: name, tone, word } = run.orphaned ? { shape: "warn", tone: "warn", word: "its node is gone" } : state(run.state);
+  const { shape: name, tone, word } = run.orphaned ? { shape: "warn", tone: "warn", word: "its node is dead" } : state(run.state);
   const tick = (text) => clock(at(text), now, job.zone || HERE);
   const from = same.length > 1 ? oldest.tick : run.from;
   put(cells[0], from && from !== run.tick ? `${tick(from)} to ${tick(run.tick)}` : tick(run.tick));
@@ -237,7 +237,7 @@ export function paintNodes({ running, pauses }) {
 /** The locks that are held. */
 export function paintLocks(locks, age) {
   sync($("#locks tbody"), locks, (lock) => lock.name, makeLock, (row, lock) => {
-    const holder = lock.holder ? `${lock.holder.program} (process ${lock.holder.pid} on ${lock.holder.host})` : (lock.owner ?? "somebody");
+    const holder = lock.holder ? `${lock.holder.program} (process ${lock.holder.pid} on ${lock.holder.host})` : (lock.owner ?? "unknown");
     const texts = [lock.name, holder, fences(lock), lock.ttl_ms == null ? "never" : span(Math.max(0, lock.ttl_ms - age)), String(lock.waiters.length || "–")];
     texts.forEach((text, place) => put(row.cells[place], text));
   });

@@ -1,8 +1,8 @@
-// Words for spans, instants and states. Nothing here knows of the page.
+// Texts for durations, instants and states, independent of the page.
 
 const pad = (number) => String(number).padStart(2, "0");
 
-/** A span as people read it: `12 ms`, `1.4 s`, `4 min 09 s`, `2 h 14 min`, `3 d 4 h`. */
+/** A duration as text: `12 ms`, `1.4 s`, `4 min 09 s`, `2 h 14 min`, `3 d 4 h`. */
 export function span(ms) {
   const s = Math.floor(ms / 1000);
   if (ms < 1000) return `${Math.round(ms)} ms`;
@@ -10,7 +10,7 @@ export function span(ms) {
   return seconds(s);
 }
 
-/** The same without parts of a second, for what changes once a second. */
+/** The same in whole seconds, for texts that change once a second. */
 export function seconds(s) {
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min ${pad(s % 60)} s`;
@@ -44,7 +44,7 @@ function make(timeZone) {
     const short = of({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
     return { day: of(day), date: of({ ...day, year: "numeric" }), year: of({ year: "numeric" }), time: of(time), short, zone: of({ timeZoneName: "short" }) };
   } catch {
-    return undefined; // A zone that this browser does not know.
+    return undefined; // This browser does not know the zone.
   }
 }
 
@@ -72,7 +72,7 @@ export function minute(instant, withZone = false) {
   return formats.short.format(instant) + (withZone ? ` ${zoneName(formats, instant)}` : "");
 }
 
-/** Runs with those failures as one that follow each other and are the same but for numbers, such as times. */
+/** Groups the runs: successive failures that differ in numbers only, such as times, are one group. */
 export function collapse(runs) {
   const groups = [];
   for (const run of runs) {
@@ -84,7 +84,7 @@ export function collapse(runs) {
   return groups.map((group) => group.runs);
 }
 
-/** Each state's shape and tone; the word itself is always shown, too. */
+/** Each state's shape and tone; the word itself is always shown too. */
 const STATES = {
   queued: ["wait", "quiet"],
   running: ["run", "live"],

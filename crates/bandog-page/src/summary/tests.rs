@@ -1,4 +1,4 @@
-//! Figures from histories that are known.
+//! Figures from fixed histories.
 
 use serde_json::{from_value, json};
 
@@ -31,7 +31,7 @@ fn only_runs_of_the_last_day_count() {
 }
 
 #[test]
-fn a_job_whose_kept_runs_do_not_reach_back_a_day_is_told_of() {
+fn a_job_whose_kept_runs_do_not_cover_a_day_is_counted() {
     let second = |number: i64| run(number.unsigned_abs(), "ok", NOW - number * 1000, 1);
     let day = day(&[("often", (0..50).map(second).collect()), ("rare", (0..49).map(second).collect())]);
     assert_eq!((&day["runs"], &day["jobs_cut"]), (&99.into(), &1.into()), "{day}");

@@ -1,4 +1,4 @@
-//! What programs are told.
+//! The interface for programs.
 
 use std::thread;
 
@@ -32,7 +32,7 @@ fn rows_come_with_their_time_and_their_store() {
 }
 
 #[test]
-fn what_is_not_there_is_told_apart() {
+fn missing_things_have_different_errors() {
     let page = Served::to_act_on();
     page.get("/api/jobs/other").refuses(404, "job");
     for path in ["/api", "/api/jobs/", "/api/jobs/x/y", "/../etc/passwd", "/index.html"] {
@@ -45,7 +45,7 @@ fn what_is_not_there_is_told_apart() {
 }
 
 #[test]
-fn a_store_that_is_away_is_told_and_the_page_is_served_on() {
+fn a_store_without_an_answer_is_reported_and_the_page_is_served() {
     let page = Served::to_act_on();
     page.source.goes_away();
     page.get("/api/jobs").refuses(503, "unavailable");
@@ -56,7 +56,7 @@ fn a_store_that_is_away_is_told_and_the_page_is_served_on() {
 }
 
 #[test]
-fn many_who_look_at_once_ask_the_store_once() {
+fn many_clients_at_once_query_the_store_once() {
     let page = Served::read_only();
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -67,7 +67,7 @@ fn many_who_look_at_once_ask_the_store_once() {
 }
 
 #[test]
-fn acts_reach_their_job_with_what_they_carry() {
+fn acts_reach_their_job_with_their_fields() {
     let page = Served::to_act_on();
     let key = format!("Authorization: Bearer {TOKEN}");
     let act = |verb: &str, body: &str| {
@@ -97,7 +97,7 @@ fn acts_reach_their_job_with_what_they_carry() {
 }
 
 #[test]
-fn what_was_done_is_seen_at_the_next_look() {
+fn an_act_is_visible_in_the_next_answer() {
     let page = Served::to_act_on();
     page.get("/api/jobs");
     let key = format!("Authorization: Bearer {TOKEN}");
@@ -107,7 +107,7 @@ fn what_was_done_is_seen_at_the_next_look() {
 }
 
 #[test]
-fn jobs_are_told_in_parts() {
+fn jobs_are_served_in_parts() {
     let page = Served::read_only();
     page.source.has_more_jobs(300);
     let names = |query: &str| {
@@ -131,7 +131,7 @@ fn jobs_are_told_in_parts() {
 }
 
 #[test]
-fn the_summary_tells_of_the_last_day_and_the_next_hour() {
+fn the_summary_has_the_last_day_and_the_next_hour() {
     let page = Served::read_only();
     let day = bandog_testkit::eventually(SOON, || {
         let summary = page.get("/api/summary").json()["summary"].clone();

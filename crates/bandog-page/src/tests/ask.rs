@@ -1,4 +1,4 @@
-//! A client that sends exactly what it is told to.
+//! A client that sends exactly the given bytes.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout that only a failure reaches.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
 pub(super) struct Asker(BufReader<TcpStream>);
@@ -31,7 +31,7 @@ impl Asker {
         self.ask("GET", path, &["Host: localhost"], "")
     }
 
-    /// Asks with these headers and waits for the answer.
+    /// Sends a request with these headers and waits for the answer.
     pub(super) fn ask(&mut self, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
         let length = format!("Content-Length: {}", body.len());
         let head = [headers, &[length.as_str(), "", ""]].concat().join("\r\n");
@@ -39,12 +39,12 @@ impl Asker {
         self.reply(method).expect("an answer")
     }
 
-    /// Sends without waiting. Whoever is refused may find the way closed before all is sent.
+    /// Sends without waiting. If the page refuses the request, the connection may close before all is sent.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         let _ = self.0.get_mut().write_all(bytes);
     }
 
-    /// The next answer; none if the connection has ended.
+    /// The next answer; none if the connection is closed.
     pub(super) fn reply(&mut self, method: &str) -> Option<Reply> {
         let status = self.line()?.split(' ').nth(1)?.parse().unwrap();
         let mut headers = Vec::new();
@@ -60,17 +60,17 @@ impl Asker {
         Some(reply)
     }
 
-    /// Whether the other side has ended the connection, sooner or later.
+    /// Waits until the other side closes the connection.
     pub(super) fn ends(&mut self) -> bool {
         let mut rest = Vec::new();
-        // A reset is an end, too; a wait that was too long is none.
+        // A reset is a close too; a timeout is not.
         match self.0.read_to_end(&mut rest) {
             Ok(_) => true,
             Err(error) => !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
         }
     }
 
-    /// Whether there is no answer yet, and no end.
+    /// Whether there is no answer yet and the connection is open.
     pub(super) fn waits(&self) -> bool {
         self.0.get_ref().set_nonblocking(true).unwrap();
         let seen = self.0.get_ref().peek(&mut [0]);
@@ -95,7 +95,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// It was refused or failed in this way.
+    /// Asserts the status and the kind of an error.
     #[track_caller]
     pub(super) fn refuses(&self, status: u16, kind: &str) {
         let body = self.json();

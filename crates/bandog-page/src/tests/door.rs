@@ -1,4 +1,4 @@
-//! Who is let in, and who is not.
+//! Access: hosts, tokens and origins.
 
 use std::net::SocketAddr;
 
@@ -61,7 +61,7 @@ fn a_loopback_address_answers_to_the_names_that_are_allowed() {
 }
 
 #[test]
-fn without_a_token_nobody_acts() {
+fn without_a_token_no_client_acts() {
     let page = Served::read_only();
     for header in [key(), "Authorization: Bearer ".into(), "X: y".into()] {
         page.asker().ask("POST", "/api/jobs/x/run", &["Host: localhost", &header], "").refuses(403, "read_only");

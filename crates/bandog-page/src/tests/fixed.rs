@@ -1,4 +1,4 @@
-//! A store whose rows stay as they are, and that counts what it is asked.
+//! A store with fixed rows, which counts its queries.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use serde_json::{from_value, json as value, value::RawValue};
 
 use crate::source::{Act, Answer, Source, Trouble, json};
 
-/// Some jobs and one lock, and what was asked of them.
+/// Some jobs and one lock, and the recorded acts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fixed(Arc<Inner>);
 
@@ -22,11 +22,11 @@ pub(super) struct Fixed(Arc<Inner>);
 struct Inner {
     is_away: AtomicBool,
     hangs: AtomicBool,
-    /// Jobs beside the first one: `job-0`, `job-1`, …
+    /// Additional jobs: `job-0`, `job-1`, …
     more: AtomicUsize,
     /// Jobs that never ran: `quiet-0`, …
     quiet: AtomicUsize,
-    /// Runs of each job that ended well.
+    /// Number of good runs of each job.
     ok: AtomicUsize,
     looks: AtomicUsize,
     histories: AtomicUsize,
@@ -35,14 +35,14 @@ struct Inner {
     acts: Mutex<Vec<(String, Act)>>,
 }
 
-/// A name that has to be spelt otherwise in a path.
+/// A name that must be escaped in a path.
 pub(super) const NAME: &str = "orders/sweep früh?";
 pub(super) const SPELT: &str = "orders%2Fsweep%20fr%C3%BCh%3F";
 
-/// When the last run of each job ended.
+/// The end of the last run of each job.
 static LAST: LazyLock<String> = LazyLock::new(|| humantime::format_rfc3339_millis(SystemTime::now()).to_string());
 
-/// One scan that is going on.
+/// A present scan.
 struct Scan<'a>(&'a AtomicUsize);
 
 impl Drop for Scan<'_> {
@@ -56,7 +56,7 @@ impl Fixed {
         self.0.is_away.store(true, SeqCst);
     }
 
-    /// Nothing that is asked from now on is ever answered.
+    /// From now on no query is answered.
     pub(super) fn hangs(&self) {
         self.0.hangs.store(true, SeqCst);
     }
@@ -69,22 +69,22 @@ impl Fixed {
         self.0.quiet.store(jobs, SeqCst);
     }
 
-    /// Each job has had one more run.
+    /// Adds a run to each job.
     pub(super) fn runs(&self) {
         self.0.ok.fetch_add(1, SeqCst);
     }
 
-    /// How often the jobs were asked for.
+    /// Number of queries of the jobs.
     pub(super) fn looks(&self) -> usize {
         self.0.looks.load(SeqCst)
     }
 
-    /// How often a history was asked for.
+    /// Number of queries of histories.
     pub(super) fn histories(&self) -> usize {
         self.0.histories.load(SeqCst)
     }
 
-    /// Scans that have begun, and those that go on now.
+    /// Number of all scans, and of present scans.
     pub(super) fn scans(&self) -> (usize, usize) {
         (self.0.scans.load(SeqCst), self.0.scanning.load(SeqCst))
     }
@@ -105,7 +105,7 @@ impl Fixed {
 
     fn job(&self, name: &str) -> JobRow {
         let ok = self.0.ok.load(SeqCst);
-        // The run that ended last, a moment ago; `quiet` jobs never ran.
+        // The last run, which ended just now; `quiet` jobs never ran.
         let last = (!name.starts_with("quiet")).then(|| RunRow { ended: Some(LAST.clone()), ..run(name, 7, "ok") });
         from_value(value!({
             "name": name, "trigger": "cron 0 0/5 * * * ?", "description": "every 5 minutes", "zone": "UTC",

@@ -12,7 +12,7 @@ use hyper::{Method, Uri};
 use super::{Served, TOKEN, ask::SOON};
 use crate::route::Route;
 
-/// Of so many random requests one goes over a socket, which takes much longer than to find its route.
+/// Number of random requests for one that goes over a socket, which is much slower than finding its route.
 const SENT: u64 = 20;
 
 #[test]
@@ -80,12 +80,12 @@ fn fuzz_requests() {
     assert_eq!(page.get("/healthz").status, 200, "the page still answers");
 }
 
-/// What is answered to these bytes, after which nothing more comes.
+/// The answer to these bytes, after which the client closes its side.
 fn sent(page: &Served, request: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(page.address).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
     let mut answer = Vec::new();
-    // A page that refuses a request may reset the connection before all is sent.
+    // The page may reset the connection before all is sent, if it refuses the request.
     if stream.write_all(request).and_then(|()| stream.shutdown(Shutdown::Write)).is_ok() {
         match stream.read_to_end(&mut answer) {
             Ok(_) => {}

@@ -1,4 +1,4 @@
-//! What a client cannot do to the page.
+//! Limits against clients that misbehave.
 
 use super::{Asker, Served, TOKEN};
 use crate::serve::CONNECTIONS;
@@ -31,7 +31,7 @@ fn heads_and_bodies_have_a_limit() {
 }
 
 #[test]
-fn what_is_no_http_ends_the_connection() {
+fn bytes_that_are_no_http_end_the_connection() {
     let page = Served::read_only();
     let mut asker = page.asker();
     asker.send(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n");
@@ -40,7 +40,7 @@ fn what_is_no_http_ends_the_connection() {
 }
 
 #[test]
-fn when_the_house_is_full_who_was_silent_for_longest_goes() {
+fn with_all_connections_in_use_the_longest_silent_one_is_closed() {
     let page = Served::read_only();
     let ask = |asker: &mut Asker| assert_eq!(asker.get("/healthz").status, 200);
     let (mut first, mut second) = (page.asker(), page.asker());
@@ -58,7 +58,7 @@ fn when_the_house_is_full_who_was_silent_for_longest_goes() {
 }
 
 #[test]
-fn nobody_waits_for_questions_that_a_store_does_not_answer() {
+fn unanswered_queries_do_not_block_other_clients() {
     let page = Served::read_only();
     page.source.hangs();
     let come = |_| {
@@ -72,7 +72,7 @@ fn nobody_waits_for_questions_that_a_store_does_not_answer() {
 }
 
 #[test]
-fn who_says_nothing_is_let_go() {
+fn a_silent_client_is_disconnected() {
     let page = Served::read_only();
     let mut silent = page.asker();
     let mut slow = page.asker();

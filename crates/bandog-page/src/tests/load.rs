@@ -1,4 +1,4 @@
-//! What many requests cost the store. The bounds are numbers of questions; time only adds what it allows.
+//! The cost of many requests for the store. The bounds are numbers of queries.
 
 use std::{thread, time::Instant};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::pace::{BURST, PER_SECOND};
 
-/// Asks for these paths from this many connections at once.
+/// Requests these paths from this number of connections at once.
 fn crowd(page: &Served, clients: usize, paths: &[String]) {
     thread::scope(|scope| {
         for client in 0..clients {
@@ -27,7 +27,7 @@ fn crowd(page: &Served, clients: usize, paths: &[String]) {
 }
 
 #[test]
-fn a_history_is_read_once_a_second_however_many_look() {
+fn a_history_is_read_once_a_second_for_all_clients() {
     let page = Served::read_only();
     let begun = Instant::now();
     crowd(&page, 20, &vec![format!("/api/jobs/{SPELT}/history"); 2000]);
@@ -42,7 +42,7 @@ fn histories_of_many_jobs_are_read_at_a_limited_pace() {
     page.source.has_more_jobs(3000);
     let paths: Vec<String> = (0..3000).map(|number| format!("/api/jobs/job-{number}/history")).collect();
     let begun = Instant::now();
-    // More than that could be read in that time, but for the limit.
+    // Without the limit, more could be read in this time.
     crowd(&page, 100, &paths[..1200]);
     let most = u64::from(BURST) + u64::from(PER_SECOND) * (1 + begun.elapsed().as_secs());
     let asked = page.source.histories() as u64;
@@ -128,7 +128,7 @@ fn a_scan_is_shared_and_ends_with_the_last_client_that_waits_for_it() {
     eventually(SOON, || page.source.scans() == (1, 1));
     let mut two = page.asker();
     two.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    // An answer to a later request proves that the page has read the one before it, and then that a client has gone.
+    // The answer to a later request proves that the page has read the earlier one, and has noticed the disconnected client.
     assert_eq!(page.get("/healthz").status, 200);
     drop(one);
     assert_eq!(page.get("/healthz").status, 200);
@@ -138,7 +138,7 @@ fn a_scan_is_shared_and_ends_with_the_last_client_that_waits_for_it() {
 }
 
 #[test]
-fn a_scan_that_takes_long_goes_on_for_the_next_request() {
+fn a_long_scan_continues_for_the_next_request() {
     let page = Served::read_only();
     page.source.hangs();
     page.get("/api/locks").refuses(503, "scanning");
@@ -153,7 +153,7 @@ fn requests_are_answered_while_a_snapshot_is_worked_out() {
     let mut slow = page.asker();
     slow.send(b"GET /api/jobs?limit=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
     eventually(SOON, || page.source.looks() == 1);
-    // On the page's only thread this would have to wait.
+    // On the page's only thread this request would have to wait.
     assert_eq!(page.get("/healthz").status, 200);
     assert!(slow.waits(), "it was answered before");
     assert_eq!(slow.reply("GET").unwrap().json()["total"], 20_001);

@@ -1,4 +1,4 @@
-//! The page as a part of another service, over a store in memory.
+//! The page mounted in another service, over a store in memory.
 
 use bandog_schedule::{Job, Scheduler};
 use http_body_util::{BodyExt, Full};

@@ -1,4 +1,4 @@
-//! The files of the page and what browsers are told about them.
+//! The files of the page and their headers.
 
 use super::Served;
 use crate::reply::ASSETS;
@@ -9,7 +9,7 @@ fn all_files_are_there_and_load_nothing_from_elsewhere() {
     for asset in &ASSETS {
         let reply = page.get(asset.path);
         assert_eq!(reply.status, 200, "{}", asset.path);
-        // The names of XML's languages are no addresses.
+        // The namespaces of XML are not addresses.
         let text = reply.body.replace("http://www.w3.org/2000/svg", "");
         for word in ["http:", "https:", "//cdn", "innerHTML", "eval(", "style=\"", "onclick=\""] {
             assert!(!text.contains(word), "{} has {word}", asset.path);

@@ -1,54 +1,54 @@
-//! What this user may do, asked of the server without doing it.
+//! Checks the rights of the user with ACL DRYRUN, which runs no command.
 
 use bandog_core::{Finding, Result};
 use redis::{Pipeline, Value};
 
-use super::told;
+use super::server_text;
 use crate::{leases::Redis, names, reply::text};
 
-/// A name that stands for any other, behind the prefix of our names.
+/// The name for which the rights are checked, after the prefix of the client's names.
 const NAME: &str = "bandog:probe";
 const HASH: &str = "0000000000000000000000000000000000000000";
-/// So many commands run scripts; one of them is enough.
-const SCRIPTS: usize = 2;
+/// Number of commands that run scripts. The user needs one of them.
+const SCRIPT_COMMANDS: usize = 2;
 
-/// What it is needed for.
+/// The feature that needs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum For {
-    /// Running a script, one way or the other.
+enum Purpose {
+    /// Scripts, by hash or by text.
     Scripts,
-    /// Taking, renewing and giving back.
+    /// Claims, renewals and releases.
     Locks,
-    /// Waking those who wait.
+    /// Notifications of waiters.
     Subscriptions,
-    /// Going first after a long wait.
+    /// Offers to starving waiters.
     Offers,
-    /// Being found among those who wait.
+    /// The index of clients, from which operators see the waiters.
     Index,
     /// `show`, `ls` and `release --force`.
-    Looks,
-    /// What schedules are made of.
+    Inspection,
+    /// Records, which schedules use.
     Records,
 }
 
-/// What the server said to one of the commands.
+/// The server's answer for one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Right {
+enum DryRunResult {
     Granted,
-    /// The command itself is denied.
+    /// The user may not run the command.
     NoCommand,
-    /// The key or the channel is out of reach.
+    /// The user may not use the key or the channel.
     NoName,
 }
 
-struct Probe {
-    wanted: For,
+struct RightsProbe {
+    wanted: Purpose,
     command: Vec<String>,
 }
 
 impl Redis {
     pub(super) async fn rights(&self, prefix: &str) -> Result<Finding> {
-        // Without a user in the URL, or with a password alone, this is who we are.
+        // The user of a URL without a user name.
         let user = self.options.user.as_deref().unwrap_or("default");
         let probes = probes(&format!("{prefix}{NAME}"));
         let mut pipe = Pipeline::with_capacity(probes.len());
@@ -59,7 +59,7 @@ impl Redis {
         if let Some(error) = replies.iter().find_map(refused) {
             return Ok(Finding::advice(
                 "rights",
-                format!("what the user {user:?} may do could not be looked at: {error}"),
+                format!("the rights of the user {user:?} could not be checked: {error}"),
                 "compare `ACL GETUSER` with docs/redis.md, or let this user run ACL DRYRUN (Redis 7)",
             ));
         }
@@ -68,9 +68,10 @@ impl Redis {
     }
 }
 
-fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
-    let denied = |wanted: For| {
-        let denied = answers.iter().filter(|(probe, right)| probe.wanted == wanted && *right == Right::NoCommand);
+fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
+    let denied = |wanted: Purpose| {
+        let denied =
+            answers.iter().filter(|(probe, right)| probe.wanted == wanted && *right == DryRunResult::NoCommand);
         let mut names: Vec<String> = denied.map(|(probe, _)| probe.name()).collect();
         names.dedup();
         names
@@ -79,20 +80,22 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
         let rules: Vec<String> = names.iter().map(|name| format!("+{}", name.to_lowercase())).collect();
         format!("ACL SETUSER {user} {}", rules.join(" "))
     };
-    let mut locks = denied(For::Locks);
-    if denied(For::Scripts).len() == SCRIPTS {
+    let mut locks = denied(Purpose::Locks);
+    if denied(Purpose::Scripts).len() == SCRIPT_COMMANDS {
         locks.insert(0, "EVALSHA".into());
     }
     if !locks.is_empty() {
         let says = format!("the user {user:?} may not run {}, which every lock needs", locks.join(", "));
         return Finding::danger("rights", says, grant(&locks));
     }
-    let bells = denied(For::Subscriptions);
-    if !bells.is_empty() {
-        let says = format!("the user {user:?} may not run {}, so those who wait poll every second", bells.join(", "));
-        return Finding::advice("rights", says, grant(&bells));
+    let notifications = denied(Purpose::Subscriptions);
+    if !notifications.is_empty() {
+        let says = format!("the user {user:?} may not run {}, so waiters poll every second", notifications.join(", "));
+        return Finding::advice("rights", says, grant(&notifications));
     }
-    let out_of_reach = |(probe, right): &&(Probe, Right)| probe.wanted != For::Offers && *right == Right::NoName;
+    let out_of_reach = |(probe, right): &&(RightsProbe, DryRunResult)| {
+        probe.wanted != Purpose::Offers && *right == DryRunResult::NoName
+    };
     if let Some((probe, _)) = answers.iter().find(out_of_reach) {
         return Finding::advice(
             "rights",
@@ -104,7 +107,7 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
             "see docs/redis.md for the patterns of keys and channels that a user needs",
         );
     }
-    if answers.iter().any(|(probe, right)| probe.wanted == For::Offers && *right == Right::NoName) {
+    if answers.iter().any(|(probe, right)| probe.wanted == Purpose::Offers && *right == DryRunResult::NoName) {
         let says = format!(
             "the user {user:?} may not use the keys {}*, so a client that waits beside several busy clients may wait for \
              very long",
@@ -112,7 +115,7 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
         );
         return Finding::advice("rights", says, format!("ACL SETUSER {user} '~{}*'", names::STARVING));
     }
-    let index = denied(For::Index);
+    let index = denied(Purpose::Index);
     if !index.is_empty() {
         let says = format!(
             "the user {user:?} may not run {}, so operators see what a client holds and not what it waits for",
@@ -120,15 +123,15 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
         );
         return Finding::advice("rights", says, grant(&index));
     }
-    let looks = denied(For::Looks);
-    if !looks.is_empty() {
+    let inspection = denied(Purpose::Inspection);
+    if !inspection.is_empty() {
         let says = format!(
             "the user {user:?} may run all that locks need, but not {}, which show, ls and release --force need",
-            looks.join(", ")
+            inspection.join(", ")
         );
-        return Finding::advice("rights", says, grant(&looks));
+        return Finding::advice("rights", says, grant(&inspection));
     }
-    let records = denied(For::Records);
+    let records = denied(Purpose::Records);
     if !records.is_empty() {
         let says = format!(
             "the user {user:?} may run all that locks need, but not {}, which schedules need",
@@ -139,11 +142,12 @@ fn verdict(user: &str, answers: &[(Probe, Right)]) -> Finding {
     Finding::fine("rights", format!("the user {user:?} may run all that locks need, and all that schedules do"))
 }
 
-fn probes(name: &str) -> Vec<Probe> {
-    let (token, channel) = (names::Token(name).to_string(), names::Channel(name).to_string());
+fn probes(name: &str) -> Vec<RightsProbe> {
+    let (token, channel) = (names::TokenKey(name).to_string(), names::Channel(name).to_string());
     let member = format!("{}probe", names::REGISTRY);
-    let probe = |wanted, command: &[&str]| Probe { wanted, command: command.iter().map(ToString::to_string).collect() };
-    let scripts: [&[&str]; SCRIPTS] = [&["EVALSHA", HASH, "1", name], &["EVAL", "return 0", "1", name]];
+    let probe =
+        |wanted, command: &[&str]| RightsProbe { wanted, command: command.iter().map(ToString::to_string).collect() };
+    let scripts: [&[&str]; SCRIPT_COMMANDS] = [&["EVALSHA", HASH, "1", name], &["EVAL", "return 0", "1", name]];
     let locks: [&[&str]; 10] = [
         &["PTTL", name],
         &["HEXISTS", name, "x"],
@@ -156,17 +160,18 @@ fn probes(name: &str) -> Vec<Probe> {
         &["DEL", name],
         &["PEXPIRE", name, "1"],
     ];
-    let bells: [&[&str]; 3] = [&["PUBLISH", &channel, "0"], &["SUBSCRIBE", &channel], &["UNSUBSCRIBE", &channel]];
-    let starving = names::Starving(name).to_string();
+    let notifications: [&[&str]; 3] =
+        [&["PUBLISH", &channel, "0"], &["SUBSCRIBE", &channel], &["UNSUBSCRIBE", &channel]];
+    let starving = names::StarvingKey(name).to_string();
     let offers: [&[&str]; 2] = [&["SET", &starving, "x"], &["DEL", &starving]];
     let index: [&[&str]; 3] = [
         &["ZADD", names::CLIENTS, "1", "x"],
         &["ZRANGEBYSCORE", names::CLIENTS, "0", "1"],
         &["ZREM", names::CLIENTS, "x"],
     ];
-    let looks: [&[&str]; 4] =
+    let inspection: [&[&str]; 4] =
         [&["SCAN", "0"], &["HSCAN", name, "0"], &["HMGET", &member, "x"], &["ZRANGE", names::CLIENTS, "0", "-1"]];
-    let (record, history) = (names::Recorded(name).to_string(), names::History(name).to_string());
+    let (record, history) = (names::RecordKey(name).to_string(), names::HistoryKey(name).to_string());
     let records: [&[&str]; 9] = [
         &["HGET", &record, "v"],
         &["HMGET", &record, "v", "b"],
@@ -178,33 +183,33 @@ fn probes(name: &str) -> Vec<Probe> {
         &["SREM", names::INDEX, name],
         &["SSCAN", names::INDEX, "0"],
     ];
-    let scripts = scripts.into_iter().map(|command| probe(For::Scripts, command));
-    let locks = locks.into_iter().map(|command| probe(For::Locks, command));
-    let bells = bells.into_iter().map(|command| probe(For::Subscriptions, command));
-    let offers = offers.into_iter().map(|command| probe(For::Offers, command));
-    let index = index.into_iter().map(|command| probe(For::Index, command));
-    let looks = looks.into_iter().map(|command| probe(For::Looks, command));
-    let records = records.into_iter().map(|command| probe(For::Records, command));
-    scripts.chain(locks).chain(bells).chain(offers).chain(index).chain(looks).chain(records).collect()
+    let scripts = scripts.into_iter().map(|command| probe(Purpose::Scripts, command));
+    let locks = locks.into_iter().map(|command| probe(Purpose::Locks, command));
+    let notifications = notifications.into_iter().map(|command| probe(Purpose::Subscriptions, command));
+    let offers = offers.into_iter().map(|command| probe(Purpose::Offers, command));
+    let index = index.into_iter().map(|command| probe(Purpose::Index, command));
+    let inspection = inspection.into_iter().map(|command| probe(Purpose::Inspection, command));
+    let records = records.into_iter().map(|command| probe(Purpose::Records, command));
+    scripts.chain(locks).chain(notifications).chain(offers).chain(index).chain(inspection).chain(records).collect()
 }
 
-impl Probe {
+impl RightsProbe {
     fn name(&self) -> String {
         self.command.first().cloned().unwrap_or_default()
     }
 }
 
-fn right(reply: &Value) -> Right {
+fn right(reply: &Value) -> DryRunResult {
     match text(reply).as_deref() {
-        Some("OK") => Right::Granted,
-        Some(refusal) if refusal.contains(" to run ") => Right::NoCommand,
-        Some(_) | None => Right::NoName,
+        Some("OK") => DryRunResult::Granted,
+        Some(refusal) if refusal.contains(" to run ") => DryRunResult::NoCommand,
+        Some(_) | None => DryRunResult::NoName,
     }
 }
 
 fn refused(reply: &Value) -> Option<String> {
     match reply {
-        Value::ServerError(error) => Some(told(error)),
+        Value::ServerError(error) => Some(server_text(error)),
         _ => None,
     }
 }

@@ -1,34 +1,34 @@
-//! The server's settings, from `INFO` and `CONFIG GET`: many users may ask only one of them.
+//! The server's settings, from `INFO` and `CONFIG GET`. Many users may run only one of them.
 
 use std::collections::HashMap;
 
 use bandog_core::Finding;
 use redis::Value;
 
-use super::told;
+use super::server_text;
 use crate::reply::{list, text};
 
-/// What is asked of `CONFIG GET`.
+/// The settings that are read with `CONFIG GET`.
 pub(super) const CONFIG: [&str; 5] = ["maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save"];
 
-/// The oldest server that speaks what we speak.
+/// The oldest supported version of Redis.
 const OLDEST: (u32, u32) = (6, 0);
 
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     info: HashMap<String, String>,
     config: HashMap<String, String>,
-    /// Why something is not known.
+    /// The server's last refusal, as the reason for unknown settings.
     refused: Option<String>,
 }
 
 impl Settings {
-    /// Reads the answer to `INFO` and those to `CONFIG GET` after it.
+    /// Reads the reply to `INFO` and the replies to `CONFIG GET`.
     pub(super) fn read(replies: &[Value]) -> Self {
         let mut settings = Self::default();
         for reply in replies {
             match reply {
-                Value::ServerError(error) => settings.refused = Some(told(error)),
+                Value::ServerError(error) => settings.refused = Some(server_text(error)),
                 Value::Map(pairs) => {
                     let pairs = pairs.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
                     settings.config.extend(pairs);
@@ -49,7 +49,7 @@ impl Settings {
 
     pub(super) fn version(&self) -> Finding {
         let Some(version) = self.info("redis_version") else {
-            return self.unknown("version", "look at `INFO server`: locks need Redis 6.0 or later");
+            return self.unknown("version", "check `INFO server`: locks need Redis 6.0 or later");
         };
         let name =
             self.info("valkey_version").map_or_else(|| format!("Redis {version}"), |own| format!("Valkey {own}"));
@@ -64,7 +64,7 @@ impl Settings {
         }
     }
 
-    /// Whether locks may be evicted, or refused, for want of memory.
+    /// Whether the memory limit may evict locks or refuse claims.
     pub(super) fn eviction(&self) -> Finding {
         const SUBJECT: &str = "maxmemory-policy";
         let policy = self.config("maxmemory-policy").or(self.info("maxmemory_policy"));
@@ -83,16 +83,16 @@ impl Settings {
             ),
             (Some(limit), Some(policy)) => Finding::danger(
                 SUBJECT,
-                format!("{policy}: when {limit} bytes are in use, Redis may drop a lock that somebody holds"),
+                format!("{policy}: when {limit} bytes are in use, Redis may drop a lock that is held"),
                 "set maxmemory-policy noeviction, or give locks a server of their own",
             ),
             (None, _) | (_, None) => {
-                self.unknown(SUBJECT, "look at `CONFIG GET maxmemory*`: the policy must be noeviction, or the limit 0")
+                self.unknown(SUBJECT, "check `CONFIG GET maxmemory*`: the policy must be noeviction, or the limit 0")
             }
         }
     }
 
-    /// What a restart forgets.
+    /// Which locks a restart loses.
     pub(super) fn persistence(&self) -> Finding {
         const SUBJECT: &str = "persistence";
         const CURE: &str = "set appendonly yes if locks shall outlive a restart";
@@ -110,25 +110,25 @@ impl Settings {
             ),
             (Some(false), _, Some("")) => Finding::advice(
                 SUBJECT,
-                "nothing is kept on disk: a restart forgets every lock; holders are told within a second, and fences \
-                 go on rising with the server's clock",
+                "nothing is kept on disk: a restart loses every lock; holders are notified within a second, and fences \
+                 continue to rise with the server's clock",
                 CURE,
             ),
             (Some(false), _, Some(_)) => Finding::advice(
                 SUBJECT,
-                "there are snapshots only: a restart forgets the locks taken since the last one; holders are told \
-                 within a second, and fences go on rising with the server's clock",
+                "there are snapshots only: a restart loses the locks taken since the last one; holders are notified \
+                 within a second, and fences continue to rise with the server's clock",
                 CURE,
             ),
             (Some(false), _, None) => self.unknown(
                 SUBJECT,
-                "there is no append-only file, so a restart forgets locks: look at `CONFIG GET save` for snapshots",
+                "there is no append-only file, so a restart loses locks: check `CONFIG GET save` for snapshots",
             ),
-            (None, ..) => self.unknown(SUBJECT, "look at `CONFIG GET appendonly`: without it a restart forgets locks"),
+            (None, ..) => self.unknown(SUBJECT, "check `CONFIG GET appendonly`: without it a restart loses locks"),
         }
     }
 
-    /// Who else has the locks, or should have them.
+    /// Whether the server is a replica, has replicas, or is part of a cluster.
     pub(super) fn replication(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         if self.info("cluster_enabled") == Some("1") {
@@ -165,19 +165,17 @@ impl Settings {
             ),
             (Some(_), _) => Finding::danger(
                 SUBJECT,
-                "this server is a replica that takes writes: its master and everybody there know nothing of these locks",
+                "this server is a replica that takes writes: its master and the clients there do not have these locks",
                 "connect to its master",
             ),
-            (None, _) => self.unknown(
-                SUBJECT,
-                "look at `INFO replication`: the role must be master, and a failover may grant twice",
-            ),
+            (None, _) => self
+                .unknown(SUBJECT, "check `INFO replication`: the role must be master, and a failover may grant twice"),
         }
     }
 
     fn unknown(&self, subject: &str, cure: &str) -> Finding {
-        let why = self.refused.as_deref().map_or_else(|| "the server does not tell".into(), |why| why.to_owned());
-        Finding::advice(subject, format!("it could not be looked at: {why}"), cure)
+        let why = self.refused.as_deref().map_or_else(|| "the server does not report it".into(), |why| why.to_owned());
+        Finding::advice(subject, format!("it could not be checked: {why}"), cure)
     }
 
     fn info(&self, name: &str) -> Option<&str> {

@@ -3,9 +3,9 @@ use bandog_core::Level;
 use super::*;
 
 #[test]
-fn a_clock_is_told_when_it_is_surely_off() {
+fn a_clock_is_reported_when_the_round_trip_cannot_explain_the_difference() {
     let at = Duration::from_millis;
-    // The trip of 600 ms may have taken its time on either way.
+    // The delay of the round trip of 600 ms may be in either direction.
     for (theirs, level) in [
         (10_300, Level::Fine),
         (11_500, Level::Fine),

@@ -1,4 +1,4 @@
-//! What a refused login means, and what to write into the URL instead.
+//! The errors of a refused login. They show the URL to write instead.
 
 use bandog_core::{
     Error,
@@ -20,7 +20,7 @@ pub(super) fn wrong(options: &RedisOptions) -> Error {
     Error::new(Denied, format!("{message}. In the URL, @ : / ? # and % of a password are %40 %3A %2F %3F %23 and %25"))
 }
 
-/// The server wants a login and was given none.
+/// The server requires a login and the URL has none.
 fn missing(options: &RedisOptions) -> Error {
     let store = options.store();
     let (default, named) = (with(&store, ":PASSWORD"), with(&store, "USER:PASSWORD"));
@@ -30,14 +30,14 @@ fn missing(options: &RedisOptions) -> Error {
 /// The server has answered the login with an error.
 pub(super) fn refused(options: &RedisOptions, error: RedisError) -> Error {
     let store = options.store();
-    // The crate describes a refused SELECT in its own words and drops the server's code.
+    // The redis crate replaces the server's error for a refused SELECT and drops its code.
     if error.to_string().contains("refused to switch database") {
         return Error::new(Denied, format!("{store} refuses this database")).caused_by(error);
     }
     match ServerError::try_from(error) {
         Ok(error) if error.code() == "NOAUTH" => missing(options).caused_by(error),
         Ok(error) if error.code() == "WRONGPASS" => wrong(options).caused_by(error),
-        Ok(error) => refusal::turned_away(&store, &error),
+        Ok(error) => refusal::handshake_error(&store, &error),
         Err(error) => Error::new(Unavailable, format!("{store} turns us away")).caused_by(error),
     }
 }

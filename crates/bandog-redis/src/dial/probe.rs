@@ -1,4 +1,4 @@
-//! A question to a server that does not answer as the URL says: does it speak TLS? Nothing secret is sent.
+//! Probes whether a server speaks TLS, when it does not answer as the URL says. A probe sends nothing secret.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -12,27 +12,27 @@ use tokio_rustls::TlsConnector;
 
 use super::tls;
 
-/// Maximum time for an answer.
-const LIMIT: Duration = Duration::from_millis(500);
-/// Maximum number of probes over all dials. More than one, since an answer may come too late.
-const PROBES: u32 = 2;
+/// Timeout of a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Maximum number of probes over all attempts. More than one, because an answer may come too late.
+const MAX_PROBES: u32 = 2;
 
-/// The probes that the dials of one connection may still make.
+/// The number of probes that the attempts to open one connection may still make.
 #[derive(Debug)]
-pub(crate) struct Probes(u32);
+pub(crate) struct ProbeBudget(u32);
 
-impl Probes {
-    /// For the connection whose errors users read.
+impl ProbeBudget {
+    /// The budget of the connection whose errors users read.
     pub(crate) fn few() -> Self {
-        Self(PROBES)
+        Self(MAX_PROBES)
     }
 
-    /// For any other.
+    /// The budget of any other connection.
     pub(crate) fn none() -> Self {
         Self(0)
     }
 
-    /// Whether one more may be made, which it then is.
+    /// Takes one probe of the budget. False if none is left.
     fn take(&mut self) -> bool {
         let is_left = self.0 > 0;
         self.0 = self.0.saturating_sub(1);
@@ -58,7 +58,7 @@ async fn is_plain_redis(host: &str, port: u16) -> bool {
         stream.read_exact(&mut first).await?;
         io::Result::Ok(first)
     };
-    matches!(timeout(LIMIT, ask).await, Ok(Ok([b'+' | b'-'])))
+    matches!(timeout(PROBE_TIMEOUT, ask).await, Ok(Ok([b'+' | b'-'])))
 }
 
 async fn speaks_tls(host: &str, port: u16) -> bool {
@@ -69,9 +69,9 @@ async fn speaks_tls(host: &str, port: u16) -> bool {
         let config = trusting.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
         let name = ServerName::try_from(host.to_owned()).ok()?;
         let stream = TcpStream::connect((host, port)).await.ok()?;
-        // Its certificate is refused, since no authority is trusted: what counts is that it has shown one.
+        // This client trusts no authority, so it refuses any certificate. The server has shown one, and so speaks TLS.
         let error = TlsConnector::from(Arc::new(config)).connect(name, stream).await.err()?;
         tls::cause(&error).map(|cause| !matches!(cause, rustls::Error::InvalidMessage(_)))
     };
-    matches!(timeout(LIMIT, ask).await, Ok(Some(true)))
+    matches!(timeout(PROBE_TIMEOUT, ask).await, Ok(Some(true)))
 }

@@ -1,4 +1,4 @@
-//! The bytes of a connection, however they travel.
+//! The byte stream of a connection over TCP, TLS or a Unix socket.
 
 use std::{
     io::{self, IoSlice},
@@ -14,9 +14,9 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::{Reset, seen::Seen};
+use super::{Reset, peer::Peer};
 
-/// How the bytes travel.
+/// The transport of a connection.
 pub(super) enum Socket {
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
@@ -24,22 +24,22 @@ pub(super) enum Socket {
     Unix(tokio::net::UnixStream),
 }
 
-/// A socket that can be made to end with a reset, and whose first bytes are looked at.
+/// A socket that can be closed with a TCP reset, and whose first bytes are recorded.
 pub(super) struct Stream {
     socket: Socket,
     reset: Reset,
-    seen: Seen,
+    peer: Peer,
 }
 
 impl Stream {
-    pub(super) fn new(socket: Socket, reset: Reset, seen: Seen) -> Self {
-        Self { socket, reset, seen }
+    pub(super) fn new(socket: Socket, reset: Reset, peer: Peer) -> Self {
+        Self { socket, reset, peer }
     }
 }
 
 impl Socket {
-    /// The TCP connection below. What was written to a Unix socket is with the server already, so no reset could
-    /// take it back.
+    /// The underlying TCP connection. None for a Unix socket: the server already has all written data, so a reset could
+    /// not discard it.
     fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Tcp(stream) => Some(stream),
@@ -59,7 +59,7 @@ impl Drop for Stream {
     }
 }
 
-/// Calls the same method of whatever socket there is.
+/// Calls the same method of the socket's transport.
 macro_rules! delegate {
     ($socket:expr, $stream:ident => $call:expr) => {
         match $socket {
@@ -76,7 +76,7 @@ impl AsyncRead for Stream {
         let before = buf.filled().len();
         let read = delegate!(&mut self.socket, stream => Pin::new(stream).poll_read(cx, buf));
         if let Poll::Ready(read) = &read {
-            self.seen.note(read, &buf.filled()[before..]);
+            self.peer.record(read, &buf.filled()[before..]);
         }
         read
     }

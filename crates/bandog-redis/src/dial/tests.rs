@@ -1,13 +1,13 @@
 use tokio::{io::AsyncReadExt, net::TcpListener};
 
 use super::*;
-use crate::options::Files;
+use crate::options::TlsFiles;
 
 #[tokio::test]
 async fn a_socket_sends_at_once_and_notices_a_peer_that_vanished() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    settle(&stream, Duration::from_secs(3)).unwrap();
+    configure(&stream, Duration::from_secs(3)).unwrap();
     let socket = socket2::SockRef::from(&stream);
     assert!(socket.tcp_nodelay().unwrap());
     assert!(socket.keepalive().unwrap());
@@ -28,7 +28,7 @@ async fn a_connection_over_tls_that_is_given_up_ends_with_a_reset() {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key.into())
         .unwrap();
-    // What lies unread would end the connection with a reset, too.
+    // Unread data would also end the connection with a reset.
     config.send_tls13_tickets = 0;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -37,12 +37,12 @@ async fn a_connection_over_tls_that_is_given_up_ends_with_a_reset() {
         tokio_rustls::TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap()
     };
     let client = async {
-        let files = Files { ca: Some(path), identity: None };
+        let files = TlsFiles { ca: Some(path), identity: None };
         tls::shake_hands("here", "localhost", &files, TcpStream::connect(address).await.unwrap()).await.unwrap()
     };
     let (mut server, client) = tokio::join!(server, client);
     let reset = Reset::default();
-    let stream = Stream::new(Socket::Tls(Box::new(client)), reset.clone(), Seen::default());
+    let stream = Stream::new(Socket::Tls(Box::new(client)), reset.clone(), Peer::default());
     reset.set();
     drop(stream);
     let end = server.read_u8().await.unwrap_err();

@@ -1,7 +1,7 @@
-//! TLS: what we trust, who we are, and what it means when one side refuses the other.
+//! TLS: the trusted authorities, the client's certificate, and the errors when one side refuses the other.
 //!
-//! The provider of cryptography is named here and nowhere installed for the process, so it neither needs nor minds a
-//! default that the user's program has chosen.
+//! The cryptography provider is passed to each configuration and is not installed for the process. So it is independent
+//! of a default provider that the user's program has installed.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -18,13 +18,13 @@ use rustls::{
 use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::options::Files;
+use crate::options::TlsFiles;
 
-/// Encrypts a connection to this host.
+/// Does the TLS handshake with this host.
 pub(super) async fn shake_hands(
     store: &str,
     host: &str,
-    files: &Files,
+    files: &TlsFiles,
     stream: TcpStream,
 ) -> Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(host.to_owned())
@@ -42,12 +42,12 @@ pub(super) async fn shake_hands(
     })
 }
 
-/// What TLS says of an error of its stream.
+/// The TLS error inside an I/O error of a TLS stream.
 pub(super) fn cause(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Why a handshake failed: which side refused, and what to do.
+/// The error of a failed handshake: the side that refused, and the remedy.
 pub(super) fn refused(store: &str, error: &rustls::Error) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind, format!("{store}: {message}")).caused_by(error.clone())
@@ -58,14 +58,14 @@ fn meaning(error: &rustls::Error) -> (ErrorKind, &'static str) {
         rustls::Error::InvalidCertificate(error) => (Denied, ours(error)),
         rustls::Error::AlertReceived(alert) => theirs(*alert),
         rustls::Error::InvalidMessage(_) => {
-            (Unsupported, "what answers speaks no TLS; if Redis listens there without it, write redis://")
+            (Unsupported, "the server does not speak TLS; if Redis listens there without it, write redis://")
         }
         rustls::Error::PeerIncompatible(_) => (Unsupported, "the server speaks neither TLS 1.2 nor 1.3 as we do"),
         _ => (Unavailable, "the TLS handshake failed"),
     }
 }
 
-/// Why we refuse the server.
+/// The reason for which this client refuses the server.
 fn ours(error: &Certificate) -> &'static str {
     match error {
         Certificate::UnknownIssuer => {
@@ -76,24 +76,25 @@ fn ours(error: &Certificate) -> &'static str {
             "we refuse the server's certificate: it is not made for this host; write a host that it names"
         }
         Certificate::Expired | Certificate::ExpiredContext { .. } => {
-            "we refuse the server's certificate: it has expired; have it renewed, or look at this machine's clock"
+            "we refuse the server's certificate: it has expired; have it renewed, or check this machine's clock"
         }
         Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
-            "we refuse the server's certificate: it is not valid yet; look at this machine's clock"
+            "we refuse the server's certificate: it is not valid yet; check this machine's clock"
         }
         _ => "we refuse the server's certificate",
     }
 }
 
-/// Why the server refuses us. What is not about who we are, such as a proxy that has lost its server, may pass.
+/// The reason for which the server refuses this client. An alert that is not about the client's identity may be
+/// temporary, such as one of a proxy that has lost its server.
 fn theirs(alert: Alert) -> (ErrorKind, &'static str) {
     match alert {
         Alert::CertificateRequired => {
-            (Denied, "the server wants to see a certificate of ours; name it with ?cert=PATH&key=PATH")
+            (Denied, "the server requires a client certificate; name it with ?cert=PATH&key=PATH")
         }
         Alert::HandshakeFailure => (
             Denied,
-            "the server refuses the handshake; if it wants to see a certificate of ours, name it with \
+            "the server refuses the handshake; if it requires a client certificate, name it with \
              ?cert=PATH&key=PATH",
         ),
         Alert::UnknownCA
@@ -108,13 +109,13 @@ fn theirs(alert: Alert) -> (ErrorKind, &'static str) {
             "the server refuses our certificate; ?cert=PATH takes one that is valid and signed by an authority that the \
              server trusts",
         ),
-        Alert::UnrecognisedName => (Denied, "the server knows of no such host as the URL has"),
+        Alert::UnrecognisedName => (Denied, "the server does not know the host of the URL"),
         Alert::ProtocolVersion => (Unsupported, "the server speaks neither TLS 1.2 nor 1.3"),
         _ => (Unavailable, "the server gave up the handshake"),
     }
 }
 
-fn config(files: &Files) -> Result<ClientConfig> {
+fn config(files: &TlsFiles) -> Result<ClientConfig> {
     let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::new(Unsupported, "TLS cannot be set up").caused_by(error))?;
@@ -155,7 +156,7 @@ fn roots_in(path: &Path) -> Result<RootCertStore> {
 fn roots_of_the_system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // A certificate that this version cannot read need not be the one that signed the server's.
+    // Unreadable certificates are skipped: another one may have signed the server's certificate.
     let _ = roots.add_parsable_certificates(found.certs);
     if !roots.is_empty() {
         return Ok(roots);

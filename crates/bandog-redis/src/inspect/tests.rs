@@ -32,11 +32,11 @@ fn a_pattern_becomes_a_glob_that_matches_at_least_as_much() {
 #[test]
 fn fuzz_rows() {
     const OWNER: &str = "957c1da6-54c9-8017-93c7-a4ef987df61c:19";
-    let look = |fields: &str, ttl: &str, token: &str| format!("*3\r\n*2\r\n$1\r\n0\r\n{fields}{ttl}{token}");
+    let reply = |fields: &str, ttl: &str, token: &str| format!("*3\r\n*2\r\n$1\r\n0\r\n{fields}{ttl}{token}");
     let samples = [
-        look(&format!("*2\r\n$39\r\n{OWNER}\r\n$1\r\n1\r\n"), ":29999\r\n", "$16\r\n1790000000000063\r\n"),
-        look("*4\r\n$4\r\nmode\r\n$4\r\nread\r\n$1\r\na\r\n$1\r\n1\r\n", ":-1\r\n", "$-1\r\n"),
-        look("*0\r\n", ":-2\r\n", "$-1\r\n"),
+        reply(&format!("*2\r\n$39\r\n{OWNER}\r\n$1\r\n1\r\n"), ":29999\r\n", "$16\r\n1790000000000063\r\n"),
+        reply("*4\r\n$4\r\nmode\r\n$4\r\nread\r\n$1\r\na\r\n$1\r\n1\r\n", ":-1\r\n", "$-1\r\n"),
+        reply("*0\r\n", ":-2\r\n", "$-1\r\n"),
         "*2\r\n-NOPERM this user has no permissions to access one of the keys\r\n:1\r\n".to_owned(),
     ];
     let samples: Vec<&str> = samples.iter().map(String::as_str).collect();

@@ -14,7 +14,7 @@ fn fuzz_answers() {
     crate::fuzz::replies("answers to steps", &samples, |reply| {
         let steps = [Step::Claim(claim.clone()), Step::Release(claim.clone())];
         let mut answers = vec![None, None];
-        let again = redis.sort(&steps, vec![vec![0, 1]], vec![reply.clone()], &mut answers);
+        let again = redis.distribute(&steps, vec![vec![0, 1]], vec![reply.clone()], &mut answers);
         assert!(again.len() == 2 || answers.iter().all(Option::is_some), "a step has no answer: {reply:?}");
         let renewed = renewal(&claim, reply).is_ok();
         renewed || answers.into_iter().flatten().any(|answer| answer.is_ok())

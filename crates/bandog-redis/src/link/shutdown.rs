@@ -1,4 +1,4 @@
-//! For tests: what a future does that is polled while its runtime shuts down.
+//! For tests: polls a future while its runtime shuts down.
 
 use std::{
     pin::Pin,
@@ -11,7 +11,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::runtime::{Builder, Runtime};
 
-/// Of both kinds.
+/// A single-threaded and a multi-threaded runtime.
 pub(crate) fn runtimes() -> [Runtime; 2] {
     let [mut one, mut many] = [Builder::new_current_thread(), Builder::new_multi_thread()];
     [one.enable_all().build().unwrap(), many.worker_threads(2).enable_all().build().unwrap()]
@@ -42,7 +42,7 @@ struct LastPoll<T>(BoxFuture<'static, T>, mpsc::Sender<Poll<T>>);
 impl<T> Drop for LastPoll<T> {
     fn drop(&mut self) {
         let polled = Pin::new(&mut self.0).poll(&mut Context::from_waker(Waker::noop()));
-        // The test has failed already if nobody receives it.
+        // If the receiver is gone, the test has failed already.
         let _ = self.1.send(polled);
     }
 }

@@ -1,10 +1,10 @@
 use super::*;
 use crate::link::shutdown::{poll_at_shutdown, runtimes};
 
-/// Nobody listens on this port: what is asked here is asked before any dial could succeed.
+/// No server listens on this port, so each connection attempt fails.
 const NOWHERE: &str = "redis://127.0.0.1:1";
 
-/// A link that started its task again each time would never return from this poll.
+/// If the link restarted its task each time, this poll would never return.
 #[test]
 fn a_call_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
     for runtime in runtimes() {
@@ -13,7 +13,7 @@ fn a_call_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
             let link = link.clone();
             async move { link.call(|_| redis::pipe()).await }
         };
-        let Poll::Ready(Err(error)) = poll_at_shutdown(runtime, call) else { panic!("there is nothing to wait for") };
+        let Poll::Ready(Err(error)) = poll_at_shutdown(runtime, call) else { panic!("the first poll waits") };
         assert_eq!(error.kind(), bandog_core::ErrorKind::Unavailable);
         assert!(!error.maybe_applied(), "nothing was sent");
         assert!(error.to_string().contains("runtime"), "{error}");

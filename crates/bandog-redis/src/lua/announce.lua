@@ -1,10 +1,10 @@
--- Writes down who a client is, for a while, instead of what it has said before.
+-- Writes a client's row in the registry, with a ttl, and replaces its earlier row.
 --
 -- KEYS: member
 -- ARGV: ttl in ms, host, pid, program, since, prefix, waits
 -- Reply: 1
 --
--- A command that is refused leaves nothing behind that has no end.
+-- A refused command leaves no row without a ttl.
 
 local member, ttl = KEYS[1], ARGV[1]
 redis.call('hset', member, 'host', ARGV[2], 'pid', ARGV[3], 'program', ARGV[4], 'since', ARGV[5],

@@ -3,18 +3,20 @@
 -- KEYS: lock, token, ...
 -- ARGV: owner, ttl in ms, fences, from, starving, ... (`from` is empty for none)
 --
--- A client that has waited for long names the key `starving`; others leave it empty or, for one lock alone, out. If the
--- lock is busy, this key is set for a while, and the release then gives the lock to the owner OFFERED, for a short time in
--- which only such clients may take it. It is no part of KEYS, because a user who may not use it can lock all the same.
+-- A starving client passes the key `starving`. Other clients pass it empty, or, for a single lock, leave it out. If the
+-- lock is busy, this key is set for a short time. The next release then gives the lock to the owner OFFERED for a short
+-- time, in which only starving clients may take it. The key is not in KEYS, so that a user without the right for it can
+-- take locks.
+--
 -- Reply: for each lock; without a list around it if there is only one
 --        > 0: granted, the last fence of the reserved block
---        < 0: busy, minus the milliseconds that somebody else's hold lasts
---        or the error, which stops none of the others
+--        < 0: busy, minus the milliseconds until the other hold expires
+--        or the error, which does not stop the others
 --
--- A command that is refused leaves nothing behind: see the order of the last lines of `claim`.
+-- A refused command leaves nothing behind: see the order of the last lines of `claim`.
 
 local OFFERED = '00000000-0000-8000-8000-000000000000:0'
--- Longer than such a client waits between two claims.
+-- Longer than the interval between two claims of a starving client.
 local STARVING_MS = 3000
 
 local function claim(lock, token, owner, ttl, fences, from, starving)
@@ -26,17 +28,17 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
     held = redis.call('hexists', lock, owner) == 1
     passed = not held and from ~= '' and redis.call('hexists', lock, from) == 1
     if not held and not passed then
-      -- What has another type is not ours. What is refused leaves the waiter where it was.
+      -- A key of another type is not ours. If the user may not use the key, the client waits without an offer.
       if starves and type(redis.pcall('get', starving)) ~= 'table' then
         redis.pcall('set', starving, '', 'px', STARVING_MS)
       end
-      -- A hold without an end is looked at again in a second.
+      -- A hold that never expires is polled after a second.
       if left == -1 then return -1000 end
       return -math.max(left, 1)
     end
   end
 
-  -- Lua counts in doubles, so beyond 2^53 a fence could stop rising.
+  -- Lua's numbers are doubles, so beyond 2^53 a fence could stop rising.
   local stored = redis.pcall('get', token)
   if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
   local number = stored and type(stored) == 'string' and string.find(stored, '^%-?%d+$') and tonumber(stored)
@@ -52,8 +54,8 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
   local now = redis.call('time')
   local last = math.max((number or 0) + 1, now[1] * 1000000 + now[2]) + fences - 1
 
-  -- What is refused here is refused before anything has changed: SET XX finds no key, HSET writes what stands there
-  -- already. Both are refused for want of memory, which Redis checks only at the first write of a script.
+  -- A refusal here comes before any change: SET XX finds no key, and HSET writes the value that is already there. At
+  -- the memory limit Redis refuses both; it checks the limit only at the first write of a script.
   if left == -2 then
     redis.call('set', lock, '', 'XX')
   else
@@ -61,14 +63,14 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
   end
   redis.call('del', lock)
   redis.call('hset', lock, owner, 1)
-  -- From here on DEL is known to be allowed, so it can undo what follows.
+  -- DEL is allowed from here on, so it can undo the commands that follow.
   local done = redis.pcall('pexpire', lock, ttl)
   if done == 1 then done = redis.pcall('set', token, string.format('%.0f', last)) end
   if done.err then
     redis.call('del', lock)
     return done
   end
-  -- Others that starve set it again.
+  -- Other starving clients set it again.
   if starves and type(redis.pcall('get', starving)) == 'string' then redis.pcall('del', starving) end
   return last
 end
@@ -79,7 +81,7 @@ local replies = {}
 for i = 1, #KEYS / 2 do
   local k, a = 2 * i, 5 * i
   local done, reply = pcall(claim, KEYS[k - 1], KEYS[k], ARGV[a - 4], ARGV[a - 3], ARGV[a - 2], ARGV[a - 1], ARGV[a])
-  -- Before version 7 Redis raised texts.
+  -- Before version 7, Redis raised errors as texts.
   if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[i] = reply
 end

@@ -1,10 +1,10 @@
--- Notes in the index of clients until when a client's row lasts, and clears away some of those that have ended.
+-- Writes the expiry of a client's row to the index of clients, and removes some expired clients from the index.
 --
 -- KEYS: index
--- ARGV: client, ttl in ms, how many are cleared away at most
--- Reply: how many were cleared away
+-- ARGV: client, ttl in ms, maximum number of clients to remove
+-- Reply: number of removed clients
 --
--- The index ends with the last row that it tells of.
+-- The index expires with its last row.
 
 local index, client, ttl, most = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('time')

@@ -1,16 +1,16 @@
--- Takes a lock from whoever holds it, and tells those who wait for it.
+-- Frees a lock, whichever owner holds it, and notifies its subscribers.
 --
 -- KEYS: lock, token
 -- ARGV: channel
--- Reply: nil: nobody holds it
---        {told, owner, pttl, token}: freed. `told` is how many subscribers were told, or -2: telling was refused; `pttl`
---        is what the lease had left in ms; `token` is nil where it may not be read
---        or the error: what is no lock is left alone
+-- Reply: nil: the lock is free
+--        {told, owner, pttl, token}: freed. `told` is the number of notified subscribers, or -2: the user may not
+--        publish; `pttl` is the remaining lease in ms; `token` is nil if the user may not read it
+--        or the error: a key that is not a lock stays unchanged
 
 local lock, token, channel = KEYS[1], KEYS[2], ARGV[1]
--- Some fields are enough, and any hash of somebody else may have millions.
+-- A few fields are enough, and another application's hash may have millions.
 local fields = redis.call('hscan', lock, 0, 'count', 16)[2]
--- An offer to those who starve is no hold, and ends by itself: see claim.lua.
+-- An offer to starving clients is not a hold, and expires: see claim.lua.
 if #fields == 0 or fields[1] == '00000000-0000-8000-8000-000000000000:0' then return false end
 
 -- A UUID, a colon and a number. A read-write lock of Redisson has more than that, and other keys and channels.
@@ -25,7 +25,7 @@ end
 local left, fence = redis.call('pttl', lock), redis.pcall('get', token)
 if type(fence) == 'table' then fence = false end
 redis.call('del', lock)
--- An eviction never fails because of its bell.
+-- An eviction never fails because the notification is refused.
 local told = redis.pcall('publish', channel, '0')
 if type(told) == 'table' then told = -2 end
 return { told, fields[1], left, fence }

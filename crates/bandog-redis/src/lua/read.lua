@@ -1,11 +1,11 @@
--- Reads records and tells which claims hold their locks, all at one moment.
+-- Reads records, and checks which owners hold their locks, all at one moment.
 --
 -- KEYS: record, ..., lock, ...
 -- ARGV: owner, ... (one for each lock)
 -- Reply: the time in µs
---        for each record {version, value}, or {}: there is none
+--        for each record {version, value}, or {}: it does not exist
 --        for each lock 1: held by this owner, or 0
---        or the error, which stops none of the others
+--        or the error, which does not stop the others
 
 local keys, args, call, try = KEYS, ARGV, redis.call, redis.pcall
 local time = call('time')

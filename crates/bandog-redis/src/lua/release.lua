@@ -1,13 +1,14 @@
--- Gives each lock back that its owner holds, and tells those who wait for it. If a client starves for it, the lock is
--- kept for a short time for such clients: see claim.lua. A claim that does not hold the lock gives up to starve for it.
+-- Frees each lock that its owner holds, and notifies its subscribers. If a client starves for the lock, the lock is
+-- reserved for starving clients for a short time: see claim.lua. If the owner does not hold the lock, the script only
+-- removes the note that a client starves.
 --
 -- KEYS: lock, ...
--- ARGV: owner, channel, starving, ... (`starving` is a key, or empty or, for one lock alone, left out)
+-- ARGV: owner, channel, starving, ... (`starving` is a key, or empty, or, for a single lock, left out)
 -- Reply: for each lock; without a list around it if there is only one
---        >= 0: freed, so many subscribers were told
+--        >= 0: freed, the number of notified subscribers
 --        -1: this owner does not hold it
---        -2: freed, but telling was refused
---        or the error, which stops none of the others
+--        -2: freed, but the user may not publish
+--        or the error, which does not stop the others
 
 local OFFERED = '00000000-0000-8000-8000-000000000000:0'
 local OFFER_MS = 250
@@ -15,15 +16,15 @@ local OFFER_MS = 250
 local function release(lock, owner, channel, starving)
   local held = redis.call('hexists', lock, owner) == 1
   if held then redis.call('del', lock) end
-  -- A release never fails because of a client that starves, and an offer must end.
+  -- A release never fails because of an offer, and an offer must have a ttl.
   if starving and starving ~= '' and type(redis.pcall('get', starving)) == 'string' then
-    redis.pcall('del', starving)
-    if held and redis.pcall('hset', lock, OFFERED, 1) == 1 and redis.pcall('pexpire', lock, OFFER_MS) ~= 1 then
+    local noted = redis.pcall('del', starving) == 1
+    if noted and held and redis.pcall('hset', lock, OFFERED, 1) == 1 and redis.pcall('pexpire', lock, OFFER_MS) ~= 1 then
       redis.call('del', lock)
     end
   end
   if not held then return -1 end
-  -- A release never fails because of its bell.
+  -- A release never fails because the notification is refused.
   local told = redis.pcall('publish', channel, '0')
   if type(told) == 'table' then return -2 end
   return told
@@ -34,7 +35,7 @@ if #KEYS == 1 then return release(KEYS[1], ARGV[1], ARGV[2], ARGV[3]) end
 local replies = {}
 for i, lock in ipairs(KEYS) do
   local done, reply = pcall(release, lock, ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
-  -- Before version 7 Redis raised texts.
+  -- Before version 7, Redis raised errors as texts.
   if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[i] = reply
 end

@@ -1,21 +1,21 @@
--- Replaces, makes or deletes records, each whole and only if it is as it was read and its conditions hold.
+-- Replaces, creates or deletes whole records, each only if its version has not changed and its conditions hold.
 --
 -- KEYS: index, lock, ... (one for each holding); then for each swap: record, and history if it is not plain
 -- ARGV: holdings, owner, ... (one for each holding); then for each swap: from, not before in ms, holding, lines, value,
---       and if it is not plain: name, slot, text, ... (one for each line); then for each swap that rings: its number
+--       and if it is not plain: name, slot, text, ... (one for each line); then for each swap that notifies: its number
 --       from 1, and the channel
---       (`from` is empty if there must be no record; `holding` counts from 1, 0 is none; `lines` is their number,
---       -1 to delete the record, or `=` for a plain swap: of a record that is there, and without lines)
+--       (`from` is empty if the record must not exist; `holding` counts from 1, 0 is none; `lines` is their number,
+--       -1 to delete the record, or `=` for a plain swap, which replaces an existing record and has no lines)
 -- Reply: the time in µs, and for each swap
---        > 0: done, the version that the record has now
---        0: done, there is no record any more
---        < 0: the time has not come, minus the µs that are missing
+--        > 0: done, the new version of the record
+--        0: done, the record is deleted
+--        < 0: too early, minus the remaining µs
 --        nil: the claim does not hold its lock
---        {version, value}: the record is another one, or {}: there is none
---        or the error, which stops none of the others
+--        {version, value}: the record has another version, or {}: it does not exist
+--        or the error, which does not stop the others
 --
--- A command that is refused leaves nothing behind: a plain swap is one write, and see the order of those in `write`,
--- `make` and `delete`.
+-- A refused command leaves nothing behind: a plain swap is one write; for the others see the order of the writes in
+-- `write`, `make` and `delete`.
 
 local keys, args, call, try = KEYS, ARGV, redis.call, redis.pcall
 local index = keys[1]
@@ -31,8 +31,8 @@ for i = 1, holdings do
   stands[tostring(i)] = try('hexists', keys[1 + i], args[1 + i])
 end
 
--- The version that follows this one, as a number and as text. Lua counts in doubles, so beyond 2^53 it could stop
--- rising.
+-- The version that follows this one, as a number and as text. Lua's numbers are doubles, so beyond 2^53 a version could
+-- stop rising.
 local function after(from)
   local version = from + 1
   if version <= now then return now, now_text end
@@ -40,7 +40,7 @@ local function after(from)
   return version, string.format('%.0f', version)
 end
 
--- What is there instead of the record that was expected.
+-- The reply for a record that does not have the expected version.
 local function instead(record, version)
   if type(version) == 'table' then return version end
   if version then return { version, try('hget', record, 'b') } end
@@ -54,7 +54,7 @@ local function corrupt(record)
   return redis.error_reply('CORRUPT the version of the record at ' .. record .. ' cannot be counted on')
 end
 
--- What keeps a swap from being done though the record is as expected.
+-- The reply for a condition that does not hold, although the record has the expected version. Nil if all hold.
 local function unmet(before, holding)
   local missing = before * 1000 - now
   if missing > 0 then return -missing end
@@ -62,8 +62,8 @@ local function unmet(before, holding)
   if held ~= 1 then return held ~= 0 and held end
 end
 
--- A history that is no hash is found out before the record has changed, and what was allowed and had room for the
--- one hash has it for the other.
+-- Writes the history before the record: if the history is not a hash, the record stays unchanged. If the user may write
+-- the first hash and there is memory for it, the second write succeeds, too.
 local function write(record, history, text, value, lines, at)
   for i = 1, lines do
     local done = try('hset', history, args[at + 2 * i - 1], args[at + 2 * i])
@@ -91,9 +91,9 @@ local function make(record, history, before, holding, lines, value, name, at)
   if no ~= nil then return no end
   if lines < 0 then return 0 end
   call('hexists', history, '')
-  -- Both change nothing, but that lines without a record go: SET XX finds no key, and is refused for want of memory,
-  -- which Redis checks only at the first write of a script. From here on DEL is known to be allowed, so it can undo
-  -- what follows.
+  -- Both change nothing, except that they delete lines without a record. SET XX finds no key; at the memory limit Redis
+  -- refuses it, and it checks the limit only at the first write of a script. DEL is allowed from here on, so it can
+  -- undo the commands that follow.
   call('set', record, '', 'XX')
   call('del', record, history)
   local done = write(record, history, now_text, value, lines, at)
@@ -136,11 +136,11 @@ while k <= #keys do
       reply = replace(record, history, from, before, holding, number, value, at)
     end
   end
-  -- Before version 7 Redis raised texts.
+  -- Before version 7, Redis raised errors as texts.
   if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[count] = reply
 end
--- What has been done is told when all of it has. A swap never fails because of its bell.
+-- Notifies after all swaps are done. A swap never fails because the notification is refused.
 while args[a] do
   local reply = replies[1 + tonumber(args[a])]
   if type(reply) == 'number' and reply >= 0 then try('publish', args[a + 1], '0') end

@@ -7,13 +7,13 @@ fn read(url: &str) -> RedisOptions {
 }
 
 #[test]
-fn what_is_left_out_has_a_default() {
+fn missing_parts_have_defaults() {
     for url in ["redis://", "redis://localhost", "redis://localhost/", "redis://localhost:6379/0", "redis:///0"] {
         assert_eq!(read(url).store(), "redis://localhost:6379/0", "{url}");
     }
     assert_eq!(read("redis://cache:7000/12").store(), "redis://cache:7000/12");
     assert_eq!(read("redis://[::1]:7000").store(), "redis://[::1]:7000/0");
-    assert_eq!(read("redis://[::1]:7000").place, Place::Tcp { host: "::1".into(), port: 7000 });
+    assert_eq!(read("redis://[::1]:7000").address, Address::Tcp { host: "::1".into(), port: 7000 });
     assert_eq!(read("rediss://cache").store(), "rediss://cache:6379/0");
     assert_eq!(read("redis+unix:///run/redis.sock").store(), "redis+unix:///run/redis.sock?db=0");
     assert_eq!(read("redis://x").timeout, Duration::from_secs(3));
@@ -31,23 +31,23 @@ fn user_and_password_are_decoded() {
 
 #[test]
 fn the_files_of_tls_and_the_path_of_a_socket_are_decoded() {
-    let files = |ca: Option<&str>, identity: Option<(&str, &str)>| Place::Tls {
+    let files = |ca: Option<&str>, identity: Option<(&str, &str)>| Address::Tls {
         host: "h".into(),
         port: 6380,
-        files: Files { ca: ca.map(Into::into), identity: identity.map(|(cert, key)| (cert.into(), key.into())) },
+        files: TlsFiles { ca: ca.map(Into::into), identity: identity.map(|(cert, key)| (cert.into(), key.into())) },
     };
     let options = read("rediss://u:p@h:6380/2?ca=/etc/my%20ca.pem&key=k&cert=c");
-    assert_eq!(options.place, files(Some("/etc/my ca.pem"), Some(("c", "k"))));
+    assert_eq!(options.address, files(Some("/etc/my ca.pem"), Some(("c", "k"))));
     assert_eq!((options.db, options.user.as_deref(), options.password.as_deref()), (2, Some("u"), Some("p")));
-    assert_eq!(read("rediss://h:6380").place, files(None, None));
+    assert_eq!(read("rediss://h:6380").address, files(None, None));
     let options = read("redis+unix://u:p%40@/run/my%20redis@1.sock?db=3");
-    assert_eq!(options.place, Place::Unix { path: "/run/my redis@1.sock".into() });
+    assert_eq!(options.address, Address::Unix { path: "/run/my redis@1.sock".into() });
     assert_eq!((options.db, options.user.as_deref(), options.password.as_deref()), (3, Some("u"), Some("p@")));
     assert_eq!(read("redis+unix://:p@/s").password.as_deref(), Some("p"));
 }
 
 #[test]
-fn what_stays_on_this_machine_is_known() {
+fn local_servers_are_recognized() {
     for (url, local) in [
         ("redis://localhost", true),
         ("redis://127.0.0.2", true),
@@ -61,7 +61,7 @@ fn what_stays_on_this_machine_is_known() {
 }
 
 #[test]
-fn what_is_unknown_is_refused_and_named() {
+fn unknown_parts_are_refused_and_named() {
     for (url, named) in [
         ("http://h", "\"http\""),
         ("redis://h/x", "\"/x\""),
@@ -134,7 +134,7 @@ fn fuzz_urls() {
     bandog_testkit::fuzz::texts("URLs of Redis", &samples, &words, |url| {
         let Ok(options) = RedisOptions::from_url(url) else { return false };
         let store = options.store();
-        if matches!(options.place, Place::Unix { .. }) {
+        if matches!(options.address, Address::Unix { .. }) {
             return true; // A path is shown as it is.
         }
         let again = RedisOptions::from_url(&store).unwrap_or_else(|error| panic!("{url:?} gave {store:?}: {error}"));

@@ -1,17 +1,17 @@
-//! What stands in a URL.
+//! Parses the URL of a server.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
 use url::{Host, Url};
 
-use super::{Files, Place, RedisOptions};
+use super::{Address, RedisOptions, TlsFiles};
 
 const TCP: &str = "redis://[user:password@]host[:port][/db]";
 const TLS: &str = "rediss://[user:password@]host[:port][/db][?ca=PATH][&cert=PATH&key=PATH]";
 const UNIX: &str = "redis+unix://[user:password@]/PATH[?db=N]";
 
-/// What the scheme stands for.
+/// The scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scheme {
     Tcp,
@@ -38,13 +38,13 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
     let user = decoded("user", parsed.username())?;
     let password = parsed.password().map(|password| decoded("password", password)).transpose()?.flatten();
     let path = parsed.path();
-    let (place, db) = match scheme {
-        Scheme::Tcp => (Place::Tcp { host: host(&parsed), port: port(&parsed) }, db(path)?),
-        Scheme::Tls => (Place::Tls { host: host(&parsed), port: port(&parsed), files: files(options)? }, db(path)?),
-        Scheme::Unix => (Place::Unix { path: socket(path)? }, db(&options.remove("db").unwrap_or_default())?),
+    let (address, db) = match scheme {
+        Scheme::Tcp => (Address::Tcp { host: host(&parsed), port: port(&parsed) }, db(path)?),
+        Scheme::Tls => (Address::Tls { host: host(&parsed), port: port(&parsed), files: files(options)? }, db(path)?),
+        Scheme::Unix => (Address::Unix { path: socket(path)? }, db(&options.remove("db").unwrap_or_default())?),
     };
     Ok(RedisOptions {
-        place,
+        address,
         db,
         password: password.or_else(|| user.is_some().then(String::new)),
         user,
@@ -75,7 +75,7 @@ impl Scheme {
         }
     }
 
-    /// The options that it takes.
+    /// The query options of the scheme.
     fn takes(self) -> &'static [&'static str] {
         match self {
             Self::Tcp => &[],
@@ -85,7 +85,7 @@ impl Scheme {
     }
 }
 
-/// A socket has no host, and a URL with a login needs one.
+/// The URL with a placeholder host: the URL of a socket has no host, and the parser requires one if there is a login.
 fn with_a_host(url: &str) -> Result<String> {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -105,7 +105,7 @@ fn socket(path: &str) -> Result<PathBuf> {
     }
 }
 
-fn files(mut options: BTreeMap<String, String>) -> Result<Files> {
+fn files(mut options: BTreeMap<String, String>) -> Result<TlsFiles> {
     let mut file = |name| options.remove(name).map(PathBuf::from);
     let identity = match (file("cert"), file("key")) {
         (Some(cert), Some(key)) => Some((cert, key)),
@@ -116,10 +116,10 @@ fn files(mut options: BTreeMap<String, String>) -> Result<Files> {
             ));
         }
     };
-    Ok(Files { ca: file("ca"), identity })
+    Ok(TlsFiles { ca: file("ca"), identity })
 }
 
-/// What stands behind the question mark.
+/// The query options of a URL.
 fn options(scheme: Scheme, url: &Url) -> Result<BTreeMap<String, String>> {
     let mut options = BTreeMap::new();
     for option in url.query().unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
@@ -141,7 +141,7 @@ fn port(url: &Url) -> u16 {
     url.port().unwrap_or(6379)
 }
 
-/// The host as a resolver takes it: an IPv6 address without its brackets.
+/// The host as a resolver expects it: an IPv6 address without brackets.
 fn host(url: &Url) -> String {
     match url.host() {
         Some(Host::Ipv4(address)) => address.to_string(),
@@ -164,13 +164,13 @@ fn db(path: &str) -> Result<u16> {
         .ok_or_else(|| Error::misused(format!("{path:?} is no database; it takes a number from 0 to 65535")))
 }
 
-/// What stands before an `@` is a piece of a password that was not encoded.
+/// The error for an unknown part. Text before an `@` may be a part of a password that was not encoded, so it is hidden.
 fn unknown(what: &str, text: &str, form: &str) -> Error {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("***@{rest}"));
     Error::misused(format!("the {what} {shown:?} is unknown; a URL takes {form}"))
 }
 
-/// The text behind `%XX`, or none when it is empty. The text itself may be secret, so it is in no message.
+/// The percent-decoded text, or none when it is empty. The text may be secret, so no message contains it.
 fn decoded(what: &str, text: &str) -> Result<Option<String>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -199,12 +199,12 @@ fn hex(digit: Option<u8>) -> Option<u8> {
     }
 }
 
-/// A URL that could not be read, with all that may be a user or a password taken out.
+/// A URL that could not be parsed, without any text that may be a user or a password.
 fn without_secrets(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         (None, Some((_, rest))) => format!("***@{rest}"),
-        // The `@` may have been mistyped, and then what stands where a port should is a password.
+        // The `@` may have been mistyped. Then the text at the position of a port is a password.
         (Some((scheme, rest)), None) if rest.split_once(':').is_some_and(|(_, port)| !is_port(port)) => {
             format!("{scheme}://***")
         }

@@ -12,7 +12,7 @@ fn fuzz_answers_about_records() {
         "-CORRUPT the record\r\n",
     ];
     crate::fuzz::replies("answers about records", &samples, |reply| {
-        let mut answers = Answers { each: vec![None, None], now: None, fault: None };
+        let mut answers = PendingReplies { each: vec![None, None], now: None, fault: None };
         let again = answers.take(0..2, reply.clone(), 1);
         assert!(!again.is_empty() || answers.each.iter().all(Option::is_some), "an answer is missing: {reply:?}");
         let all = again.is_empty().then(|| answers.all());
@@ -20,7 +20,7 @@ fn fuzz_answers_about_records() {
             assert_eq!(each.len(), 2);
         }
         if let Ok(Some(record)) = record(reply.clone()) {
-            assert!(record.version.get() < COUNTED);
+            assert!(record.version.get() < FIRST_UNCOUNTABLE);
         }
         let read = [swapped(reply.clone()).is_ok(), stands(reply.clone()).is_ok(), at(&reply).is_some()];
         read.contains(&true)

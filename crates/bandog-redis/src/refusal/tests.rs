@@ -25,10 +25,10 @@ fn every_refusal_has_a_meaning() {
     }
 }
 
-/// What each kind of refusal is to us, in the words of every version: raised by a call in a script, and as an element
-/// of the list that a script gives.
+/// Checks each kind of error with the texts of every version: raised by a call in a script, and as an element of the
+/// list that a script returns.
 #[test]
-fn what_fails_inside_a_script_means_the_same_on_every_version() {
+fn an_error_inside_a_script_means_the_same_on_every_version() {
     let of_6 = "ERR Error running script (call to f_6f): @user_script:14: ";
     let right = "The user executing the script can't run this command or subcommand";
     let key = "The user executing the script can't access at least one of the keys mentioned in the command arguments";
@@ -70,7 +70,7 @@ fn what_fails_inside_a_script_means_the_same_on_every_version() {
 }
 
 #[test]
-fn what_nobody_foresaw_inside_a_script_may_have_been_applied() {
+fn after_an_unknown_error_inside_a_script_the_command_may_have_been_applied() {
     for text in [
         "ERR Error running script (call to f_6f): @user_script:1: Script killed by user with SCRIPT KILL...",
         "ERR Error running script (call to f_6f): @user_script:1: user_script:1: OOM in my words",
@@ -85,7 +85,7 @@ fn what_nobody_foresaw_inside_a_script_may_have_been_applied() {
 }
 
 #[test]
-fn a_key_out_of_reach_is_told_from_a_command_in_the_words_of_every_version() {
+fn a_denied_key_and_a_denied_command_are_distinguished_on_every_version() {
     for (text, is_out) in [
         ("NOPERM this user has no permissions to access one of the keys used as arguments", true),
         ("NOPERM No permissions to access a key", true),
@@ -101,9 +101,9 @@ fn a_key_out_of_reach_is_told_from_a_command_in_the_words_of_every_version() {
 }
 
 #[test]
-fn a_handshake_that_was_refused_surely_did_nothing() {
+fn a_refused_handshake_applied_nothing() {
     for (text, kind) in [("ERR max number of clients reached", Unavailable), ("WRONGPASS no", Denied)] {
-        let error = turned_away("redis://h:6379/0", &reply(text));
+        let error = handshake_error("redis://h:6379/0", &reply(text));
         assert_eq!((error.kind(), error.maybe_applied()), (kind, false), "{text}");
         assert!(error.to_string().starts_with("redis://h:6379/0: Redis "), "{error}");
     }

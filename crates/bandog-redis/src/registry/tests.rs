@@ -26,7 +26,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn no_more_names_are_written_than_are_told() {
+fn at_most_max_waits_names_are_written() {
     let mut crowd = member_that_waits_for(&["a"; MAX_WAITS + 1]);
     let read = member(crowd.id, &reply(&fields(&crowd))).unwrap();
     crowd.waits.pop();
@@ -34,7 +34,7 @@ fn no_more_names_are_written_than_are_told() {
 }
 
 #[test]
-fn a_damaged_row_is_nobody() {
+fn a_damaged_row_gives_no_member() {
     let there = member_that_waits_for(&["a"]);
     for (at, value) in [(1, "-1"), (1, "many"), (3, ""), (3, "18446744073709551616"), (5, "a\u{7}")] {
         let mut fields = fields(&there);
@@ -51,7 +51,7 @@ fn fuzz_members() {
     let id = ClientId::random();
     crate::fuzz::replies("a client's row", &[sample], |reply| {
         let Some(there) = member(id, &reply) else { return false };
-        // What was read can be written, and is read as the same.
+        // A row that was read can be written, and then reads as the same member.
         let values = fields(&there).map(|value| Value::BulkString(value.into_bytes())).to_vec();
         assert_eq!(member(id, &Value::Array(values)), Some(there));
         true

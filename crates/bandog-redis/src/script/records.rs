@@ -1,4 +1,4 @@
-//! The calls that swap and read records.
+//! The commands that swap and read records.
 
 use std::{
     collections::HashMap,
@@ -9,9 +9,9 @@ use bandog_core::{Holding, Key, Line, Swap};
 use redis::{Cmd, RedisWrite};
 
 use super::{By, READ, SWAP};
-use crate::names::{Channel, History, INDEX, Recorded};
+use crate::names::{Channel, HistoryKey, INDEX, RecordKey};
 
-/// The latest time that Lua can count to, in milliseconds.
+/// The latest time that Lua's numbers represent exactly, in milliseconds since 1970.
 const LATEST: u128 = 1 << 53;
 
 /// These swaps in one call.
@@ -32,9 +32,9 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
         .iter()
         .filter(|swap| !is_plain(swap))
         .fold((0, 0), |(changes, lines), swap| (changes + 1, lines + lines_of(swap).len()));
-    let rung = || (1..).zip(swaps).filter(|(_, swap)| swap.notifies);
+    let notifying = || (1..).zip(swaps).filter(|(_, swap)| swap.notifies);
     let keys = 1 + holdings.len() + swaps.len() + changes;
-    let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines + 2 * rung().count();
+    let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines + 2 * notifying().count();
     let size = holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>() + 32;
     let mut cmd = SWAP.call(by, keys, keys + args, size + swaps.iter().map(size_of_swap).sum::<usize>());
     cmd.arg(INDEX);
@@ -42,9 +42,9 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
         cmd.arg(held.key.as_str());
     }
     for swap in swaps {
-        cmd.write_arg_fmt(Recorded(swap.key.as_str()));
+        cmd.write_arg_fmt(RecordKey(swap.key.as_str()));
         if !is_plain(swap) {
-            cmd.write_arg_fmt(History(swap.key.as_str()));
+            cmd.write_arg_fmt(HistoryKey(swap.key.as_str()));
         }
     }
     cmd.arg(holdings.len());
@@ -54,7 +54,7 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
     for (swap, place) in swaps.iter().zip(places) {
         conditions(&mut cmd, swap, place);
     }
-    for (number, swap) in rung() {
+    for (number, swap) in notifying() {
         let number: usize = number;
         cmd.arg(number).write_arg_fmt(Channel(swap.key.as_str()));
     }
@@ -67,7 +67,7 @@ pub(crate) fn read(keys: &[Key], holdings: &[Holding], by: By) -> Cmd {
         + holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>();
     let mut cmd = READ.call(by, keys.len() + holdings.len(), keys.len() + 2 * holdings.len(), size);
     for key in keys {
-        cmd.write_arg_fmt(Recorded(key.as_str()));
+        cmd.write_arg_fmt(RecordKey(key.as_str()));
     }
     for held in holdings {
         cmd.arg(held.key.as_str());
@@ -99,12 +99,12 @@ fn conditions(cmd: &mut Cmd, swap: &Swap, holding: usize) {
     }
 }
 
-/// Whether it replaces a record and writes nothing beside it.
+/// Whether the swap replaces an existing record and writes no lines.
 fn is_plain(swap: &Swap) -> bool {
     swap.from.is_some() && swap.to.is_some() && swap.lines.is_empty()
 }
 
-/// The lines that are written: none with a record that is deleted.
+/// The lines that the swap writes. A deletion writes none.
 fn lines_of(swap: &Swap) -> &[Line] {
     if swap.to.is_some() { &swap.lines } else { &[] }
 }
@@ -115,7 +115,7 @@ fn millis(not_before: Option<SystemTime>) -> u64 {
     u64::try_from(since.as_nanos().div_ceil(1_000_000).min(LATEST)).unwrap_or_default()
 }
 
-/// About as many bytes as it takes.
+/// The approximate size of the arguments in bytes.
 fn size_of_swap(swap: &Swap) -> usize {
     let lines = swap.lines.iter().map(|line| line.slot.len() + line.value.len() + 20);
     4 * swap.key.as_str().len() + swap.to.as_ref().map_or(0, String::len) + lines.sum::<usize>() + 110

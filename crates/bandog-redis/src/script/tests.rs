@@ -6,7 +6,7 @@ use redis::Arg;
 use super::*;
 
 #[test]
-fn every_header_tells_what_each_claim_adds() {
+fn every_header_documents_the_arguments_of_each_claim() {
     let three = ["a", "b", "c"].map(claim_of);
     let claims = three.clone().map(Step::Claim);
     let releases = three.clone().map(Step::Release);
@@ -27,7 +27,7 @@ fn every_header_tells_what_each_claim_adds() {
 }
 
 #[test]
-fn every_header_tells_what_a_call_takes() {
+fn every_header_documents_the_arguments_of_a_call() {
     let key = Key::new("a").unwrap();
     let member = Member {
         id: ClientId::random(),
@@ -109,7 +109,7 @@ fn claim_of(key: &str) -> Claim {
     }
 }
 
-/// The names that a header line gives, without what stands in parentheses and without units.
+/// The names in a header line, without text in parentheses and without units.
 fn words(script: &Script, line: &str) -> Vec<String> {
     let lines = script.text.lines().filter_map(|line| line.strip_prefix("-- ")?.split_once(": "));
     let lines: BTreeMap<&str, &str> = lines.collect();

@@ -1,4 +1,4 @@
-//! Many steps at once: each has an answer of its own, whatever becomes of the others.
+//! Batches of steps: each step has its own answer, independent of the others.
 
 use bandog_core::{Answer, Claim, ErrorKind, Leases, Released, Result, Step, Verdict};
 use bandog_testkit::RedisServer;
@@ -14,7 +14,7 @@ fn kind(answer: &Result<Answer>) -> Option<ErrorKind> {
 }
 
 #[tokio::test]
-async fn claims_passes_and_releases_are_answered_in_their_places() {
+async fn claims_passes_and_releases_are_answered_in_their_order() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let names = ["a", "b", "c", "d"];
@@ -87,7 +87,7 @@ async fn a_key_out_of_reach_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_lack_of_memory_refuses_every_claim_and_no_release() {
+async fn a_full_memory_refuses_every_claim_of_a_batch_and_no_release() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("held");

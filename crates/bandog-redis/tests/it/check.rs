@@ -1,4 +1,4 @@
-//! What `doctor` finds: a real server with each setting that matters.
+//! The findings of `doctor`, with a real server for each relevant setting.
 
 use bandog_core::{Finding, Inspect, Level};
 use bandog_testkit::RedisServer;
@@ -13,10 +13,10 @@ async fn a_server_as_it_should_be_is_fine() {
     let subjects: Vec<&str> = findings.iter().map(|finding| finding.subject.as_str()).collect();
     let known = ["version", "maxmemory-policy", "persistence", "replication", "clock", "scripts", "rights"];
     assert_eq!(subjects, known);
-    for finding in findings.iter().filter(|finding| finding.subject != "rights" || tells_rights()) {
+    for finding in findings.iter().filter(|finding| finding.subject != "rights" || can_check_rights()) {
         assert_eq!((finding.level, &finding.cure), (Level::Fine, &None), "{finding:?}");
     }
-    assert_eq!(server.keys(), [""; 0], "a look changes nothing");
+    assert_eq!(server.keys(), [""; 0], "the check changes nothing");
     let page = include_str!("../../../../docs/redis.md");
     for subject in known.iter().chain(&["tls", "cluster"]) {
         assert!(page.contains(&format!("\n| `{subject}` |")), "docs/redis.md says nothing of {subject}");
@@ -46,7 +46,7 @@ async fn a_policy_that_evicts_is_a_danger() {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_nothing_is_told() {
+async fn a_server_without_persistence_is_reported() {
     let server = RedisServer::start();
     let finding = found(&server, "persistence").await;
     assert_eq!(finding.level, Level::Advice);
@@ -60,7 +60,7 @@ async fn a_server_that_keeps_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn replicas_are_told_and_being_one_is_a_danger() {
+async fn replicas_are_reported_and_being_one_is_a_danger() {
     let (server, follower) = (RedisServer::start(), RedisServer::start());
     assert_eq!(found(&server, "replication").await.level, Level::Fine);
     follower.cmd(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
@@ -85,7 +85,7 @@ async fn a_node_of_a_cluster_is_a_danger() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_asked_one_way_is_asked_the_other() {
+async fn info_and_config_replace_each_other() {
     let server = limited();
     server.cmd(&["CONFIG", "SET", "maxmemory", "100mb"]);
     server.cmd(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
@@ -103,7 +103,7 @@ async fn what_may_not_be_asked_one_way_is_asked_the_other() {
     for subject in ["maxmemory-policy", "persistence", "replication", "version"] {
         let finding = found_by_u(&server, subject).await;
         assert_eq!(finding.level, Level::Advice, "{finding:?}");
-        assert!(finding.says.contains("could not be looked at: NOPERM") && finding.cure.unwrap().contains("look at"));
+        assert!(finding.says.contains("could not be checked: NOPERM") && finding.cure.unwrap().contains("check `"));
     }
 }
 
@@ -127,12 +127,12 @@ async fn rights_that_locks_need_and_lack_are_named() {
         (&["-hget", "-sscan"], Level::Advice, "HGET, SSCAN, which schedules need"),
         (&["resetkeys", "~orders:*"], Level::Advice, "every name"),
         (&["resetchannels"], Level::Advice, "every name"),
-        (&["-acl"], Level::Advice, "could not be looked at"),
+        (&["-acl"], Level::Advice, "could not be checked"),
     ] {
         server.cmd(&[&["ACL", "SETUSER", "u", "+@all", "~*", "&*"], rules].concat());
         let finding = found_by_u(&server, "rights").await;
-        if !tells_rights() {
-            assert!(finding.level == Level::Advice && finding.says.contains("could not be looked at"), "{finding:?}");
+        if !can_check_rights() {
+            assert!(finding.level == Level::Advice && finding.says.contains("could not be checked"), "{finding:?}");
             continue;
         }
         assert_eq!(finding.level, level, "{rules:?}: {finding:?}");
@@ -142,9 +142,9 @@ async fn rights_that_locks_need_and_lack_are_named() {
 }
 
 #[tokio::test]
-async fn a_user_confined_to_a_prefix_is_asked_about_names_that_begin_with_it() {
-    if !tells_rights() {
-        return; // Nothing is asked.
+async fn the_rights_of_a_user_confined_to_a_prefix_are_checked_for_that_prefix() {
+    if !can_check_rights() {
+        return; // The check needs ACL DRYRUN.
     }
     let server = limited();
     let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";
@@ -160,11 +160,11 @@ async fn a_user_confined_to_a_prefix_is_asked_about_names_that_begin_with_it() {
 }
 
 #[tokio::test]
-async fn the_cure_for_a_missing_right_is_one() {
+async fn the_cure_for_a_missing_right_works() {
     let server = limited();
     server.cmd(&["ACL", "SETUSER", "u", "-pexpire", "-hset", "-time"]);
     let cure = found_by_u(&server, "rights").await.cure.unwrap();
-    if !tells_rights() {
+    if !can_check_rights() {
         assert!(cure.contains("ACL GETUSER"), "{cure}");
         return;
     }
@@ -174,7 +174,7 @@ async fn the_cure_for_a_missing_right_is_one() {
 }
 
 #[tokio::test]
-async fn scripts_that_cannot_be_loaded_are_told() {
+async fn scripts_that_cannot_be_loaded_are_reported() {
     let server = limited();
     server.cmd(&["ACL", "SETUSER", "u", "-script"]);
     let finding = found_by_u(&server, "scripts").await;
@@ -202,8 +202,8 @@ async fn a_server_that_is_not_there_is_an_error() {
     assert_eq!(error.verb(), Some("check"));
 }
 
-/// Whether the server can be asked what a user may do: `ACL DRYRUN` came with Redis 7.
-fn tells_rights() -> bool {
+/// Whether the rights of a user can be checked: `ACL DRYRUN` exists since Redis 7.
+fn can_check_rights() -> bool {
     RedisServer::version().is_since(7, 0)
 }
 

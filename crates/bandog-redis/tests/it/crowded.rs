@@ -1,4 +1,4 @@
-//! A server that is shared: millions of keys may be there that are none of ours.
+//! A shared server with many keys that are not ours.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,31 +9,31 @@ use tokio::time::{Instant, timeout};
 
 use crate::help::{SOON, TTL, backend, claim, fences, member, operator};
 
-/// Enough of them that a scan takes many steps.
+/// Number of foreign keys. A scan of them takes many steps.
 const MANY: &str = "100000";
 
 #[tokio::test]
-async fn a_question_about_some_locks_or_all_clients_costs_the_same_whatever_else_is_there() {
+async fn queries_of_some_locks_or_all_clients_cost_the_same_on_a_full_server() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (held, waiter) = (claim("k"), member(&["k"]));
     fences(&redis, &held).await;
     redis.announce(&bandog_core::Member { id: held.id.client, ..member(&[]) }, TTL).await.unwrap();
     redis.announce(&waiter, TTL).await.unwrap();
-    let looks = Client::over(operator(&server)).unwrap();
-    looks.ready().await.unwrap();
+    let operator_client = Client::over(operator(&server)).unwrap();
+    operator_client.ready().await.unwrap();
     let mut before = Vec::new();
     for keys in ["0", MANY] {
         server.cmd(&["DEBUG", "POPULATE", keys]);
         let mut costs = Vec::new();
         server.cmd(&["CONFIG", "RESETSTAT"]);
-        let row = looks.show("k").await.unwrap();
+        let row = operator_client.show("k").await.unwrap();
         assert_eq!((row.holder.unwrap().id, row.waiters), (held.id.client, vec![waiter.clone()]));
         costs.push(spent(&server));
-        assert_eq!(looks.members().await.unwrap().len(), 2);
+        assert_eq!(operator_client.members().await.unwrap().len(), 2);
         costs.push(spent(&server));
         let names = ["k", "free", "free too"];
-        assert_eq!(looks.holders(&names).await.unwrap()[0].client(), Some(held.id.client));
+        assert_eq!(operator_client.holders(&names).await.unwrap()[0].client(), Some(held.id.client));
         costs.push(spent(&server));
         assert!(costs.iter().all(|cost| !cost.contains_key("scan") && !cost.contains_key("keys")), "{costs:?}");
         if before.is_empty() {
@@ -45,7 +45,7 @@ async fn a_question_about_some_locks_or_all_clients_costs_the_same_whatever_else
 }
 
 #[tokio::test]
-async fn a_list_takes_short_steps_and_leaves_the_server_to_others_nine_tenths_of_the_time() {
+async fn a_list_takes_short_steps_and_leaves_nine_tenths_of_the_time_to_others() {
     let server = RedisServer::start();
     let redis = operator(&server);
     for name in ["one", "two"] {
@@ -59,13 +59,13 @@ async fn a_list_takes_short_steps_and_leaves_the_server_to_others_nine_tenths_of
     assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     let (calls, used) = stats(&server, "scan");
     assert!(calls >= 100_000 / 1024, "{calls} steps");
-    // The last step is followed by no rest.
+    // No rest follows the last step.
     let expected = (used - used / u32::try_from(calls).unwrap()) * 9;
     assert!(took >= expected * 9 / 10, "{calls} steps of {used:?} in all within {took:?}");
 }
 
 #[tokio::test]
-async fn a_list_whose_caller_has_gone_ends() {
+async fn a_list_whose_future_is_dropped_ends() {
     let server = RedisServer::start();
     let client = Client::over(operator(&server)).unwrap();
     server.cmd(&["DEBUG", "POPULATE", MANY]);
@@ -80,7 +80,7 @@ async fn a_list_whose_caller_has_gone_ends() {
     assert!(server.calls("scan") < 100_000 / 1024, "it went on to its end");
 }
 
-/// How often each command was called since it was asked last, but for those that ask for it.
+/// The number of calls of each command since the last call of this function, without the commands that it sends itself.
 fn spent(server: &RedisServer) -> BTreeMap<String, u64> {
     let stats = server.cmd(&["INFO", "commandstats"]);
     let calls = |line: &str| {
@@ -93,7 +93,7 @@ fn spent(server: &RedisServer) -> BTreeMap<String, u64> {
     calls
 }
 
-/// How often a command was called, and how long that took.
+/// The number of calls of a command, and their total duration.
 fn stats(server: &RedisServer, command: &str) -> (u64, Duration) {
     let stats = server.cmd(&["INFO", "commandstats"]);
     let line = stats.text().lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:"))).unwrap();

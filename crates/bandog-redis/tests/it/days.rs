@@ -1,4 +1,4 @@
-//! Days on which the server cannot do what it usually does: each with the answer that docs/redis.md tells.
+//! Servers with limited function. Each answer is the one in docs/redis.md.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ async fn a_full_memory_refuses_claims_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_master_that_became_a_replica_serves_nobody_and_says_so() {
+async fn a_master_that_became_a_replica_refuses_every_verb_with_the_reason() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");
@@ -41,7 +41,7 @@ async fn a_master_that_became_a_replica_serves_nobody_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_may_not_write_refuses_every_verb_and_forgets_nothing() {
+async fn a_server_that_may_not_write_refuses_every_verb_and_loses_nothing() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");
@@ -51,7 +51,7 @@ async fn a_server_that_may_not_write_refuses_every_verb_and_forgets_nothing() {
     server.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
 
-    // A snapshot fails where its directory is gone.
+    // A snapshot fails if its directory is missing.
     std::fs::remove_dir_all(server.socket().parent().unwrap()).unwrap();
     server.cmd(&["CONFIG", "SET", "save", "3600 1"]);
     server.cmd(&["BGSAVE"]);
@@ -92,7 +92,8 @@ async fn a_server_that_loads_its_data_is_unavailable_until_it_has() {
     let held = claim("k");
     fences(&redis, &held).await;
     server.cmd(&["EVAL", "for i = 1, 1000 do redis.call('set', 'filler' .. i, string.rep('x', 10000)) end", "0"]);
-    // Loading looks at its clients every 2 MB, before Redis 7 without a setting, and is made slow enough to be seen.
+    // While Redis loads data, it serves clients every 2 MB, before Redis 7 without a setting. Loading is made slow
+    // enough to be observed.
     server.cmd(&["CONFIG", "SET", "rdbcompression", "no"]);
     server.cmd(&["CONFIG", "SET", "key-load-delay", "2000"]);
     let mut client = server.client();
@@ -103,30 +104,30 @@ async fn a_server_that_loads_its_data_is_unavailable_until_it_has() {
         Some(())
     })
     .await;
-    // Who connects meanwhile is let in, and finds everything as it should be once the data are there.
+    // A client may connect during loading, and its calls succeed when the data are loaded.
     server.kill_clients();
     let renewal = eventually_async(2 * SOON, async || renew(&redis, &held).await).await;
     assert_eq!(renewal, Renewal::Extended { valid_for: held.ttl });
 }
 
 #[tokio::test]
-async fn a_subscriber_that_is_cut_off_for_its_backlog_is_rung_and_hears_again() {
+async fn a_subscriber_that_is_disconnected_for_its_backlog_is_notified_and_subscribed_again() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (ring, rung) = notifier();
-    let _bell = redis.subscribe(&claim("k").key, ring).await.unwrap();
+    let (on_release, notified) = notifier();
+    let _subscription = redis.subscribe(&claim("k").key, on_release).await.unwrap();
     cut_off_subscribers(&server, "redisson_lock__channel:{k}");
-    // Once because it may have missed something, and once more for what it hears on the new connection.
-    eventually_async(SOON, async || rung() >= 1).await;
+    // One notification because a message may have been lost, and one for the message on the new connection.
+    eventually_async(SOON, async || notified() >= 1).await;
     eventually_async(SOON, async || {
         server.cmd(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);
-        rung() >= 2
+        notified() >= 2
     })
     .await;
 }
 
 #[tokio::test]
-async fn who_waits_while_subscribers_are_cut_off_is_served_within_a_second_or_so() {
+async fn a_waiter_is_served_within_about_a_second_while_subscribers_are_disconnected() {
     let server = RedisServer::start();
     let (holder, waiter) = (client(&server), client(&server));
     let guard = holder.mutex("k").lock().await.unwrap();
@@ -147,7 +148,7 @@ fn client(server: &RedisServer) -> Client {
     Client::options().over(backend(server)).unwrap()
 }
 
-/// Sends the one who listens more than the server keeps for it.
+/// Sends subscribers more data than the server buffers for them.
 fn cut_off_subscribers(server: &RedisServer, channel: &str) {
     let ids = || -> Vec<String> {
         let list = server.cmd(&["CLIENT", "LIST", "TYPE", "pubsub"]);

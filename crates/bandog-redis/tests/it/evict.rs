@@ -1,4 +1,4 @@
-//! A lock that is taken from its holder.
+//! Eviction of a lock.
 
 use std::time::Duration;
 
@@ -14,45 +14,46 @@ use crate::{
 const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 
 #[tokio::test]
-async fn an_eviction_frees_rings_and_keeps_the_token() {
+async fn an_eviction_frees_notifies_and_keeps_the_token() {
     let server = RedisServer::start();
     let (redis, other) = (backend(&server), operator(&server));
     let (held, next) = (claim("k"), claim("k"));
     let before = ends(&fences(&redis, &held).await).1;
     let mut java = subscriber(&server, "redisson_lock__channel:{k}");
-    let (ring, rung) = notifier();
-    let _bell = other.subscribe(&held.key, ring).await.unwrap();
+    let (on_release, notified) = notifier();
+    let _subscription = other.subscribe(&held.key, on_release).await.unwrap();
     let row = other.evict(&held.key).await.unwrap().unwrap();
     assert_eq!((row.owner, row.last_fence, row.held), (Some(held.id.to_string()), Some(before), true));
     assert!(row.ttl.unwrap() > Duration::from_secs(25) && row.ttl.unwrap() <= held.ttl, "{:?}", row.ttl);
     assert_eq!(java.read().unwrap().texts(), ["message", "redisson_lock__channel:{k}", "0"]);
-    eventually_async(SOON, async || rung() == 1).await;
+    eventually_async(SOON, async || notified() == 1).await;
     assert_eq!(server.keys(), ["redisson_lock_token:{k}"]);
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Gone);
     assert_eq!(release(&redis, &held).await.unwrap(), Released::NotHeld);
     assert!(ends(&fences(&redis, &next).await).0 > before);
     java.set_patience(Duration::from_millis(20)).unwrap();
-    assert!(java.read().is_err(), "nobody is rung twice");
+    assert!(java.read().is_err(), "a second notification");
 }
 
 #[tokio::test]
-async fn an_operator_sees_who_holds_and_who_waits_and_lets_the_next_one_in() {
+async fn an_operator_sees_holder_and_waiters_and_evicts_the_holder() {
     let server = RedisServer::start();
     let client = |backend| Client::options().watchdog(Duration::from_secs(3)).over(backend).unwrap();
-    let (holder, waiter, looks) = (client(backend(&server)), client(backend(&server)), client(operator(&server)));
+    let (holder, waiter, operator_client) =
+        (client(backend(&server)), client(backend(&server)), client(operator(&server)));
     let guard = holder.mutex("k").lock().await.unwrap();
     let waiting = tokio::spawn({
         let lock = waiter.mutex("k");
         async move { lock.lock().await }
     });
     let row = eventually_async(SOON, async || {
-        let row = looks.show("k").await.unwrap();
+        let row = operator_client.show("k").await.unwrap();
         if row.holder.is_some() && row.waiters.len() == 1 { Ok(row) } else { Err(row) }
     })
     .await;
     assert_eq!(row.holder.map(|member| (member.id, member.pid)), Some((holder.id(), std::process::id())));
     assert_eq!(row.waiters[0].id, waiter.id());
-    let evicted = looks.evict("k").await.unwrap().unwrap();
+    let evicted = operator_client.evict("k").await.unwrap().unwrap();
     assert_eq!(evicted.holder.map(|member| member.id), Some(holder.id()));
     let next = waiting.await.unwrap().unwrap();
     assert!(next.fence() > guard.fence());
@@ -61,11 +62,11 @@ async fn an_operator_sees_who_holds_and_who_waits_and_lets_the_next_one_in() {
     for client in [&holder, &waiter] {
         client.close().await.unwrap();
     }
-    assert_eq!(looks.members().await.unwrap(), []);
+    assert_eq!(operator_client.members().await.unwrap(), []);
 }
 
 #[tokio::test]
-async fn nobody_is_rung_where_nobody_holds() {
+async fn the_eviction_of_a_free_lock_notifies_no_subscriber() {
     let server = RedisServer::start();
     let mut java = subscriber(&server, "redisson_lock__channel:{k}");
     assert_eq!(operator(&server).evict(&Key::new("k").unwrap()).await.unwrap(), None);
@@ -75,7 +76,7 @@ async fn nobody_is_rung_where_nobody_holds() {
 }
 
 #[tokio::test]
-async fn javas_hold_is_evicted_like_ours() {
+async fn redissons_hold_is_evicted_like_ours() {
     let server = RedisServer::start();
     server.cmd(&["HSET", "k", JAVA, "3"]);
     let row = operator(&server).evict(&Key::new("k").unwrap()).await.unwrap().unwrap();
@@ -84,7 +85,7 @@ async fn javas_hold_is_evicted_like_ours() {
 }
 
 #[tokio::test]
-async fn what_is_no_plain_lock_is_left_alone() {
+async fn a_key_that_is_not_a_plain_lock_stays_unchanged() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let key = Key::new("k").unwrap();
@@ -109,7 +110,7 @@ async fn what_is_no_plain_lock_is_left_alone() {
 }
 
 #[tokio::test]
-async fn an_eviction_that_lacks_a_right_changes_nothing_but_for_the_bell() {
+async fn an_eviction_that_lacks_a_right_other_than_publish_changes_nothing() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");

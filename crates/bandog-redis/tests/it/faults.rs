@@ -1,4 +1,4 @@
-//! Bad days: servers that forget, stop, refuse or vanish.
+//! Servers that lose data, stop, refuse or vanish.
 
 use std::{
     io::{Read, Write},
@@ -21,7 +21,7 @@ use crate::help::{SOON, at, backend, claim, fences, granted, hasty, least, pass,
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn forgotten_scripts_cost_one_more_try() {
+async fn lost_scripts_cost_one_retry() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");
@@ -33,7 +33,7 @@ async fn forgotten_scripts_cost_one_more_try() {
             let error = answer.unwrap_err();
             assert!(error.is_retryable() && !error.maybe_applied(), "{error}");
         }
-        // Nothing was done, and everything is there again: the very next call finds it.
+        // The server did nothing, and the scripts are loaded again: the next call finds them.
         assert_eq!(server.hash("k").len(), 1);
         renew(&redis, &held).await.unwrap();
         for answer in redis.apply(&steps).await {
@@ -58,7 +58,7 @@ async fn a_server_that_comes_back_empty_is_noticed() {
 }
 
 #[tokio::test]
-async fn without_a_server_a_call_fails_soon_and_surely_did_nothing() {
+async fn without_a_server_a_call_fails_soon_and_was_not_applied() {
     let server = RedisServer::start();
     server.kill();
     let redis = backend(&server);
@@ -81,7 +81,7 @@ async fn without_a_server_a_call_fails_soon_and_surely_did_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_back_is_found_by_itself() {
+async fn a_server_that_is_back_is_reconnected_without_a_call() {
     let server = RedisServer::start();
     let wire = server.wire();
     let redis = at(&least(wire.addr()));
@@ -100,7 +100,7 @@ async fn a_server_that_is_back_is_found_by_itself() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_at_once_is_not_pestered() {
+async fn a_server_that_closes_at_once_is_dialled_with_backoff() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     let dials = Arc::new(AtomicUsize::new(0));
@@ -121,7 +121,7 @@ async fn a_server_that_hangs_up_at_once_is_not_pestered() {
 }
 
 #[tokio::test]
-async fn work_that_had_no_answer_is_applied_later_and_can_be_repeated() {
+async fn a_request_without_an_answer_is_applied_later_and_can_be_repeated() {
     let server = RedisServer::start();
     let redis = hasty(&least(server.addr()), SHORT);
     redis.ping().await.unwrap();
@@ -135,7 +135,7 @@ async fn work_that_had_no_answer_is_applied_later_and_can_be_repeated() {
         ambiguous(&answer.unwrap_err());
     }
     server.resume();
-    // What lay in the server's buffer is done after all.
+    // The server applies the requests in its buffer.
     eventually_async(SOON, async || server.hash("k").len() == 1 && server.hash("other").is_empty()).await;
     let token = server.cmd(&["GET", "redisson_lock_token:{k}"]).text().to_owned();
     let block = eventually_async(SOON, async || take(&redis, &first).await).await;
@@ -222,7 +222,7 @@ async fn a_connection_that_breaks_in_flight_is_ambiguous_at_once() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_at_once_and_tried_again_only_when_asked() {
+async fn a_wrong_password_is_reported_at_once_and_retried_only_by_a_call() {
     let server = RedisServer::start_with(&["--requirepass", "right"]);
     let wire = server.wire();
     let (named, default) = ("write redis://USER:PASSWORD@127.0.0.1:", "write redis://:PASSWORD@127.0.0.1:");
@@ -241,7 +241,7 @@ async fn a_wrong_password_is_told_at_once_and_tried_again_only_when_asked() {
         assert!(text.contains(part) && text.contains(cure), "{text}");
         assert!(!["wrong", "right", "nobody"].iter().any(|secret| text.contains(secret)), "{text}");
         tokio::time::sleep(Duration::from_millis(300)).await;
-        assert_eq!(wire.accepted() - before, 1, "nobody asked again");
+        assert_eq!(wire.accepted() - before, 1, "no retry without a call");
         let wanted = claim("k");
         let error = take(&redis, &wanted).await.unwrap_err();
         assert_eq!((error.kind(), error.verb(), error.key()), (ErrorKind::Denied, Some("claim"), Some(&wanted.key)));
@@ -262,7 +262,7 @@ async fn a_database_that_is_not_there_is_denied() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_no_room_for_us_is_unavailable() {
+async fn a_server_with_too_many_clients_is_unavailable() {
     let server = RedisServer::start();
     let mut last = server.client();
     last.cmd(&["CONFIG", "SET", "maxclients", "1"]).unwrap();
@@ -327,7 +327,7 @@ async fn calls_that_wait_for_the_connection_go_out_in_their_order() {
     let steps: Vec<_> =
         claims.iter().flat_map(|one| [[Step::Claim(one.clone())], [Step::Release(one.clone())]]).collect();
     for round in 0..3 {
-        // None of these has an answer when the next one is first polled.
+        // None of these calls has an answer when the next one is first polled.
         let answers = join_all(steps.iter().map(|step| redis.apply(step))).await;
         for (number, answer) in answers.into_iter().flatten().enumerate() {
             let answer = format!("{:?}", answer.unwrap());
@@ -340,7 +340,7 @@ async fn calls_that_wait_for_the_connection_go_out_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_call_that_finds_the_connection_ready_does_not_overtake_those_who_waited_for_it() {
+async fn a_call_on_a_ready_connection_does_not_overtake_waiting_calls() {
     let server = RedisServer::start();
     let redis = Arc::new(backend(&server));
     let mut epoch = redis.profile().epoch;
@@ -351,7 +351,7 @@ async fn a_call_that_finds_the_connection_ready_does_not_overtake_those_who_wait
             take(&redis, &claim("k")).await
         }
     });
-    // One task each: between any two of them the late one may run.
+    // Each call has its own task, so the late call may run between any two of them.
     let call = |step: Step| {
         tokio::spawn({
             let redis = redis.clone();
@@ -392,7 +392,7 @@ async fn a_backend_that_is_dropped_closes_its_connections() {
 }
 
 #[tokio::test]
-async fn a_backend_does_nothing_until_it_is_asked_and_shows_no_secret() {
+async fn a_backend_does_nothing_before_its_first_call_and_shows_no_secret() {
     let redis = at("redis://user:secret@127.0.0.1:1/3");
     assert_eq!(redis.profile().store, "redis://127.0.0.1:1/3");
     let text = format!("{redis:?}");

@@ -1,4 +1,4 @@
-//! A fence rises with every grant, whatever happened to the store.
+//! Fences rise with every grant, also after the store has lost data.
 
 use std::{
     num::NonZeroU32,
@@ -42,7 +42,7 @@ async fn a_repeated_claim_has_the_same_fences_and_a_fresh_ttl() {
     server.cmd(&["PEXPIRE", "k", "1000"]);
     assert_eq!(fences(&redis, &held).await, block);
     assert!(server.pttl("k") > 29_000);
-    // Without the token there is no telling which fences they were, so they are new ones.
+    // Without the token the earlier fences are unknown, so the claim gets new ones.
     server.cmd(&["DEL", TOKEN]);
     let again = fences(&redis, &held).await;
     assert!(ends(&again).0 > block.last());
@@ -51,7 +51,7 @@ async fn a_repeated_claim_has_the_same_fences_and_a_fresh_ttl() {
 }
 
 #[tokio::test]
-async fn fences_rise_over_whatever_is_forgotten() {
+async fn fences_rise_after_any_loss_of_data() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let mut highest = Fence::new(0);
@@ -80,14 +80,14 @@ async fn fences_rise_over_whatever_is_forgotten() {
 }
 
 #[tokio::test]
-async fn a_token_ahead_of_the_clock_is_counted_on_from() {
+async fn fences_continue_from_a_token_ahead_of_the_clock() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let ahead = micros() + 1_000_000_000;
     server.cmd(&["SET", TOKEN, &ahead.to_string()]);
     let held = claim("k");
     assert_eq!(ends(&fences(&redis, &held).await), (Fence::new(ahead + 1), Fence::new(ahead + 64)));
-    // A Java neighbour counts by one.
+    // A Redisson client increments the token by one.
     release(&redis, &held).await.unwrap();
     server.cmd(&["INCR", TOKEN]);
     let held = claim("k");

@@ -1,4 +1,4 @@
-//! What every module needs: a backend, claims, and answers without ceremony.
+//! Helper functions: backends, claims, and calls with one element.
 
 use std::{
     fmt::Display,
@@ -20,15 +20,15 @@ use bandog_testkit::RedisServer;
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-/// As a user who may do what locks need, and nothing else.
+/// A backend of a user with the rights of locks only.
 ///
-/// Calls at this level are made once: the engine, which repeats them, is not there. So the request timeout is longer than
-/// a loaded machine stands still. With the default of 3 s a test failed now and then with `Unavailable`.
+/// These tests have no engine that repeats calls. So the request timeout is longer than any delay of a loaded machine.
+/// With the default of 3 s, some tests sometimes failed with `Unavailable`.
 pub(crate) fn backend(server: &RedisServer) -> Redis {
     hasty(&least(server.addr()), 10 * SOON)
 }
 
-/// As somebody who may look at locks, too.
+/// A backend of a user that may also inspect locks.
 pub(crate) fn operator(server: &RedisServer) -> Redis {
     at(&format!("redis://{}@{}", RedisServer::OPERATOR, server.addr()))
 }
@@ -45,7 +45,7 @@ pub(crate) fn hasty(url: &str, timeout: Duration) -> Redis {
     Redis::new(RedisOptions::from_url(url).unwrap().timeout(timeout)).unwrap()
 }
 
-/// A claim of a client of its own.
+/// A claim of a new client.
 pub(crate) fn claim(key: &str) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     Claim {
@@ -58,7 +58,7 @@ pub(crate) fn claim(key: &str) -> Claim {
     }
 }
 
-/// A client as it announces itself, waiting for these.
+/// A client's row in the registry, which waits for these locks.
 pub(crate) fn member(waits: &[&str]) -> Member {
     Member {
         id: ClientId::random(),
@@ -124,14 +124,14 @@ pub(crate) fn ends(fences: &Fences) -> (Fence, Fence) {
     (fences.clone().take().unwrap(), fences.last())
 }
 
-/// A notifier, and how often it was rung.
+/// A notifier, and the number of its notifications.
 pub(crate) fn notifier() -> (Notifier, impl Fn() -> usize + Clone + Send + Sync) {
     let count = Arc::new(AtomicUsize::new(0));
-    let rung = count.clone();
-    (Notifier::new(move || _ = rung.fetch_add(1, Ordering::SeqCst)), move || count.load(Ordering::SeqCst))
+    let notified = count.clone();
+    (Notifier::new(move || _ = notified.fetch_add(1, Ordering::SeqCst)), move || count.load(Ordering::SeqCst))
 }
 
-/// A subscriber that counts warnings, and their number so far.
+/// A tracing subscriber that counts warnings, and their number so far.
 pub(crate) fn warnings() -> (impl tracing::Subscriber + Send + Sync, impl Fn() -> usize) {
     let count = Arc::new(AtomicUsize::new(0));
     (Warnings(count.clone()), move || count.load(Ordering::SeqCst))

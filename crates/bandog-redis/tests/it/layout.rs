@@ -1,4 +1,4 @@
-//! What stands in Redis is what Redisson reads and writes.
+//! The data in Redis have Redisson's layout.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use bandog_testkit::{RawRedis, RedisServer, Reply};
 
 use crate::help::{backend, claim, fences, pass, release, renew, take};
 
-/// Name, token key and channel as a recorded Redisson had them.
+/// Name, token key and channel, as recorded from Redisson.
 const NAMES: [(&str, &str, &str); 7] = [
     ("plain", "redisson_lock_token:{plain}", "redisson_lock__channel:{plain}"),
     ("{tag}:a", "redisson_lock_token:{tag}:a", "redisson_lock__channel:{tag}:a"),
@@ -39,7 +39,7 @@ async fn a_hold_is_a_hash_with_a_ttl_and_a_token_without() {
 }
 
 #[tokio::test]
-async fn a_release_says_0_on_the_channel() {
+async fn a_release_publishes_0_on_the_channel() {
     let server = RedisServer::start();
     let redis = backend(&server);
     for (name, _, channel) in NAMES {
@@ -50,12 +50,12 @@ async fn a_release_says_0_on_the_channel() {
         assert_eq!(listener.read().unwrap().texts(), ["message", channel, "0"]);
         assert_eq!(release(&redis, &claim).await.unwrap(), Released::NotHeld);
         listener.set_patience(Duration::from_millis(20)).unwrap();
-        assert!(listener.read().is_err(), "only a release that freed something rings");
+        assert!(listener.read().is_err(), "a release that frees no lock publishes nothing");
     }
 }
 
 #[tokio::test]
-async fn every_verb_answers_what_it_found() {
+async fn every_verb_reports_the_state_of_the_lock() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (first, second) = (claim("k"), claim("k"));
@@ -73,7 +73,7 @@ async fn every_verb_answers_what_it_found() {
 }
 
 #[tokio::test]
-async fn a_renewal_writes_the_ttl_anew_and_nothing_else() {
+async fn a_renewal_sets_the_ttl_and_nothing_else() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");
@@ -86,7 +86,7 @@ async fn a_renewal_writes_the_ttl_anew_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_pass_changes_the_owner_in_place_and_rings_nobody() {
+async fn a_pass_changes_the_owner_in_place_without_a_notification() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let mut listener = subscriber(&server, "redisson_lock__channel:{k}");
@@ -97,7 +97,7 @@ async fn a_pass_changes_the_owner_in_place_and_rings_nobody() {
     assert!(new.clone().take().unwrap() > old.last());
     assert_eq!(server.hash("k"), [(to.id.to_string(), "1".to_owned())].into());
     assert!(server.pttl("k") > 29_000);
-    // Said again it is the same answer; said by one who holds nothing it is a claim like another.
+    // A repeated pass has the same answer. A pass from a claim that does not hold the lock is an ordinary claim.
     assert_eq!(pass(&redis, &from, &to).await.unwrap(), Verdict::Granted { fences: new, valid_for: to.ttl });
     assert!(matches!(pass(&redis, &from, &other).await.unwrap(), Verdict::Busy { .. }));
     release(&redis, &to).await.unwrap();
@@ -108,13 +108,13 @@ async fn a_pass_changes_the_owner_in_place_and_rings_nobody() {
 }
 
 #[tokio::test]
-async fn a_javas_hold_is_busy_for_its_ttl_and_stays_as_it_is() {
+async fn redissons_hold_is_busy_for_its_ttl_and_stays_unchanged() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let java = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
     server.cmd(&["HSET", "plain", java, "1"]);
     let claim = claim("plain");
-    // A hold without an end, which Redisson never makes but others may, is looked at again in a second.
+    // A hold that never expires, which Redisson never makes but others may, is polled after a second.
     let busy = take(&redis, &claim).await.unwrap();
     assert_eq!(busy, Verdict::Busy { retry_after: Duration::from_secs(1) });
     server.cmd(&["PEXPIRE", "plain", "2500"]);
@@ -127,7 +127,7 @@ async fn a_javas_hold_is_busy_for_its_ttl_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_no_lock_is_never_touched() {
+async fn a_key_that_is_not_a_lock_is_never_changed() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (own, other) = (claim("k"), claim("other"));
@@ -144,7 +144,7 @@ async fn what_is_no_lock_is_never_touched() {
         assert_eq!(error.key(), Some(&own.key));
         assert!(error.to_string().contains("not a lock") && !error.maybe_applied(), "{error}");
     }
-    // The bad key stands beside good ones and hurts none of them.
+    // A bad key does not affect the good ones in the same batch.
     let renewals = redis.renew(&[other.clone(), own, other.clone()]).await;
     assert_eq!(renewals[0].as_ref().unwrap(), &Renewal::Extended { valid_for: other.ttl });
     assert_eq!(renewals[1].as_ref().unwrap_err().kind(), ErrorKind::Denied);

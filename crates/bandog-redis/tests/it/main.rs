@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod batches;
-mod bells;
 mod check;
 mod crowded;
 mod days;
@@ -11,8 +10,8 @@ mod evict;
 mod faults;
 mod fences;
 mod help;
+mod inspect;
 mod layout;
-mod look;
 mod record_days;
 mod record_rights;
 mod records;
@@ -22,4 +21,5 @@ mod sockets;
 mod source;
 mod starve;
 mod strangers;
+mod subscriptions;
 mod tls;

@@ -1,4 +1,4 @@
-//! Bad days of records: answers that are lost, servers that forget, refuse, or are taken over from.
+//! Records under faults: lost answers, and servers that lose data, refuse, or fail over.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn a_lost_answer_is_ambiguous_and_the_next_try_finds_its_own_text() {
+async fn a_lost_answer_is_ambiguous_and_the_retry_finds_its_own_text() {
     let server = RedisServer::start();
     let wire = server.wire();
     let redis = hasty(&format!("redis://{}@{}", RedisServer::OPERATOR, wire.addr()), SHORT);
@@ -27,7 +27,7 @@ async fn a_lost_answer_is_ambiguous_and_the_next_try_finds_its_own_text() {
     let Swapped::Differs(Some(Record { version: now, value })) = found else { panic!("{found:?}") };
     assert!(now > version && value == "two");
     assert_eq!(redis.history(&key("r")).await.unwrap().len(), 1);
-    // The same with a record that is made, and with one that is deleted.
+    // The same for a creation and for a deletion.
     wire.drop_replies(true);
     ambiguous(&one(&redis, &Swap::new(key("new"), None, "mine")).await.unwrap_err());
     ambiguous(&one(&redis, &deletion("r", now)).await.unwrap_err());
@@ -38,7 +38,7 @@ async fn a_lost_answer_is_ambiguous_and_the_next_try_finds_its_own_text() {
 }
 
 #[tokio::test]
-async fn a_wire_that_is_cut_in_flight_is_ambiguous_at_once() {
+async fn a_connection_cut_in_flight_is_ambiguous_at_once() {
     let server = RedisServer::start();
     let wire = server.wire();
     let redis = crate::help::at(&format!("redis://{}@{}", RedisServer::OPERATOR, wire.addr()));
@@ -75,7 +75,7 @@ async fn a_server_that_pauses_its_clients_does_it_later() {
 }
 
 #[tokio::test]
-async fn a_restart_forgets_what_was_not_kept() {
+async fn a_restart_loses_records_that_were_not_persisted() {
     let (forgets, keeps) = (RedisServer::start(), RedisServer::start_with(&["--appendonly", "yes"]));
     for (server, kept) in [(forgets, false), (keeps, true)] {
         let redis = operator(&server);
@@ -116,7 +116,7 @@ async fn versions_rise_over_a_failover_that_lost_the_latest() {
     let first = made(&redis, "r", "one").await;
     replica.cmd(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     eventually_async(2 * SOON, async || replica.hash("bandog:record:{r}").len() == 2).await;
-    // The replica hears nothing of what follows.
+    // The replica does not receive the writes that follow.
     replica.cmd(&["REPLICAOF", "NO", "ONE"]);
     let mut last = first;
     for number in 0..10 {
@@ -184,12 +184,12 @@ async fn a_server_that_takes_no_writes_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_node_of_a_cluster_is_unsupported_and_tells_its_time() {
+async fn a_node_of_a_cluster_is_unsupported_and_returns_its_time() {
     let server = RedisServer::start_node();
     let redis = operator(&server);
     redis.read(&[], &[]).await.unwrap();
     let error = async || one(&redis, &Swap::new(key("r"), None, "x")).await.unwrap_err();
-    // Valkey looks at the keys before it looks at its slots.
+    // Valkey checks the keys before the slots.
     match error().await {
         error if error.kind() == ErrorKind::Unsupported => assert!(!error.maybe_applied(), "{error}"),
         error => refused(&error, "cannot serve now"),
@@ -201,7 +201,7 @@ async fn a_node_of_a_cluster_is_unsupported_and_tells_its_time() {
 }
 
 #[tokio::test]
-async fn of_many_that_count_in_one_record_none_is_lost() {
+async fn concurrent_additions_to_one_record_are_not_lost() {
     let server = RedisServer::start();
     let backends: Vec<Redis> = (0..4).map(|_| operator(&server)).collect();
     made(&backends[0], "r", "0").await;
@@ -239,7 +239,7 @@ async fn without_a_server_nothing_was_done() {
     }
 }
 
-/// Everything that is there.
+/// All keys with their data.
 fn all(server: &RedisServer) -> Vec<String> {
     server.keys().iter().map(|key| format!("{key} {:?}", server.cmd(&["DUMP", key]))).collect()
 }

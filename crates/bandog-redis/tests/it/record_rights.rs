@@ -1,4 +1,4 @@
-//! A user with few rights: a swap that is refused leaves nothing half-written, and stops none of the others.
+//! Records of a user with few rights: a refused swap leaves no partial data and does not stop the others.
 
 use std::{collections::BTreeSet, time::UNIX_EPOCH};
 
@@ -11,13 +11,13 @@ use crate::{
     records::{deletion, done, from, holding, key, line, made, one, read_one, value, with_lines},
 };
 
-/// What swaps need.
+/// The commands that swaps need.
 const SWAPS: [&str; 10] = ["evalsha", "time", "hget", "hset", "pttl", "hexists", "set", "del", "sadd", "srem"];
-/// What the page adds to the rights of locks.
+/// The commands that docs/redis.md adds to those of locks.
 const ADDED: [&str; 6] = ["hget", "hmget", "hgetall", "sadd", "srem", "sscan"];
 
 #[test]
-fn the_page_adds_what_is_needed_and_nothing_else() {
+fn the_documentation_adds_exactly_the_needed_rights() {
     let rules = RedisServer::record_rights();
     let asked: BTreeSet<&str> = rules.iter().map(|rule| rule.strip_prefix('+').unwrap()).collect();
     assert_eq!(asked, ADDED.into());
@@ -44,7 +44,7 @@ async fn a_swap_that_lacks_one_right_leaves_everything_as_it_was() {
     let (server, redis) = limited();
     let held = claim("l");
     fences(&redis, &held).await;
-    // The rights that each kind of swap needs.
+    // The commands that each kind of swap needs.
     let always = ["evalsha", "time", "hexists", "hget"];
     let kinds: [(&str, &[&str]); 5] = [
         ("make", &["pttl", "set", "del", "hset", "sadd"]),
@@ -83,14 +83,14 @@ async fn a_swap_that_lacks_one_right_leaves_everything_as_it_was() {
 }
 
 #[tokio::test]
-async fn who_may_not_ring_or_hear_swaps_all_the_same() {
+async fn a_user_that_may_not_publish_or_subscribe_can_swap() {
     let (server, redis) = limited();
     let mut version = made(&redis, "r", "one").await;
     for right in ["-publish", "resetchannels", "-subscribe"] {
         let redis = at(&format!("redis://u:p@{}", server.addr()));
         rule(&server, right);
-        let bell = redis.subscribe_record(&key("r"), notifier().0).await.unwrap();
-        assert_eq!(bell.is_silent(), right != "-publish", "{right}");
+        let subscription = redis.subscribe_record(&key("r"), notifier().0).await.unwrap();
+        assert_eq!(subscription.is_silent(), right != "-publish", "{right}");
         version = done(&redis, &Swap { notifies: true, ..from("r", version, right) }).await.unwrap();
         assert_eq!(value(&redis, "r").await.unwrap(), right);
         for rule in ["+publish", "+subscribe", "&redisson_lock__channel:*"] {
@@ -100,7 +100,7 @@ async fn who_may_not_ring_or_hear_swaps_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_look_that_lacks_one_right_is_denied() {
+async fn a_read_that_lacks_one_right_is_denied() {
     let (server, redis) = limited();
     made(&redis, "r", "one").await;
     for right in ["hmget", "hgetall", "sscan", "hexists"] {
@@ -124,7 +124,7 @@ async fn a_look_that_lacks_one_right_is_denied() {
 }
 
 #[tokio::test]
-async fn a_user_confined_as_the_page_says_has_the_records_of_its_prefix() {
+async fn a_user_confined_as_documented_has_the_records_of_its_prefix() {
     let (server, redis) = limited();
     let keys = "~bandog:record:{orders:* ~bandog:history:{orders:* ~bandog:records";
     let channels = "&redisson_lock__channel:{orders:*";
@@ -149,19 +149,19 @@ async fn a_user_confined_as_the_page_says_has_the_records_of_its_prefix() {
         }
     }
     out_of_reach(one(&redis, &swaps[1]).await, "stock:a");
-    let (ring, rung) = notifier();
-    let bells = [
-        redis.subscribe_record(&key("orders:c"), ring.clone()).await,
-        redis.subscribe_record(&key("stock:c"), ring).await,
+    let (on_release, notified) = notifier();
+    let subscriptions = [
+        redis.subscribe_record(&key("orders:c"), on_release.clone()).await,
+        redis.subscribe_record(&key("stock:c"), on_release).await,
     ];
-    assert_eq!(bells.each_ref().map(|bell| bell.as_ref().unwrap().is_silent()), [false, true]);
+    assert_eq!(subscriptions.each_ref().map(|subscription| subscription.as_ref().unwrap().is_silent()), [false, true]);
     done(&redis, &Swap { notifies: true, ..Swap::new(key("orders:c"), None, "one") }).await;
-    bandog_testkit::eventually_async(SOON, async || rung() == 1).await;
+    bandog_testkit::eventually_async(SOON, async || notified() == 1).await;
     assert_eq!(server.cmd(&["EXISTS", "bandog:record:{stock:a}", "bandog:history:{stock:a}"]).int(), 0);
 }
 
 #[tokio::test]
-async fn whoever_may_lock_and_no_more_has_locks_and_the_time() {
+async fn a_user_with_the_rights_of_locks_only_has_locks_and_the_time() {
     let server = RedisServer::start();
     let redis = crate::help::backend(&server);
     let held = claim("r");
@@ -174,19 +174,19 @@ async fn whoever_may_lock_and_no_more_has_locks_and_the_time() {
 }
 
 #[tokio::test]
-async fn where_scripts_cannot_be_loaded_their_text_is_sent() {
+async fn scripts_that_may_not_be_loaded_are_sent_as_text() {
     let (server, redis) = limited();
     for right in ["-script", "-evalsha", "+eval"] {
         rule(&server, right);
     }
-    // The first call may still go by the hash, since nobody waits for the answer to the loading.
+    // The first call may still use the hash, because it does not wait for the answer to SCRIPT LOAD.
     bandog_testkit::eventually_async(SOON, async || redis.read(&[], &[]).await).await;
     let version = made(&redis, "r", "one").await;
     done(&redis, &from("r", version, "two")).await;
     assert_eq!(value(&redis, "r").await.unwrap(), "two");
 }
 
-/// A server and a backend whose user has just the rights that locks and records need.
+/// A server and a backend whose user has exactly the rights that locks and records need.
 fn limited() -> (RedisServer, Redis) {
     let server = RedisServer::start();
     let rights = [RedisServer::least_rights(), RedisServer::record_rights()].concat();
@@ -199,7 +199,7 @@ fn rule(server: &RedisServer, rule: &str) {
     assert_eq!(server.cmd(&["ACL", "SETUSER", "u", rule]).text(), "OK");
 }
 
-/// Everything that is there.
+/// All keys with their data.
 fn all(server: &RedisServer) -> Vec<(String, String)> {
     let keys = server.keys().into_iter();
     keys.map(|key| (format!("{:?}", server.cmd(&["DUMP", &key])), key)).collect()

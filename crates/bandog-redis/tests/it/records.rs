@@ -1,4 +1,4 @@
-//! Records: how they lie, what becomes of each swap, and what they cost.
+//! Records: their layout, the answers of swaps, and their cost.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -59,7 +59,7 @@ async fn a_swap_of_a_record_costs_two_commands() {
 }
 
 #[tokio::test]
-async fn a_swap_from_another_version_brings_what_is_there() {
+async fn a_swap_from_another_version_returns_the_present_record() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let version = made(&redis, "r", "one").await;
@@ -82,7 +82,7 @@ async fn a_swap_from_another_version_brings_what_is_there() {
 }
 
 #[tokio::test]
-async fn conditions_are_looked_at_in_their_order_and_change_nothing() {
+async fn conditions_are_checked_in_their_order_and_change_nothing() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let (held, other) = (claim("l"), claim("l"));
@@ -146,7 +146,7 @@ async fn the_first_version_is_the_servers_time_and_the_next_is_never_lower() {
     let next = done(&redis, &from("r", Version::new(ahead).unwrap(), "two")).await.unwrap();
     assert_eq!(next.get(), ahead + 1);
     assert_eq!(server.hash(RECORD)["v"], (ahead + 1).to_string());
-    // The last numbers that can be counted are exact, and the next one is none.
+    // The last representable numbers are exact, and the next one is refused.
     let last = (1_u64 << 53) - 2;
     server.cmd(&["HSET", RECORD, "v", &last.to_string()]);
     let next = done(&redis, &from("r", Version::new(last).unwrap(), "three")).await.unwrap();
@@ -159,7 +159,7 @@ async fn the_first_version_is_the_servers_time_and_the_next_is_never_lower() {
 }
 
 #[tokio::test]
-async fn versions_rise_over_whatever_is_forgotten() {
+async fn versions_rise_after_any_loss_of_data() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let mut last = made(&redis, "r", "x").await;
@@ -230,7 +230,7 @@ async fn one_bad_record_among_a_thousand_stops_none() {
 }
 
 #[tokio::test]
-async fn what_was_not_written_by_us_is_corrupt() {
+async fn foreign_data_in_a_record_are_corrupt() {
     let server = RedisServer::start();
     let redis = operator(&server);
     for bad in ["text", "", "0", "-1", "1.5", "1e3", "0x10", " 1", "01", "9007199254740992", "99999999999999999999"] {
@@ -248,7 +248,7 @@ async fn what_was_not_written_by_us_is_corrupt() {
 }
 
 #[tokio::test]
-async fn what_is_something_else_is_never_touched() {
+async fn keys_of_another_type_are_never_changed() {
     let server = RedisServer::start();
     let redis = operator(&server);
     server.cmd(&["SET", HISTORY, "mine"]);
@@ -271,7 +271,7 @@ async fn what_is_something_else_is_never_touched() {
     denied(one(&redis, &with_lines(Swap::new(key("new"), None, "x"), &[("ok:0", "x")])).await, "new");
     assert_eq!(server.keys(), [RECORD, INDEX]);
     assert_eq!(redis.names(&Pattern::all()).await.unwrap_err().kind(), ErrorKind::Denied);
-    // A lock's hash that is none is told of the lock.
+    // For a holding whose lock is not a hash, the error names the lock.
     server.cmd(&["SET", "l", "mine"]);
     let held = Swap { held: Some(holding(&claim("l"))), ..from("r", version, "three") };
     denied(one(&redis, &held).await, "r");
@@ -282,7 +282,7 @@ async fn what_is_something_else_is_never_touched() {
 }
 
 #[tokio::test]
-async fn records_and_locks_of_one_name_stand_side_by_side() {
+async fn records_and_locks_with_the_same_name_are_independent() {
     let server = RedisServer::start();
     let redis = operator(&server);
     for name in ["r", "{r}", "a{b}c", "}", "中文 name"] {
@@ -303,7 +303,7 @@ async fn records_and_locks_of_one_name_stand_side_by_side() {
 }
 
 #[tokio::test]
-async fn whoever_spells_a_lock_like_a_record_meets_it_and_neither_harms_the_other() {
+async fn a_lock_named_like_a_records_key_does_not_harm_the_record() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let (first, second) = (claim("bandog:record:{lock}"), claim(RECORD));
@@ -322,7 +322,7 @@ async fn whoever_spells_a_lock_like_a_record_meets_it_and_neither_harms_the_othe
 }
 
 #[tokio::test]
-async fn a_read_answers_everything_in_its_place() {
+async fn a_read_returns_results_in_the_order_of_the_request() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let held = claim("l");
@@ -367,7 +367,7 @@ async fn names_are_those_that_match_and_a_history_is_sorted() {
 }
 
 #[tokio::test]
-async fn a_line_replaces_what_its_slot_had_and_goes_with_its_record() {
+async fn a_line_replaces_the_line_of_its_slot_and_is_deleted_with_its_record() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let made = Swap::new(key("r"), None, "x");
@@ -377,14 +377,14 @@ async fn a_line_replaces_what_its_slot_had_and_goes_with_its_record() {
     assert_eq!(history, [("a", "1"), ("b", "2"), ("c", "2")].map(line));
     done(&redis, &with_lines(deletion("r", version), &[("d", "3")])).await;
     assert_eq!(redis.history(&key("r")).await.unwrap(), []);
-    // Lines whose record was lost are no lines of the next one.
+    // Lines of a lost record are not lines of the next record.
     server.cmd(&["HSET", HISTORY, "old", "1"]);
     done(&redis, &with_lines(made, &[("new", "1")])).await;
     assert_eq!(redis.history(&key("r")).await.unwrap(), [("new", "1")].map(line));
 }
 
 #[tokio::test]
-async fn forgotten_scripts_cost_nothing_but_a_round_trip() {
+async fn lost_scripts_cost_one_round_trip() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let mut version = made(&redis, "r", "one").await;
@@ -431,7 +431,7 @@ pub(crate) async fn one(redis: &Redis, swap: &Swap) -> Result<Swapped> {
     swaps.each.remove(0)
 }
 
-/// The version of a swap that is done.
+/// The version after a swap that must be done.
 pub(crate) async fn done(redis: &Redis, swap: &Swap) -> Option<Version> {
     match one(redis, swap).await.unwrap() {
         Swapped::Done(version) => version,

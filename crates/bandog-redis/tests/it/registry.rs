@@ -1,4 +1,4 @@
-//! Who the clients are.
+//! The registry of clients.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn a_row_lies_in_redis_as_it_is_documented() {
 }
 
 #[tokio::test]
-async fn who_announced_itself_is_a_member_as_it_said_last_until_it_withdraws() {
+async fn a_registered_client_is_a_member_with_its_last_row_until_it_withdraws() {
     let server = RedisServer::start();
     let (redis, other) = (backend(&server), operator(&server));
     let names: Vec<String> = (0..MAX_WAITS).map(|number| format!("{number}{}", "中".repeat(340))).collect();
@@ -51,26 +51,26 @@ async fn who_announced_itself_is_a_member_as_it_said_last_until_it_withdraws() {
     other.withdraw(second.id).await.unwrap();
     other.withdraw(second.id).await.unwrap();
     eventually_async(SOON, async || other.members().await.unwrap().is_empty()).await;
-    // The index ends with the longest row that it told of.
+    // The index expires with its longest row.
     eventually_async(SOON, async || server.keys() == [INDEX]).await;
 }
 
 #[tokio::test]
-async fn a_thousand_members_are_found_without_asking_for_all_keys() {
+async fn a_thousand_members_are_found_without_a_scan_of_all_keys() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let everybody: Vec<Member> = (0..1000).map(|_| member(&["a"])).collect();
-    for one in &everybody {
+    let all: Vec<Member> = (0..1000).map(|_| member(&["a"])).collect();
+    for one in &all {
         redis.announce(one, TTL).await.unwrap();
     }
     fences(&redis, &claim("a")).await;
-    assert_eq!(sorted(redis.members().await.unwrap()), sorted(everybody));
+    assert_eq!(sorted(redis.members().await.unwrap()), sorted(all));
     assert_eq!(redis.list(&Pattern::all()).await.unwrap().len(), 1, "a row is no lock");
     assert_eq!((server.calls("keys"), server.cmd(&["ZCARD", INDEX]).int()), (0, 1000));
 }
 
 #[tokio::test]
-async fn what_is_no_row_is_nobody_and_stops_nobody() {
+async fn an_invalid_row_gives_no_member_and_does_not_affect_others() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let there = member(&[]);
@@ -90,7 +90,7 @@ async fn what_is_no_row_is_nobody_and_stops_nobody() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_something_else_is_left_alone() {
+async fn a_row_of_another_type_stays_unchanged() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let there = member(&[]);
@@ -102,7 +102,7 @@ async fn a_row_that_is_something_else_is_left_alone() {
 }
 
 #[tokio::test]
-async fn forgotten_scripts_do_not_stop_an_announcement() {
+async fn lost_scripts_do_not_stop_a_registration() {
     let server = RedisServer::start();
     let redis = operator(&server);
     redis.ping().await.unwrap();
@@ -124,7 +124,7 @@ async fn a_full_memory_refuses_a_row_whole() {
 }
 
 #[tokio::test]
-async fn members_out_of_reach_are_not_there() {
+async fn members_that_the_user_may_not_read_are_left_out() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (mine, theirs) = (member(&[]), member(&[]));
@@ -142,7 +142,7 @@ async fn members_out_of_reach_are_not_there() {
 }
 
 #[tokio::test]
-async fn clients_that_have_ended_are_no_members_and_are_cleared_out_of_the_index_some_at_a_time() {
+async fn expired_clients_are_no_members_and_are_removed_from_the_index_in_steps() {
     let server = RedisServer::start();
     let redis = operator(&server);
     for number in 0..100 {
@@ -160,7 +160,7 @@ async fn clients_that_have_ended_are_no_members_and_are_cleared_out_of_the_index
 }
 
 #[tokio::test]
-async fn a_client_that_may_not_write_the_index_is_announced_all_the_same_and_warned_once() {
+async fn a_client_that_may_not_write_the_index_is_registered_and_warned_once() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (warnings, counted) = crate::help::warnings();
@@ -171,9 +171,9 @@ async fn a_client_that_may_not_write_the_index_is_announced_all_the_same_and_war
         redis.announce(&there, TTL).await.unwrap();
         redis.announce(&there, TTL).await.unwrap();
         assert_eq!(counted(), 1, "{right}");
-        let looks = operator(&server);
-        assert_eq!(looks.members().await.unwrap(), []);
-        assert_eq!(looks.members_of(&[there.id]).await.unwrap(), std::slice::from_ref(&there));
+        let reader = operator(&server);
+        assert_eq!(reader.members().await.unwrap(), []);
+        assert_eq!(reader.members_of(&[there.id]).await.unwrap(), std::slice::from_ref(&there));
         redis.withdraw(there.id).await.unwrap();
         assert_eq!(server.keys(), [""; 0], "{right}");
         server.cmd(&["ACL", "SETUSER", "locks", "+zadd", "+zrangebyscore"]);
@@ -184,30 +184,31 @@ async fn a_client_that_may_not_write_the_index_is_announced_all_the_same_and_war
 }
 
 #[tokio::test]
-async fn holders_are_named_where_the_index_does_not_tell_of_them_or_may_not_be_read() {
+async fn holders_are_named_if_they_are_not_in_the_index_or_the_index_may_not_be_read() {
     let server = RedisServer::start();
-    // A client of an earlier version, and one of this.
+    // A client of an earlier version, and one of this version.
     let (held, holder, waiter) = (claim("k"), backend(&server), member(&["k"]));
     fences(&holder, &held).await;
     let old = Member { id: held.id.client, ..member(&[]) };
     holder.announce(&old, TTL).await.unwrap();
     server.cmd(&["ZREM", INDEX, &old.id.to_string()]);
     holder.announce(&waiter, TTL).await.unwrap();
-    let looks = bandog_sync::Client::over(operator(&server)).unwrap();
-    for row in [looks.show("k").await.unwrap(), looks.list(Pattern::all()).await.unwrap().remove(0)] {
+    let operator_client = bandog_sync::Client::over(operator(&server)).unwrap();
+    for row in [operator_client.show("k").await.unwrap(), operator_client.list(Pattern::all()).await.unwrap().remove(0)]
+    {
         assert_eq!((row.holder, row.waiters), (Some(old.clone()), vec![waiter.clone()]));
     }
-    assert_eq!(looks.holders(&["k"]).await.unwrap()[0].holder, Some(old.clone()));
-    assert_eq!(looks.members().await.unwrap(), [waiter]);
+    assert_eq!(operator_client.holders(&["k"]).await.unwrap()[0].holder, Some(old.clone()));
+    assert_eq!(operator_client.members().await.unwrap(), [waiter]);
 
     server.cmd(&["ACL", "SETUSER", "operator", "-zrange"]);
     let (ear, _hears) = bandog_testkit::Ear::of_thread("bandog_sync");
     for _ in 0..2 {
-        let row = looks.show("k").await.unwrap();
+        let row = operator_client.show("k").await.unwrap();
         assert_eq!((row.holder, row.waiters), (Some(old.clone()), Vec::new()));
     }
-    assert_eq!(ear.heard("who waits").len(), 1);
-    assert_eq!(looks.members().await.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(ear.heard("may not read the registry").len(), 1);
+    assert_eq!(operator_client.members().await.unwrap_err().kind(), ErrorKind::Denied);
 }
 
 fn sorted(mut members: Vec<Member>) -> Vec<Member> {

@@ -1,4 +1,4 @@
-//! A user with few rights: what is refused leaves nothing half-written and says which verb and key.
+//! Locks of a user with few rights: a refused command leaves no partial data, and the error names the verb and the key.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use bandog_testkit::RedisServer;
 
 use crate::help::{at, claim, fences, granted, pass, release, renew, take};
 
-/// What each verb needs.
+/// The commands that each verb needs.
 const CLAIM: [&str; 8] = ["evalsha", "pttl", "get", "time", "del", "hset", "pexpire", "set"];
 const PASS: [&str; 9] = ["evalsha", "pttl", "hexists", "get", "time", "del", "hset", "pexpire", "set"];
 const RELEASE: [&str; 3] = ["evalsha", "hexists", "del"];
 const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
 const ANNOUNCE: [&str; 3] = ["evalsha", "hset", "pexpire"];
 const INDEX: [&str; 3] = ["zadd", "zrem", "zrangebyscore"];
-/// What a call needs beside the verbs.
+/// The commands that a call needs besides those of its verb.
 const CONNECTION: [&str; 5] = ["ping", "script|load", "publish", "subscribe", "unsubscribe"];
 const TOKEN: &str = "redisson_lock_token:{k}";
 
 #[test]
-fn the_page_asks_for_what_is_needed_and_nothing_else() {
+fn the_documentation_lists_exactly_the_needed_rights() {
     let rules = RedisServer::least_rights();
     let asked: BTreeSet<&str> = rules.iter().filter_map(|rule| rule.strip_prefix('+')).collect();
     let needed = [&CLAIM[..], &PASS, &RELEASE, &RENEW, &ANNOUNCE, &INDEX, &CONNECTION].concat();
@@ -29,7 +29,7 @@ fn the_page_asks_for_what_is_needed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_user_confined_as_the_page_says_has_the_locks_of_its_prefix() {
+async fn a_user_confined_as_documented_has_the_locks_of_its_prefix() {
     let (server, redis) = limited();
     let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";
     let channel = "&redisson_lock__channel:{orders:*";
@@ -41,8 +41,8 @@ async fn a_user_confined_as_the_page_says_has_the_locks_of_its_prefix() {
     let (ours, theirs) = (claim("orders:7"), claim("stock:7"));
     fences(&redis, &ours).await;
     redis.announce(&crate::help::member(&["orders:7"]), ours.ttl).await.unwrap();
-    let bell = redis.subscribe(&ours.key, crate::help::notifier().0).await.unwrap();
-    assert!(!bell.is_silent());
+    let subscription = redis.subscribe(&ours.key, crate::help::notifier().0).await.unwrap();
+    assert!(!subscription.is_silent());
     assert_eq!(release(&redis, &ours).await.unwrap(), Released::Freed { others: Some(0) });
     refused(take(&redis, &theirs).await, "claim", &theirs, "~stock:7");
     assert!(redis.subscribe(&theirs.key, crate::help::notifier().0).await.unwrap().is_silent());
@@ -56,8 +56,8 @@ async fn these_rights_are_enough() {
     fences(&redis, &first).await;
     assert_eq!(renew(&redis, &first).await.unwrap(), Renewal::Extended { valid_for: first.ttl });
     granted(pass(&redis, &first, &second).await.unwrap());
-    let bell = redis.subscribe(&second.key, crate::help::notifier().0).await.unwrap();
-    assert!(!bell.is_silent());
+    let subscription = redis.subscribe(&second.key, crate::help::notifier().0).await.unwrap();
+    assert!(!subscription.is_silent());
     assert!(matches!(release(&redis, &second).await.unwrap(), Released::Freed { others: Some(0) }));
 }
 
@@ -85,7 +85,7 @@ async fn a_pass_that_lacks_one_right_leaves_no_successor() {
         without(&server, right);
         refused(pass(&redis, &from, &to).await, "pass", &to, right);
         let left = server.hash("k");
-        // What is refused before DEL leaves the predecessor, what is refused after it nobody.
+        // A refusal before DEL leaves the previous holder. A refusal after it leaves the lock free.
         let is_late = ["pexpire", "set"].contains(&right);
         assert_eq!(left.len(), usize::from(!is_late), "without {right}");
         assert!(is_late || (left.contains_key(&from.id.to_string()) && server.pttl("k") > 29_000));
@@ -117,7 +117,7 @@ async fn a_release_or_renewal_that_lacks_one_right_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_release_frees_also_where_nobody_may_be_told() {
+async fn a_release_without_the_right_to_publish_frees_the_lock() {
     let (server, redis) = limited();
     for rights in [&["-publish"][..], &["+publish", "resetchannels"]] {
         server.cmd(&[&["ACL", "SETUSER", "u"], rights].concat());
@@ -129,7 +129,7 @@ async fn a_release_frees_also_where_nobody_may_be_told() {
 }
 
 #[tokio::test]
-async fn who_may_not_publish_is_warned_once_for_each_connection() {
+async fn a_user_that_may_not_publish_is_warned_once_for_each_connection() {
     let (server, redis) = limited();
     without(&server, "publish");
     let (warnings, counted) = crate::help::warnings();
@@ -148,7 +148,7 @@ async fn who_may_not_publish_is_warned_once_for_each_connection() {
 }
 
 #[tokio::test]
-async fn an_announcement_that_lacks_one_right_leaves_nothing_behind() {
+async fn a_registration_that_lacks_one_right_leaves_nothing_behind() {
     let (server, redis) = limited();
     let there = crate::help::member(&["k"]);
     for right in ANNOUNCE {
@@ -171,10 +171,10 @@ async fn an_announcement_that_lacks_one_right_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn where_scripts_cannot_be_loaded_their_text_is_sent() {
+async fn scripts_that_may_not_be_loaded_are_sent_as_text() {
     let (server, redis) = limited();
     server.cmd(&["ACL", "SETUSER", "u", "-script", "-evalsha", "+eval"]);
-    // The first call may still go by the hash, since nobody waits for the answer to the loading.
+    // The first call may still use the hash, because it does not wait for the answer to SCRIPT LOAD.
     let held = claim("k");
     bandog_testkit::eventually_async(crate::help::SOON, async || take(&redis, &held).await).await;
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
@@ -207,7 +207,7 @@ async fn a_key_out_of_reach_is_refused_whole() {
         refused(renew(&redis, &held).await, "renew", &held, &patterns.join(" "));
     }
     assert_eq!(server.hash("k").len(), 1);
-    // Release and renewal need the lock's key alone.
+    // Release and renewal need only the key of the lock.
     server.cmd(&["ACL", "SETUSER", "u", "resetkeys", "~k"]);
     renew(&redis, &held).await.unwrap();
     assert!(matches!(release(&redis, &held).await.unwrap(), Released::Freed { .. }));
@@ -237,7 +237,7 @@ async fn one_key_out_of_reach_does_not_stop_the_renewal_of_others() {
 }
 
 #[tokio::test]
-async fn a_second_try_for_the_keys_in_reach_has_only_the_time_that_is_left() {
+async fn a_retry_for_the_allowed_keys_has_only_the_remaining_time() {
     let (server, _) = limited();
     let wire = server.wire();
     let timeout = std::time::Duration::from_millis(600);
@@ -247,7 +247,7 @@ async fn a_second_try_for_the_keys_in_reach_has_only_the_time_that_is_left() {
         fences(&redis, claim).await;
     }
     server.cmd(&["ACL", "SETUSER", "u", "resetkeys", "~a"]);
-    // Each of the two tries takes less than the timeout, and both together more.
+    // Each of the two attempts takes less than the timeout, and both together take more.
     wire.delay_replies(timeout * 2 / 3);
     let start = std::time::Instant::now();
     for renewal in redis.renew(&claims).await {
@@ -258,7 +258,7 @@ async fn a_second_try_for_the_keys_in_reach_has_only_the_time_that_is_left() {
 }
 
 #[tokio::test]
-async fn who_may_not_subscribe_has_a_silent_bell_and_is_warned_once() {
+async fn a_user_that_may_not_subscribe_gets_a_silent_subscription_and_one_warning() {
     let (server, redis) = limited();
     let (warnings, counted) = crate::help::warnings();
     let _here = tracing::subscriber::set_default(warnings);
@@ -267,26 +267,26 @@ async fn who_may_not_subscribe_has_a_silent_bell_and_is_warned_once() {
     {
         server.cmd(&[&["ACL", "SETUSER", "u"], rights].concat());
         for key in ["a", "b"] {
-            let bell = redis.subscribe(&claim(key).key, crate::help::notifier().0).await.unwrap();
-            assert!(bell.is_silent(), "{rights:?}");
+            let subscription = redis.subscribe(&claim(key).key, crate::help::notifier().0).await.unwrap();
+            assert!(subscription.is_silent(), "{rights:?}");
         }
     }
     assert_eq!(counted(), 1);
-    let bell = redis.subscribe(&claim("k").key, crate::help::notifier().0).await.unwrap();
-    assert!(!bell.is_silent(), "the right to this one channel is enough for it");
+    let subscription = redis.subscribe(&claim("k").key, crate::help::notifier().0).await.unwrap();
+    assert!(!subscription.is_silent(), "the right to this one channel is enough for it");
 }
 
 #[tokio::test]
-async fn who_may_not_unsubscribe_can_listen_again() {
+async fn a_user_that_may_not_unsubscribe_can_subscribe_again() {
     let (server, redis) = limited();
     without(&server, "unsubscribe");
     let key = claim("k").key;
     for times in 1..=3 {
-        let (ring, rung) = crate::help::notifier();
-        let bell = redis.subscribe(&key, ring).await.unwrap();
+        let (on_release, notified) = crate::help::notifier();
+        let subscription = redis.subscribe(&key, on_release).await.unwrap();
         server.cmd(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);
-        bandog_testkit::eventually_async(crate::help::SOON, async || rung() == 1).await;
-        drop(bell);
+        bandog_testkit::eventually_async(crate::help::SOON, async || notified() == 1).await;
+        drop(subscription);
         let refused = format!("rejected_calls={times},");
         bandog_testkit::eventually_async(crate::help::SOON, async || {
             stats_of(&server, "unsubscribe").contains(&refused)
@@ -306,7 +306,7 @@ async fn a_user_without_a_password_is_that_user() {
     refused(take(&redis, &other).await, "claim", &other, "~other");
 }
 
-/// A server and a backend whose user has just the rights that locks need.
+/// A server and a backend whose user has exactly the rights that locks need.
 fn limited() -> (RedisServer, Redis) {
     let server = RedisServer::start();
     let rule = [&["ACL", "SETUSER", "u"], &RedisServer::least_rights()[..], &["resetpass", ">p"]].concat();

@@ -1,4 +1,4 @@
-//! The same locks over a socket of this machine.
+//! Locks over a Unix socket.
 
 use bandog_core::{ErrorKind, Leases, Released, Renewal};
 use bandog_testkit::{RedisServer, eventually_async};
@@ -12,10 +12,10 @@ async fn a_lock_over_a_socket_is_a_lock() {
     let held = claim("k");
     fences(&redis, &held).await;
     assert_eq!(server.hash("k").len(), 1);
-    let (ring, rung) = notifier();
-    let _bell = redis.subscribe(&held.key, ring).await.unwrap();
+    let (on_release, notified) = notifier();
+    let _subscription = redis.subscribe(&held.key, on_release).await.unwrap();
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
-    eventually_async(SOON, async || rung() == 1).await;
+    eventually_async(SOON, async || notified() == 1).await;
     assert_eq!(redis.profile().store, format!("redis+unix://{}?db=0", server.socket().display()));
 }
 

@@ -1,4 +1,4 @@
-//! What the sources and manifests promise.
+//! Rules for the sources and the manifests.
 
 use std::{fs, path::Path};
 
@@ -35,20 +35,20 @@ fn the_oldest_rust_is_one_that_the_client_crate_builds_with() {
     assert!(minor >= 88, "1.{minor}");
 }
 
-/// Every public item up to its body, on one line.
+/// Every public item without its body, on one line.
 fn public_items(text: &str) -> Vec<String> {
     let starts = text.match_indices("pub ").map(|(at, _)| &text[at..]);
     let ends = |item: &str| item.find(['{', ';']).unwrap_or(item.len());
     starts.map(|item| item[..ends(item)].replace('\n', " ")).collect()
 }
 
-fn each_source(dir: &Path, look: &mut dyn FnMut(&Path, &str)) {
+fn each_source(dir: &Path, check: &mut dyn FnMut(&Path, &str)) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            each_source(&path, look);
+            each_source(&path, check);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            look(&path, &fs::read_to_string(&path).unwrap());
+            check(&path, &fs::read_to_string(&path).unwrap());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A waiter that may not subscribe gets the lock all the same, however busy other clients are.
+//! A waiter that may not subscribe gets the lock beside busy clients.
 
 use std::{
     sync::{
@@ -36,9 +36,10 @@ async fn a_waiter_that_may_not_subscribe_is_served() {
     }
 }
 
-/// The note that a client starves is a key of its own: a lock of the same name is left alone, and so are its waiters.
+/// The note that a client starves is a key of its own. A lock with the same name is not changed, and its waiters are
+/// served.
 #[tokio::test]
-async fn a_lock_with_the_name_of_the_note_is_left_alone() {
+async fn a_lock_with_the_name_of_the_note_stays_unchanged() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (note, holder) = (claim("bandog:starving:{k}"), generous("k"));
@@ -52,9 +53,9 @@ async fn a_lock_with_the_name_of_the_note_is_left_alone() {
     assert_eq!(renew(&redis, &note).await.unwrap(), Renewal::Extended { valid_for: TTL });
 }
 
-/// The note ends by itself, a full server does not keep a lock from being released, and an offer has an end.
+/// The note and the offer expire. A full server does not prevent the release of a lock.
 #[tokio::test]
-async fn a_note_and_an_offer_end() {
+async fn a_note_and_an_offer_expire() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (holder, waiter) = (generous("k"), generous("k"));
@@ -69,9 +70,9 @@ async fn a_note_and_an_offer_end() {
     eventually_async(Duration::from_secs(5), async || server.keys() == ["redisson_lock_token:{k}"]).await;
 }
 
-/// A user who may not use the note's key locks as before.
+/// A user that may not use the note's key can take locks.
 #[tokio::test]
-async fn the_note_is_no_right_that_locks_need() {
+async fn locks_need_no_right_for_the_note() {
     let server = RedisServer::start();
     let rules = "~k ~redisson_lock_token:* &* +@all";
     server.cmd(&[&["ACL", "SETUSER", "u", "on", ">p"], &rules.split(' ').collect::<Vec<_>>()[..]].concat());
@@ -83,7 +84,7 @@ async fn the_note_is_no_right_that_locks_need() {
     fences(&redis, &waiter).await;
 }
 
-/// A claim that asks for offers, and makes one when it is released.
+/// A claim of a starving client. Its release makes an offer.
 fn generous(name: &str) -> Claim {
     Claim { offers: true, ..claim(name) }
 }
@@ -92,7 +93,7 @@ fn busy(verdict: Verdict) {
     assert!(matches!(verdict, Verdict::Busy { .. }), "{verdict:?}");
 }
 
-/// A user who may do what locks need, but not subscribe.
+/// A user with the rights of locks, except SUBSCRIBE.
 fn without_subscribe(server: &RedisServer) -> String {
     let rights = RedisServer::least_rights();
     let rules = [&["ACL", "SETUSER", "deaf"], &rights[..], &["-subscribe", "resetpass", ">p"]].concat();
@@ -100,7 +101,7 @@ fn without_subscribe(server: &RedisServer) -> String {
     format!("redis://deaf:p@{}", server.addr())
 }
 
-/// Tasks of one client that take a lock again and again, and count their turns.
+/// Tasks of one client that take a lock repeatedly, and count their turns.
 struct Busy {
     turns: Arc<AtomicU64>,
     tasks: Vec<JoinHandle<Result<(), Error>>>,

@@ -1,4 +1,4 @@
-//! Who answers on the port is not Redis.
+//! Servers that are not Redis.
 
 use std::{
     io::{Read, Write},
@@ -11,7 +11,7 @@ use bandog_core::{ErrorKind, Leases};
 
 use crate::help::{at, hasty};
 
-/// What a stranger says, first or once it was asked, and what we say of it.
+/// The bytes that such a server sends, and a part of the error.
 const STRANGERS: [(&[u8], &str); 5] = [
     (b"HTTP/1.1 400 Bad Request\r\n\r\n", "a web server"),
     (b"\x4a\x00\x00\x00\x0a8.0.36\x00\x08\x00\x00\x00", "a MySQL server"),
@@ -21,7 +21,7 @@ const STRANGERS: [(&[u8], &str); 5] = [
 ];
 
 #[tokio::test]
-async fn a_stranger_is_told_at_once() {
+async fn a_peer_that_is_not_redis_is_reported_at_once() {
     for (says, part) in STRANGERS {
         for closes in [true, false] {
             let url = stranger(says, closes);
@@ -36,7 +36,7 @@ async fn a_stranger_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_may_want_tls() {
+async fn the_error_for_a_silent_peer_names_tls() {
     let error = at(&stranger(b"", true)).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("write rediss://"), "{error}");
@@ -44,7 +44,7 @@ async fn who_says_nothing_may_want_tls() {
     assert!(error.to_string().contains("write rediss://"), "{error}");
 }
 
-/// A server that says this to everybody.
+/// A server that sends these bytes to every client.
 fn stranger(says: &'static [u8], closes: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! The same locks over TLS, and what each side says when it refuses the other.
+//! Locks over TLS, and the errors when one side refuses the other.
 
 use std::{
     fs,
@@ -24,10 +24,10 @@ async fn a_lock_over_tls_is_a_lock() {
     fences(&redis, &held).await;
     assert_eq!(server.hash("k").len(), 1);
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
-    let (ring, rung) = notifier();
-    let _bell = redis.subscribe(&held.key, ring).await.unwrap();
+    let (on_release, notified) = notifier();
+    let _subscription = redis.subscribe(&held.key, on_release).await.unwrap();
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
-    eventually_async(SOON, async || rung() == 1).await;
+    eventually_async(SOON, async || notified() == 1).await;
     assert_eq!(redis.profile().store, format!("rediss://localhost:{}/0", server.tls_addr().port()));
     let findings = redis.check().await.unwrap();
     assert!(findings.iter().any(|finding| finding.subject == "tls" && finding.level == Level::Fine), "{findings:?}");
@@ -49,7 +49,7 @@ async fn many_steps_at_once_over_tls_are_answered_each() {
 }
 
 #[tokio::test]
-async fn a_server_of_an_authority_that_we_do_not_trust_is_refused() {
+async fn a_server_of_an_untrusted_authority_is_refused() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let port = server.tls_addr().port();
@@ -87,7 +87,7 @@ async fn a_certificate_out_of_its_time_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_our_certificate_gets_it() {
+async fn a_server_that_requires_a_client_certificate_gets_it() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));
     for protocol in ["TLSv1.3", "TLSv1.2"] {
         let args = ["--tls-auth-clients", "yes", "--tls-protocols", protocol];
@@ -149,8 +149,8 @@ async fn files_that_are_being_replaced_are_waited_for() {
     let server = RedisServer::start_tls(&authority.server(), &["--tls-auth-clients", "yes"]);
     let files = authority.issue("till", |_| ());
     let redis = at(&with_identity(&authority.url(&server), &files));
-    let (ring, rung) = notifier();
-    let _bell = redis.subscribe(&claim("k").key, ring).await.unwrap();
+    let (on_release, notified) = notifier();
+    let _subscription = redis.subscribe(&claim("k").key, on_release).await.unwrap();
     redis.ping().await.unwrap();
     let mut epoch = redis.profile().epoch;
     epoch.borrow_and_update();
@@ -163,13 +163,13 @@ async fn files_that_are_being_replaced_are_waited_for() {
     .await;
     assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{error}");
     fs::write(&files.key, key).unwrap();
-    // Both connections come back although nobody asks.
+    // Both connections are reopened without a call.
     tokio::time::timeout(SOON, epoch.changed()).await.unwrap().unwrap();
-    eventually_async(SOON, async || rung() >= 1).await;
+    eventually_async(SOON, async || notified() >= 1).await;
 }
 
 #[tokio::test]
-async fn who_starts_is_told_at_once() {
+async fn a_client_that_starts_reports_tls_errors_at_once() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &[]);
     for (url, kind) in [
@@ -178,15 +178,15 @@ async fn who_starts_is_told_at_once() {
         (authority.url(&server).replace("PASSWORD", "wrong"), ErrorKind::Denied),
     ] {
         let client = bandog_sync::Client::options().over(at(&url)).unwrap();
-        // A fault that may pass is waited for, five seconds long.
+        // For a temporary fault, the client would wait five seconds.
         let error = tokio::time::timeout(SOON / 2, client.ready()).await.expect("at once").unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     }
 }
 
 #[tokio::test]
-async fn another_provider_that_the_program_has_chosen_is_none_of_our_business() {
-    // It can do nothing, so whoever uses it fails.
+async fn the_programs_own_crypto_provider_is_not_used() {
+    // This provider has no cipher suites, so any use of it fails.
     let mut other = rustls::crypto::ring::default_provider();
     other.cipher_suites.clear();
     other.kx_groups.clear();
@@ -198,32 +198,32 @@ async fn another_provider_that_the_program_has_chosen_is_none_of_our_business() 
 }
 
 #[tokio::test]
-async fn a_cut_connection_is_dialled_again() {
+async fn a_cut_connection_is_reopened() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let wire = Wire::to(server.tls_addr());
     let redis = at(&format!("rediss://locks:PASSWORD@localhost:{}?ca={}", wire.port(), authority.ca.display()));
-    let (ring, rung) = notifier();
+    let (on_release, notified) = notifier();
     let held = claim("k");
     fences(&redis, &held).await;
-    let _bell = redis.subscribe(&held.key, ring).await.unwrap();
+    let _subscription = redis.subscribe(&held.key, on_release).await.unwrap();
     let mut epoch = redis.profile().epoch;
     for times in 1..=3 {
         epoch.borrow_and_update();
         wire.cut();
         tokio::time::timeout(SOON, epoch.changed()).await.unwrap().unwrap();
         assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
-        eventually_async(SOON, async || rung() >= times).await;
+        eventually_async(SOON, async || notified() >= times).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_told_from_one_with_it() {
+async fn servers_with_and_without_tls_are_distinguished() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let plain = authority.url(&server).replace(&server.tls_addr().port().to_string(), &server.port().to_string());
     let encrypted = format!("redis://localhost:{}", server.tls_addr().port());
-    // Whether a Redis without TLS answers a handshake at all depends on its random bytes.
+    // A Redis without TLS may or may not answer a handshake, depending on its random bytes.
     for _ in 0..10 {
         for (url, cure) in [(&plain, "write redis://"), (&encrypted, "write rediss://")] {
             let start = Instant::now();
@@ -235,9 +235,9 @@ async fn a_server_without_tls_is_told_from_one_with_it() {
     }
 }
 
-/// A server that was stopped speaks neither, so nothing is said of TLS for certain, and it is tried again.
+/// A stopped server answers neither protocol. So the error does not name TLS, and the client retries.
 #[tokio::test]
-async fn a_silent_server_is_asked_again() {
+async fn a_silent_server_is_retried() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &[]);
     server.pause();
@@ -249,7 +249,7 @@ async fn a_silent_server_is_asked_again() {
     at(&authority.url(&server)).ping().await.unwrap();
 }
 
-/// What the system trusts is read from the environment, which only a process of its own may change.
+/// The trusted authorities depend on the environment, so this test runs in a process of its own.
 #[test]
 fn the_systems_authorities_are_trusted() {
     const URL: &str = "BANDOG_TEST_TLS_URL";
@@ -291,7 +291,7 @@ fn with_identity(url: &str, files: &TlsFiles) -> String {
     format!("{url}&cert={}&key={}", files.cert.display(), files.key.display())
 }
 
-/// Somebody who signs certificates, and the directory in which they lie.
+/// A certificate authority, and the directory of its files.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     ca: PathBuf,
@@ -310,7 +310,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), ca, dir }
     }
 
-    /// A server's files for localhost.
+    /// The files of a server for localhost.
     fn server(&self) -> TlsFiles {
         self.issue("localhost", |_| ())
     }

@@ -1,4 +1,4 @@
-//! The laws over Redis: a server for each, behind a wire that can be hurt.
+//! The conformance suite with Redis: one server for each law, behind a proxy that injects faults.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
@@ -130,13 +130,13 @@ impl World for OnRedis {
     }
 }
 
-/// Somebody who may take locks and look at them, as docs/redis.md says, and nothing else.
+/// A user with exactly the documented rights to take and inspect locks.
 fn operator(address: impl Display) -> String {
     format!("redis://{}@{address}", RedisServer::OPERATOR)
 }
 
 impl OnRedis {
-    /// All keys but the registry's, which end by themselves.
+    /// All keys except those of the registry, which expire.
     fn keys(&self) -> Vec<String> {
         self.server.keys().into_iter().filter(|key| !key.starts_with("bandog:client")).collect()
     }

@@ -1,18 +1,18 @@
-//! Fixed rates whose runs take longer than their period: the log is told while more and more ticks wait.
+//! Warns about fixed rates whose runs take longer than their period while the number of queued ticks grows.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use bandog_core::Moment;
 
-use super::{Dispatch, JobId, at};
+use super::{Dispatcher, JobId, at};
 use crate::{Overlap, trigger::Trigger};
 
 /// Minimum interval between two warnings about one job, and the time over which its backlog must have grown.
-const REST: Duration = Duration::from_secs(60);
-/// A backlog of fewer ticks is none: one tick waits whenever a run takes a little longer than usual.
-const FEW: usize = 2;
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// Minimum number of queued ticks of a backlog. A single tick waits whenever a run takes slightly longer.
+const MIN_BACKLOG: usize = 2;
 
-/// Jobs with ticks that wait.
+/// Jobs with queued ticks.
 #[derive(Debug, Default)]
 pub(super) struct Backlogs(BTreeMap<JobId, Backlog>);
 
@@ -22,22 +22,23 @@ struct Backlog {
     waiting: usize,
 }
 
-impl Dispatch {
-    /// Warns when the ticks that wait for runs of this node have become more for a minute.
+impl Dispatcher {
+    /// Warns if the number of queued ticks has grown for a minute and this node runs the job.
     pub(super) fn note_backlog(&mut self, job: JobId) {
         let entry = &self.entries[at(job)];
-        let (Trigger::FixedRate(period), Overlap::Queue(most)) = (&entry.task.trigger, entry.task.policy.overlap)
+        let (Trigger::FixedRate(period), Overlap::Queue(most)) =
+            (&entry.definition.trigger, entry.definition.policy.overlap)
         else {
             return;
         };
         let waiting = entry.state.as_ref().map_or(0, |state| state.queue.len());
-        if waiting < FEW {
+        if waiting < MIN_BACKLOG {
             self.backlogs.0.remove(&job);
             return;
         }
         let now = self.time.moment();
         let known = self.backlogs.0.entry(job).or_insert(Backlog { since: now, waiting });
-        if now.since(known.since) < REST {
+        if now.since(known.since) < LOG_INTERVAL {
             return;
         }
         let Backlog { since, waiting: before } = std::mem::replace(known, Backlog { since: now, waiting });
@@ -46,12 +47,12 @@ impl Dispatch {
             let period = humantime::format_duration(Duration::from_millis(period.unsigned_abs()));
             let ago = humantime::format_duration(Duration::from_secs(now.since(since).as_secs()));
             tracing::warn!(
-                job = %entry.task.name,
+                job = %entry.definition.name,
                 waiting,
                 before,
-                "its runs take longer than its period of {period}: {waiting} ticks wait, {before} waited {ago} ago; \
-                 when {most} wait, further ticks are skipped. A longer period or overlap = \"allow(2)\" lets it keep up, \
-                 overlap = \"skip\" leaves ticks out"
+                "the job's runs take longer than its period of {period}: {waiting} ticks wait, {before} waited {ago} \
+                 ago; when {most} wait, further ticks are skipped. With a longer period or overlap = \"allow(2)\" the \
+                 job keeps up, with overlap = \"skip\" it skips ticks"
             );
         }
     }

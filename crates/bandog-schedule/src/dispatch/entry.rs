@@ -1,62 +1,73 @@
-//! One job as its node keeps it.
+//! A job in the dispatcher.
 
 use std::sync::Arc;
 
 use bandog_core::Version;
 
 use crate::{
-    job::Task,
+    job::JobDefinition,
     plan::{Event, Plan},
     policy::Policy,
     state::JobState,
-    trigger::Ms,
+    trigger::UnixMs,
 };
 
-/// A job, its state as far as this node knows it, and what is under way for it. Many services have few jobs, and some a
-/// million: what most jobs lack at most times stands behind a pointer.
-pub(crate) struct Entry {
-    pub(crate) task: Task,
-    /// None while it is as a new one of this process.
+/// A job, its last known state, and its events and swap in flight. Some services have a million jobs, so rarely used
+/// parts are boxed.
+pub(crate) struct JobEntry {
+    pub(crate) definition: JobDefinition,
+    /// None while a job of this process has its initial state.
     pub(crate) state: Option<Box<JobState>>,
-    /// The record's version; none for a job of this process only, and for a record that is not there.
+    /// The record's version. None for a job of this process only, and while there is no record.
     pub(crate) version: Option<Version>,
-    /// What has happened and is not written yet.
+    /// Events that are not written yet.
     pub(crate) events: Vec<Event>,
-    /// What has been sent and is not answered yet.
-    pub(crate) flight: Option<Box<Flight>>,
-    /// When it wakes; an entry of the agenda with another time is an old one.
-    pub(crate) armed: Ms,
+    /// The swap in flight.
+    pub(crate) pending: Option<Box<PendingSwap>>,
+    /// Time of the next planning. Entries of the agenda with another time are outdated.
+    pub(crate) wakes_at: UnixMs,
     pub(crate) is_shared: bool,
-    /// It waits for a place.
-    pub(crate) is_in_line: bool,
-    /// Something came while it was in flight.
-    pub(crate) again: bool,
-    /// The log has been told that the store refuses it, or keeps what cannot be read.
-    pub(crate) is_told: bool,
+    /// The job waits for a slot.
+    pub(crate) is_in_slot_queue: bool,
+    /// The job was ready while a swap was in flight.
+    pub(crate) is_ready: bool,
+    /// The log has an error about this job: the store refuses its swaps, or its record cannot be read.
+    pub(crate) is_fault_logged: bool,
 }
 
-/// A swap on its way.
-pub(crate) struct Flight {
+/// A swap in flight.
+pub(crate) struct PendingSwap {
     pub(crate) next: JobState,
     pub(crate) plan: Plan,
-    /// How many of the events it takes in.
+    /// Number of events that the swap contains.
     pub(crate) events: usize,
 }
 
-impl Entry {
-    pub(crate) fn new(task: Task, is_shared: bool) -> Self {
-        let (state, version, flight) = (None, None, None);
-        let (armed, events) = (Ms::MAX, Vec::new());
-        Self { task, state, version, events, flight, armed, is_shared, is_in_line: false, again: false, is_told: false }
+impl JobEntry {
+    pub(crate) fn new(definition: JobDefinition, is_shared: bool) -> Self {
+        let (state, version, pending) = (None, None, None);
+        let (wakes_at, events) = (UnixMs::MAX, Vec::new());
+        Self {
+            definition,
+            state,
+            version,
+            events,
+            pending,
+            wakes_at,
+            is_shared,
+            is_in_slot_queue: false,
+            is_ready: false,
+            is_fault_logged: false,
+        }
     }
 
     pub(crate) fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.task.policy)
+        Arc::clone(&self.definition.policy)
     }
 
-    /// When its next tick is due, as far as this node knows.
-    pub(crate) fn wakes(&self, started: Ms) -> Option<Ms> {
-        let Task { name, trigger, policy, .. } = &self.task;
+    /// Time of the job's next tick, as far as this node knows.
+    pub(crate) fn wakes(&self, started: UnixMs) -> Option<UnixMs> {
+        let JobDefinition { name, trigger, policy, .. } = &self.definition;
         match &self.state {
             Some(state) => state.wakes(name, trigger, policy),
             None => JobState::new(policy, started, None).wakes(name, trigger, policy),

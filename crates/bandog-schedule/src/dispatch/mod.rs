@@ -1,27 +1,28 @@
-//! The dispatcher: one task that knows every job's next tick, claims, starts runs and hears of their end.
+//! The dispatcher: one tokio task per scheduler. It keeps the agenda of ticks, claims them, and starts and cancels
+//! runs.
 //!
-//! A round: take what has come (ends of runs, the store's answers, words of the handle), take what is due, plan each job
-//! that something concerns, send all swaps of the round together. The rules are in [`crate::plan`]; here is when, and
-//! with whom. A job has at most one swap in flight; what comes meanwhile is planned on the answer.
+//! Each round handles the messages that have arrived (ends of runs, answers of the store, calls of [`crate::Running`]),
+//! takes the jobs that are due, plans each of them, and sends all swaps of the round together. The rules are in
+//! [`crate::plan`]. A job has at most one swap in flight. Events that arrive meanwhile are planned after its answer.
 //!
-//! What runs is what the record says: after each answer, a claim of this node that has no task gets one, and a task whose
-//! claim is gone is dropped. So a lost reply costs nothing.
+//! The record decides which runs exist. After each answer the dispatcher starts a run for each claim of this node that
+//! has none, and drops each run whose claim is gone. So a lost reply does no harm.
 
+mod answers;
+mod apply;
 mod backlog;
-mod carry;
-mod desk;
 mod entry;
-mod follow;
-mod land;
-mod left;
-mod line;
-mod lost;
-mod open;
+mod executor;
+mod fail_open;
+mod missed;
 mod pauses;
+mod planning;
+mod polls;
+mod pool;
+mod recovery;
 mod stop;
+mod store;
 mod time;
-mod turn;
-mod watch;
 
 use std::{
     cmp::Reverse,
@@ -39,30 +40,31 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::{
     backlog::Backlogs,
-    carry::{Hand, Starts},
-    desk::Desk,
-    left::Left,
+    executor::{RunHandle, RunStarter},
+    missed::MissedTicks,
+    pool::WaitingJob,
     stop::Stopping,
+    store::StoreIo,
 };
 use crate::{
     Kind, State,
-    cancel::Why,
+    cancel::CancelReason,
     meters,
-    pauses::Known,
-    plan::{Ended, Event},
-    run::Facts,
-    trigger::Ms,
+    pauses::KnownPauses,
+    plan::{Event, RunEnd},
+    run::RunInfo,
+    trigger::UnixMs,
 };
 
 pub(crate) use self::{
-    desk::{PREFIX, SESSION, board, bump, era, key, only},
-    entry::Entry,
+    entry::JobEntry,
+    polls::warn_about_future_watermark,
+    store::{JOB_PREFIX, SESSION_PREFIX, board_key, job_key, publish_change, read_or_create_era, single_answer},
     time::Timekeeper,
-    watch::tell_of_rest,
 };
 
-/// Lets the other tasks of this worker run once. Tokio's own `yield_now` would wait until there are none left.
-async fn take_turns() {
+/// Lets the other tasks of this worker run once. Tokio's `yield_now` would first run all tasks that are ready.
+async fn yield_once() {
     let mut has_waited = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_waited, true) {
@@ -74,17 +76,17 @@ async fn take_turns() {
     .await;
 }
 
-/// A job by its place.
+/// Index of a job in [`Dispatcher::entries`].
 pub(crate) type JobId = u32;
 
-/// What the dispatcher hears.
+/// A message to the dispatcher.
 #[derive(Debug)]
-pub(crate) enum Msg {
-    Ended {
+pub(crate) enum Message {
+    RunEnded {
         job: JobId,
         attempt: u32,
         state: State,
-        facts: Arc<Facts>,
+        info: Arc<RunInfo>,
         error: Option<String>,
         note: Option<String>,
     },
@@ -92,109 +94,111 @@ pub(crate) enum Msg {
         drain: Duration,
         done: oneshot::Sender<Result<()>>,
     },
-    /// The drain is over.
-    Hurry,
-    /// Answered when nothing is under way.
-    Idle(oneshot::Sender<()>),
-    /// Somebody may have said a word just now.
-    Look,
+    /// Ends the drain.
+    EndDrain,
+    /// The sender is answered when no run is under way and no event waits to be written.
+    NotifyWhenIdle(oneshot::Sender<()>),
+    /// Polls the store in the next round.
+    Poll,
 }
 
-/// How often a node looks at the board and at the others' sessions.
-pub(crate) const LOOK: Duration = Duration::from_secs(1);
-/// Jobs planned, and ends heard, in one round.
-const ROUND: usize = 1024;
-/// Ends of runs are heard at least this often.
-const DEAF: Duration = Duration::from_millis(250);
-/// The wall clock may jump, so it is read at least this often.
+/// Interval between two polls of the board and of the other nodes' sessions.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of jobs planned, and of messages handled, in one round.
+const MAX_PER_ROUND: usize = 1024;
+/// Maximum time between two reads of the mailbox.
+const MAX_MAILBOX_DELAY: Duration = Duration::from_millis(250);
+/// Maximum time without a read of the wall clock, which may jump.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
-/// A claim that got no answer is sent again after this time, and then after twice as long, up to [`LOOK`].
+/// Delay before a claim without an answer is sent again. It doubles with each attempt, up to [`POLL_INTERVAL`].
 const RETRY: Duration = Duration::from_millis(100);
 
-pub(crate) struct Dispatch {
-    pub(crate) entries: Vec<Entry>,
-    /// Jobs in the order of their names.
+pub(crate) struct Dispatcher {
+    pub(crate) entries: Vec<JobEntry>,
+    /// Jobs sorted by name.
     by_name: Vec<JobId>,
     pub(crate) time: Timekeeper,
-    pub(crate) started: Ms,
-    /// The same by the time as it has been set since: from here on periods count.
-    counted: Ms,
+    pub(crate) started: UnixMs,
+    /// `started`, moved with each step of the clock. Periods count from here.
+    counted: UnixMs,
     pub(crate) node: Arc<str>,
     pub(crate) pool: usize,
-    pub(crate) desk: Option<Desk>,
-    /// Unbounded, since a run's end cannot wait; every message stands for a run or a call of the handle.
-    mailbox: mpsc::UnboundedReceiver<Msg>,
-    agenda: BinaryHeap<Reverse<(Ms, JobId)>>,
-    /// Runs by their job and fence.
-    runs: BTreeMap<(JobId, u64), Hand>,
-    /// Runs that begin in this round.
-    starts: Starts,
-    /// Places that swaps in flight may need.
+    pub(crate) store: Option<StoreIo>,
+    /// Unbounded, so that the end of a run never waits. Each message stands for a run or for a call of
+    /// [`crate::Running`].
+    mailbox: mpsc::UnboundedReceiver<Message>,
+    agenda: BinaryHeap<Reverse<(UnixMs, JobId)>>,
+    /// Runs by job and fence.
+    runs: BTreeMap<(JobId, u64), RunHandle>,
+    /// Runs that start in this round.
+    starts: RunStarter,
+    /// Number of slots that the swaps in flight may need.
     reserved: usize,
-    /// Jobs that wait for a place, since when.
-    line: VecDeque<(JobId, Moment, bool)>,
-    /// Jobs to plan in this round, and whether it is their turn for a place.
-    ready: VecDeque<(JobId, Turn)>,
-    out: Vec<(JobId, Swap)>,
-    /// How often it looks.
-    every: Duration,
-    look_at: Moment,
-    /// When all jobs are read again, whether they have changed or not.
+    /// Jobs that wait for a free slot of the pool, the oldest first.
+    slot_queue: VecDeque<WaitingJob>,
+    /// Jobs to plan in this round.
+    ready: VecDeque<(JobId, SlotPriority)>,
+    swaps: Vec<(JobId, Swap)>,
+    /// Interval between two polls.
+    poll_interval: Duration,
+    next_poll: Moment,
+    /// Time at which the node reads all jobs again, whether they have changed or not.
     read_all_at: Moment,
-    is_looking: bool,
-    /// Calls in flight that read records after a look.
-    reading: usize,
-    /// When to look because the board has rung.
-    ring_at: Option<Moment>,
-    /// When it last did so.
-    answered_ring: Option<Moment>,
-    /// How long it waits before it asks a store again that gave no answer.
-    pause: Duration,
-    is_away: bool,
-    /// When the log was told of an outage last, and whether it knows of this one.
-    away_told: Option<Moment>,
-    is_away_told: bool,
-    is_clock_told: bool,
-    /// How many runs the gauge shows.
-    told_running: usize,
-    /// Whether there may be more of it than was heard.
-    has_mail: bool,
-    /// When its mail was last opened.
-    heard: Moment,
+    is_polling: bool,
+    /// Number of reads of records in flight.
+    reads_in_flight: usize,
+    /// Time of the poll that a notification asked for.
+    notified_poll: Option<Moment>,
+    /// Time of the last such poll.
+    last_notified_poll: Option<Moment>,
+    /// Delay before the next attempt when the store does not answer.
+    retry_delay: Duration,
+    is_store_down: bool,
+    /// Time of the last outage that was logged.
+    outage_logged_at: Option<Moment>,
+    is_outage_logged: bool,
+    is_clock_logged: bool,
+    /// Number of runs that the gauge shows.
+    reported_runs: usize,
+    /// The mailbox may have more messages than the last round handled.
+    has_messages: bool,
+    /// Time of the last read of the mailbox.
+    mailbox_read_at: Moment,
     stopping: Option<Stopping>,
-    /// What is paused beside single jobs, as the last look has told.
-    pauses: Known,
-    /// This node is paused.
-    is_held: bool,
-    idlers: Vec<oneshot::Sender<()>>,
-    /// Ticks that nobody ran.
-    left: Left,
+    /// Pauses of all jobs and of nodes, as of the last poll.
+    pauses: KnownPauses,
+    /// An operator has paused this node.
+    is_node_paused: bool,
+    idle_waiters: Vec<oneshot::Sender<()>>,
+    /// Missed and lost ticks that are not logged yet.
+    missed: MissedTicks,
     backlogs: Backlogs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// Those who wait for a place go first.
-    Usual,
-    /// It has waited.
-    Served,
+enum SlotPriority {
+    /// Jobs that wait for a slot come first.
+    Normal,
+    /// The job has waited for a slot and now has one.
+    NextInQueue,
 }
 
-impl Dispatch {
+impl Dispatcher {
     pub(crate) fn new(
-        entries: Vec<Entry>,
+        entries: Vec<JobEntry>,
         mut time: Timekeeper,
         node: Arc<str>,
         pool: usize,
         client: Option<bandog_sync::Client>,
-        every: Duration,
-        (mail, mailbox): (mpsc::UnboundedSender<Msg>, mpsc::UnboundedReceiver<Msg>),
+        poll_interval: Duration,
+        (mail, mailbox): (mpsc::UnboundedSender<Message>, mpsc::UnboundedReceiver<Message>),
     ) -> Self {
-        // Nothing has been counted yet.
+        // Discards the steps of the clock so far.
         time.jumped();
-        let (started, look_at) = (time.now(), time.moment());
+        let (started, next_poll) = (time.now(), time.moment());
         let mut by_name: Vec<JobId> = (0..).zip(&entries).map(|(job, _)| job).collect();
-        by_name.sort_unstable_by(|one, other| entries[at(*one)].task.name.cmp(&entries[at(*other)].task.name));
+        by_name
+            .sort_unstable_by(|one, other| entries[at(*one)].definition.name.cmp(&entries[at(*other)].definition.name));
         Self {
             entries,
             by_name,
@@ -203,185 +207,187 @@ impl Dispatch {
             counted: started,
             node,
             pool,
-            desk: client.map(Desk::new),
+            store: client.map(StoreIo::new),
             mailbox,
             agenda: BinaryHeap::new(),
             runs: BTreeMap::new(),
-            starts: Starts::new(mail),
+            starts: RunStarter::new(mail),
             reserved: 0,
-            line: VecDeque::new(),
+            slot_queue: VecDeque::new(),
             ready: VecDeque::new(),
-            out: Vec::new(),
-            every,
-            look_at,
-            read_all_at: look_at + every * watch::READ_AGAIN,
-            is_looking: false,
-            reading: 0,
-            ring_at: None,
-            answered_ring: None,
-            pause: RETRY,
-            is_away: false,
-            away_told: None,
-            is_away_told: false,
-            is_clock_told: false,
-            told_running: 0,
-            has_mail: false,
-            heard: look_at,
+            swaps: Vec::new(),
+            poll_interval,
+            next_poll,
+            read_all_at: next_poll + poll_interval * polls::READ_ALL_EVERY,
+            is_polling: false,
+            reads_in_flight: 0,
+            notified_poll: None,
+            last_notified_poll: None,
+            retry_delay: RETRY,
+            is_store_down: false,
+            outage_logged_at: None,
+            is_outage_logged: false,
+            is_clock_logged: false,
+            reported_runs: 0,
+            has_messages: false,
+            mailbox_read_at: next_poll,
             stopping: None,
-            pauses: Known::default(),
-            is_held: false,
-            idlers: Vec::new(),
-            left: Left::default(),
+            pauses: KnownPauses::default(),
+            is_node_paused: false,
+            idle_waiters: Vec::new(),
+            missed: MissedTicks::default(),
             backlogs: Backlogs::default(),
         }
     }
 
-    /// Starts it as a task of the current runtime.
+    /// Spawns the dispatcher on the current runtime.
     pub(crate) fn start(self) -> tokio::task::AbortHandle {
         let task = tokio::spawn(async {
             if AssertUnwindSafe(self.run()).catch_unwind().await.is_err() {
-                tracing::error!("the scheduler ended by a panic of its own: no job starts any more");
+                tracing::error!("the scheduler panicked and has ended: no job starts any more");
             }
         });
         task.abort_handle()
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until it has stopped.
     async fn run(mut self) {
         let mut agenda = Vec::with_capacity(self.entries.len());
         for (job, entry) in (0..).zip(&mut self.entries) {
-            entry.armed = if entry.is_shared { self.started } else { entry.wakes(self.started).unwrap_or(Ms::MAX) };
-            if entry.armed < Ms::MAX {
-                agenda.push(Reverse((entry.armed, job)));
+            entry.wakes_at =
+                if entry.is_shared { self.started } else { entry.wakes(self.started).unwrap_or(UnixMs::MAX) };
+            if entry.wakes_at < UnixMs::MAX {
+                agenda.push(Reverse((entry.wakes_at, job)));
             }
         }
         self.agenda = agenda.into();
         loop {
             self.keep_periods();
-            self.open_mail();
+            self.read_mailbox();
             self.wake();
-            self.look();
-            self.serve_line();
+            self.poll();
+            self.serve_slot_queue();
             self.plan_ready();
             if self.has_stopped() {
                 break;
             }
             self.send();
             self.starts.begin();
-            self.tell_running();
-            self.tell_of_left();
+            self.report_running();
+            self.log_missed_when_due();
             if !self.ready.is_empty() {
-                // More is due than one round may start.
-                take_turns().await;
-            } else if self.has_mail || !(self.line.is_empty() || self.free() == 0) {
-                // Whatever can begin does so first.
+                // More jobs are ready than one round may plan.
+                yield_once().await;
+            } else if self.has_messages || !(self.slot_queue.is_empty() || self.free_slots() == 0) {
+                // Runs that can start do so first.
                 tokio::task::yield_now().await;
             } else {
-                self.tell_idlers();
+                self.notify_idle_waiters();
                 self.sleep().await;
             }
         }
         self.end().await;
     }
 
-    /// Periods are counted on the monotonic clock: when the time is set, the jobs of this process that have a period are
-    /// moved with it. Those of a cron expression, and those of the store, follow what it shows.
+    /// Periods count on the monotonic clock: when the clock is set, the jobs of this process that have a period move
+    /// with it. Jobs with a cron expression, and jobs in the store, follow the clock as it is set.
     fn keep_periods(&mut self) {
         self.time.follow_wall();
         let Some(by) = self.time.jumped() else { return };
         self.counted = self.counted.saturating_add(by);
-        for entry in self.entries.iter_mut().filter(|entry| !entry.is_shared && entry.task.trigger.is_counted()) {
+        for entry in self.entries.iter_mut().filter(|entry| !entry.is_shared && entry.definition.trigger.is_counted()) {
             entry.state.iter_mut().for_each(|state| state.move_by(by));
             for event in &mut entry.events {
-                if let Event::Ended(ended) = event {
+                if let Event::RunEnded(ended) = event {
                     ended.at = ended.at.saturating_add(by);
                 }
             }
-            if entry.armed < Ms::MAX {
-                entry.armed = entry.armed.saturating_add(by);
+            if entry.wakes_at < UnixMs::MAX {
+                entry.wakes_at = entry.wakes_at.saturating_add(by);
             }
         }
-        let armed = (0..).zip(&self.entries).filter(|(_, entry)| entry.armed < Ms::MAX);
-        self.agenda = armed.map(|(job, entry)| Reverse((entry.armed, job))).collect();
+        let wakes_at = (0..).zip(&self.entries).filter(|(_, entry)| entry.wakes_at < UnixMs::MAX);
+        self.agenda = wakes_at.map(|(job, entry)| Reverse((entry.wakes_at, job))).collect();
     }
 
-    /// Since when a job's ticks count that nobody has written anything of.
-    fn since(&self, entry: &Entry) -> Ms {
-        if entry.task.trigger.is_counted() { self.counted } else { self.started }
+    /// The time from which ticks of a job without a record count.
+    fn since(&self, entry: &JobEntry) -> UnixMs {
+        if entry.definition.trigger.is_counted() { self.counted } else { self.started }
     }
 
-    /// While very many jobs are due, they begin first: what has ended is heard a little later.
-    fn open_mail(&mut self) {
+    /// While very many jobs are ready, their runs start first and the mailbox is read later.
+    fn read_mailbox(&mut self) {
         let now = self.time.moment();
-        if self.ready.len() <= ROUND || now.since(self.heard) > DEAF {
-            self.has_mail = self.take_mail();
-            self.heard = now;
+        if self.ready.len() <= MAX_PER_ROUND || now.since(self.mailbox_read_at) > MAX_MAILBOX_DELAY {
+            self.has_messages = self.handle_messages();
+            self.mailbox_read_at = now;
         }
     }
 
-    fn tell_running(&mut self) {
+    fn report_running(&mut self) {
         let running = self.runs.len();
-        if std::mem::replace(&mut self.told_running, running) != running {
+        if std::mem::replace(&mut self.reported_runs, running) != running {
             meters::running(running);
         }
     }
 
-    /// Hears what has come; whether there may be more.
-    fn take_mail(&mut self) -> bool {
-        for _ in 0..ROUND {
-            let Ok(msg) = self.mailbox.try_recv() else { return false };
-            self.hear(msg);
+    /// Handles the messages that have arrived. True: there may be more.
+    fn handle_messages(&mut self) -> bool {
+        for _ in 0..MAX_PER_ROUND {
+            let Ok(message) = self.mailbox.try_recv() else { return false };
+            self.handle(message);
         }
         true
     }
 
-    fn hear(&mut self, msg: Msg) {
-        match msg {
-            Msg::Ended { job, attempt, state, facts, error, note } => {
-                let (id, fence, at) = (facts.id, facts.fence.get(), self.time.now());
-                self.run_ended(job, &facts, Ended { id, fence, attempt, state, at, error, note });
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::RunEnded { job, attempt, state, info, error, note } => {
+                let (id, fence, at) = (info.id, info.fence.get(), self.time.now());
+                self.run_ended(job, &info, RunEnd { id, fence, attempt, state, at, error, note });
             }
-            Msg::Idle(idler) => self.idlers.push(idler),
-            Msg::Look => self.look_at = self.time.moment(),
-            Msg::Hurry => {
+            Message::NotifyWhenIdle(waiter) => self.idle_waiters.push(waiter),
+            Message::Poll => self.next_poll = self.time.moment(),
+            Message::EndDrain => {
                 let now = self.time.moment();
                 self.stopping.iter_mut().for_each(|stopping| stopping.until = now);
             }
-            // The handle's end, after it has been told to stop.
-            Msg::Stop { .. } if self.stopping.is_some() => {}
-            Msg::Stop { drain, done } => {
+            // `Running` was dropped after its `stop`.
+            Message::Stop { .. } if self.stopping.is_some() => {}
+            Message::Stop { drain, done } => {
                 let until = self.time.moment() + drain;
                 tracing::info!(running = self.runs.len(), "the scheduler stops");
-                self.stopping = Some(Stopping { until, is_cancelled: false, ended: None, done: Some(done) });
-                self.runs.values().for_each(Hand::stop);
+                self.stopping = Some(Stopping { until, is_cancelled: false, refused_since: None, done: Some(done) });
+                self.runs.values().for_each(RunHandle::stop);
             }
         }
     }
 
-    fn run_ended(&mut self, job: JobId, run: &Facts, ended: Ended) {
-        let hand = self.runs.remove(&(job, ended.fence));
+    fn run_ended(&mut self, job: JobId, run: &RunInfo, ended: RunEnd) {
+        let handle = self.runs.remove(&(job, ended.fence));
         let entry = &mut self.entries[at(job)];
-        let took = hand.map(|hand| self.time.moment().since(hand.began)).unwrap_or_default();
-        meters::ended(&entry.task.name, &ended, took);
+        let took = handle.map(|handle| self.time.moment().since(handle.started)).unwrap_or_default();
+        meters::ended(&entry.definition.name, &ended, took);
         if ended.state != State::Ok {
             let error = ended.error.as_deref().unwrap_or_default();
             let state = ended.state.as_str();
-            tracing::warn!(job = %entry.task.name, run = ended.id, attempt = ended.attempt, error, "the run ended: {state}");
+            tracing::warn!(job = %entry.definition.name, run = ended.id, attempt = ended.attempt, error, "the run ended: {state}");
         }
         if run.kind == Kind::Unclaimed {
-            self.open_ended(job, run, ended);
+            self.unclaimed_run_ended(job, run, ended);
         } else {
-            // Most jobs have one run at a time, and some services a hundred thousand jobs that run at once.
+            // Reserves one element only: some services run a hundred thousand jobs at once, most of them one run at a
+            // time.
             entry.events.reserve_exact(1);
-            // A run that was dropped for its lease is told of too: the lease may have been saved at the last moment, and
-            // whoever has taken the run over by then has raised its fence.
-            entry.events.push(Event::Ended(ended));
+            // A run that was dropped for its lease has an event too: a late renewal may have saved the lease. If
+            // another node has taken the run over by then, the greater fence makes this event harmless.
+            entry.events.push(Event::RunEnded(ended));
         }
-        self.serve_line();
-        self.ready.push_back((job, Turn::Usual));
+        self.serve_slot_queue();
+        self.ready.push_back((job, SlotPriority::Normal));
     }
 
-    /// Takes what is due.
+    /// Moves the jobs that are due to `ready`.
     fn wake(&mut self) {
         let now = self.time.now();
         while let Some(Reverse((due, job))) = self.agenda.peek().copied() {
@@ -390,49 +396,49 @@ impl Dispatch {
             }
             self.agenda.pop();
             let entry = &mut self.entries[at(job)];
-            if entry.armed == due {
-                entry.armed = Ms::MAX;
-                self.ready.push_back((job, Turn::Usual));
+            if entry.wakes_at == due {
+                entry.wakes_at = UnixMs::MAX;
+                self.ready.push_back((job, SlotPriority::Normal));
             }
         }
         if self.stopping.as_ref().is_some_and(|stopping| !stopping.is_cancelled && stopping.until <= self.time.moment())
         {
-            self.runs.values().for_each(|hand| hand.cancel(Why::Stop));
+            self.runs.values().for_each(|run| run.cancel(CancelReason::NodeStops));
             self.stopping.iter_mut().for_each(|stopping| stopping.is_cancelled = true);
         }
     }
 
     async fn sleep(&mut self) {
-        let longest = if !self.line.is_empty() || self.stopping.is_some() || !self.left.is_empty() {
-            LOOK
-        } else if self.desk.is_some() {
-            self.look_at.since(self.time.moment())
+        let longest = if !self.slot_queue.is_empty() || self.stopping.is_some() || !self.missed.is_empty() {
+            POLL_INTERVAL
+        } else if self.store.is_some() {
+            self.next_poll.since(self.time.moment())
         } else {
             LONGEST_SLEEP
         };
         let due = self.agenda.peek().map(|Reverse((due, _))| self.time.until(*due));
-        let ends = self.stopping.as_ref().filter(|stopping| !stopping.is_cancelled);
-        let ends = ends.map(|stopping| stopping.until.since(self.time.moment()));
-        let ring = self.ring_due().map(|due| due.since(self.time.moment()));
-        let rest = [due, ends, ring].into_iter().flatten().fold(longest, Duration::min);
-        let desk = async {
-            match &mut self.desk {
-                Some(desk) => desk.done().await,
+        let drain_end = self.stopping.as_ref().filter(|stopping| !stopping.is_cancelled);
+        let drain_end = drain_end.map(|stopping| stopping.until.since(self.time.moment()));
+        let notified = self.notified_poll_due().map(|due| due.since(self.time.moment()));
+        let rest = [due, drain_end, notified].into_iter().flatten().fold(longest, Duration::min);
+        let store = async {
+            match &mut self.store {
+                Some(store) => store.next_event().await,
                 None => std::future::pending().await,
             }
         };
         let done = tokio::select! {
-            msg = self.mailbox.recv() => {
-                // The dispatcher has a sender itself, so there is always one.
-                if let Some(msg) = msg {
-                    self.hear(msg);
+            message = self.mailbox.recv() => {
+                // The dispatcher holds a sender itself, so `recv` never returns `None`.
+                if let Some(message) = message {
+                    self.handle(message);
                 }
                 return;
             }
-            done = desk => done,
+            done = store => done,
             () = tokio::time::sleep(rest) => return,
         };
-        self.land(done);
+        self.handle_store_event(done);
     }
 }
 

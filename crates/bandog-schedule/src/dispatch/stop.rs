@@ -1,94 +1,95 @@
-//! The end, and whether anything is under way.
+//! The stop of the dispatcher, and whether anything is under way.
 
 use std::time::Duration;
 
 use bandog_core::{Error, Moment, Result};
 use tokio::sync::oneshot;
 
-use super::{Dispatch, desk::bump, entry::Entry};
-use crate::news::Changed;
+use super::{Dispatcher, entry::JobEntry, store::publish_change};
+use crate::news::ChangedJobs;
 
-/// So long a stop waits for a store that answers, and yet does not take the end of a run.
-const SETTLE: Duration = Duration::from_secs(10);
+/// Maximum time that a stop waits for a store that answers but does not accept the end of a run.
+const MAX_REFUSAL: Duration = Duration::from_secs(10);
 
 pub(super) struct Stopping {
-    /// Until when runs may go on.
+    /// End of the drain.
     pub(super) until: Moment,
     pub(super) is_cancelled: bool,
-    /// Since when nothing runs any more and the store answers, but does not take what is to be told.
-    pub(super) ended: Option<Moment>,
+    /// Time since which nothing runs and the store answers, but does not accept the pending events.
+    pub(super) refused_since: Option<Moment>,
     pub(super) done: Option<oneshot::Sender<Result<()>>>,
 }
 
-impl Dispatch {
-    pub(super) fn is_quiet(&self) -> bool {
-        let is_settled = |entry: &Entry| entry.flight.is_none() && entry.events.is_empty();
+impl Dispatcher {
+    pub(super) fn is_idle(&self) -> bool {
+        let is_settled = |entry: &JobEntry| entry.pending.is_none() && entry.events.is_empty();
         self.runs.is_empty() && self.ready.is_empty() && self.reserved == 0 && self.entries.iter().all(is_settled)
     }
 
-    pub(super) fn tell_idlers(&mut self) {
-        if !self.idlers.is_empty() && self.is_quiet() && self.desk.as_ref().is_none_or(|desk| !desk.has_news()) {
-            self.idlers.drain(..).for_each(|idler| {
-                // Whoever asked may have gone.
-                let _ = idler.send(());
+    pub(super) fn notify_idle_waiters(&mut self) {
+        if !self.idle_waiters.is_empty() && self.is_idle() && self.store.as_ref().is_none_or(|store| !store.has_news())
+        {
+            self.idle_waiters.drain(..).for_each(|waiter| {
+                // The caller may have dropped its future.
+                let _ = waiter.send(());
             });
         }
     }
 
     pub(super) fn has_stopped(&mut self) -> bool {
         if self.stopping.is_none() {
-            // To ask every job whether it is quiet takes a while if there are many.
+            // The check of every job is slow if there are many.
             return false;
         }
-        let settled = self.is_quiet();
+        let settled = self.is_idle();
         let now = self.time.moment();
         let Some(stopping) = &mut self.stopping else { return false };
         let is_over = self.runs.is_empty();
-        // A store that does not answer is not waited for: the lease tells the others.
-        let late = stopping.is_cancelled && is_over && (self.is_away || self.desk.is_none());
-        // Nor is one that answers and refuses, or keeps what this version cannot read.
-        let refused = if is_over && !self.is_away {
-            now.since(*stopping.ended.get_or_insert(now)) >= SETTLE
+        // The stop does not wait for a store that is down: other nodes see the lease expire.
+        let late = stopping.is_cancelled && is_over && (self.is_store_down || self.store.is_none());
+        // Nor for a store that refuses the swaps, or has records that this version cannot read.
+        let refused = if is_over && !self.is_store_down {
+            now.since(*stopping.refused_since.get_or_insert(now)) >= MAX_REFUSAL
         } else {
-            stopping.ended = None;
+            stopping.refused_since = None;
             false
         };
         settled || late || refused
     }
 
-    /// The jobs whose records say something that the other nodes can act on once this node is gone.
-    fn concerned(&self) -> Changed {
-        let is_open = |entry: &&Entry| {
+    /// The jobs whose records other nodes should read once this node is gone.
+    fn jobs_to_read(&self) -> ChangedJobs {
+        let is_open = |entry: &&JobEntry| {
             entry.is_shared && (!entry.events.is_empty() || entry.state.as_ref().is_some_and(|state| !state.is_idle()))
         };
-        let mut changed = Changed::none();
-        self.entries.iter().filter(is_open).for_each(|entry| changed.add(&entry.task.name));
+        let mut changed = ChangedJobs::none();
+        self.entries.iter().filter(is_open).for_each(|entry| changed.add(&entry.definition.name));
         changed
     }
 
-    /// Tells the others, and goes.
+    /// Releases the sessions, notifies the other nodes, and answers the caller of `stop`.
     pub(super) async fn end(mut self) {
-        self.tell_of_all_left();
-        let mut told = Ok(());
-        let concerned = self.concerned();
-        if let Some(desk) = &mut self.desk {
-            let is_known = !desk.is_idle();
-            let mut changed = desk.take_untold();
-            changed.join(concerned);
-            told = desk.leave().await;
+        self.log_missed();
+        let mut result = Ok(());
+        let to_read = self.jobs_to_read();
+        if let Some(store) = &mut self.store {
+            let is_known = !store.is_idle();
+            let mut changed = store.take_unpublished_news();
+            changed.join(to_read);
+            result = store.release_sessions().await;
             if is_known {
-                // Last, so that whoever is woken sees in one look all that there is: runs to take over, sessions that
-                // have ended.
-                told = told.and(bump(desk.client(), None, &changed).await);
+                // Last, so that one poll of a notified node finds everything: runs to take over, and sessions that are
+                // released.
+                result = result.and(publish_change(store.client(), None, &changed).await);
             }
         }
-        if self.is_away || self.entries.iter().any(|entry| !entry.events.is_empty()) {
-            told = told
-                .and(Err(Error::unavailable("the store could not be told how runs of this node ended").during("stop")));
+        if self.is_store_down || self.entries.iter().any(|entry| !entry.events.is_empty()) {
+            result = result
+                .and(Err(Error::unavailable("the store did not take the results of this node's runs").during("stop")));
         }
         if let Some(done) = self.stopping.and_then(|stopping| stopping.done) {
-            // Whoever asked may have gone.
-            let _ = done.send(told);
+            // The caller may have dropped its future.
+            let _ = done.send(result);
         }
     }
 }

@@ -1,111 +1,113 @@
-//! The store's time, as well as a node knows it.
+//! The store's time, as far as a node knows it.
 
 use std::time::{Duration, SystemTime};
 
 use bandog_core::{Clock, Moment};
 
-use crate::trigger::Ms;
+use crate::trigger::{DurationMs, UnixMs};
 
-/// After so long a look at the store's clock is worth less than any new one.
-const STALE: Duration = Duration::from_secs(30);
+/// Age at which any new reading of the store's clock replaces the last one.
+const MAX_AGE: Duration = Duration::from_secs(30);
 
-/// So many microseconds a clock may drift or be moved by while a look is not stale.
-const STEP: i64 = 20_000;
+/// Maximum drift of a clock until its reading is stale, in microseconds.
+const MAX_DRIFT_MICROS: i64 = 20_000;
 
-/// A step of the time that is smaller than this belongs to how clocks are kept right.
-const JUMP: Ms = 100;
+/// Minimum step of the time that counts as a jump. Smaller steps are corrections of the clock.
+const MIN_JUMP_MS: DurationMs = 100;
 
-/// Counts on the monotonic clock from the store's answers, so that no jump of this machine's wall clock matters. Without
-/// a store, and before its first answer, it counts from the wall clock, which it follows when it is told to.
+/// Counts from the store's answers on the monotonic clock, so that jumps of this machine's wall clock have no effect.
+/// Without a store, and before its first answer, it counts from the wall clock.
 #[derive(Debug)]
 pub(crate) struct Timekeeper {
     clock: Clock,
-    /// Microseconds since 1970 less the monotonic clock's.
+    /// Difference between the store's time and the monotonic clock, in microseconds.
     ahead: i64,
-    /// What that was when somebody last asked for jumps.
-    known: i64,
-    look: Option<Look>,
+    /// `ahead` at the last check for jumps.
+    at_last_check: i64,
+    reading: Option<ClockReading>,
 }
 
-/// The answer of the store that it counts from.
+/// The answer of the store that the time counts from.
 #[derive(Debug, Clone, Copy)]
-struct Look {
-    trip: Duration,
+struct ClockReading {
+    round_trip: Duration,
     at: Moment,
 }
 
 impl Timekeeper {
     pub(crate) fn new(clock: Clock) -> Self {
         let ahead = wall_ahead(clock);
-        Self { clock, ahead, known: ahead, look: None }
+        Self { clock, ahead, at_last_check: ahead, reading: None }
     }
 
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// The monotonic clock.
+    /// The time of the monotonic clock.
     pub(crate) fn moment(&self) -> Moment {
         self.clock.now()
     }
 
-    /// Microseconds since 1970.
+    /// The store's time in microseconds since 1970.
     pub(crate) fn micros(&self) -> i64 {
         micros_of(self.clock.now()).saturating_add(self.ahead)
     }
 
-    /// Looks at the wall clock, unless a store has told the time.
+    /// Reads the wall clock again, unless a store has answered.
     pub(crate) fn follow_wall(&mut self) {
-        if self.look.is_none() {
+        if self.reading.is_none() {
             self.ahead = wall_ahead(self.clock);
         }
     }
 
-    /// By how much the time was set since this was last asked, if that is more than clocks are kept right by.
-    pub(crate) fn jumped(&mut self) -> Option<Ms> {
-        let by = self.ahead.saturating_sub(self.known) / 1000;
-        let has_jumped = by.abs() >= JUMP;
+    /// The step of the time since the last call, if it is a jump.
+    pub(crate) fn jumped(&mut self) -> Option<DurationMs> {
+        let by = self.ahead.saturating_sub(self.at_last_check) / 1000;
+        let has_jumped = by.abs() >= MIN_JUMP_MS;
         if has_jumped {
-            self.known = self.known.saturating_add(by * 1000);
+            self.at_last_check = self.at_last_check.saturating_add(by * 1000);
         }
         has_jumped.then_some(by)
     }
 
-    pub(crate) fn now(&self) -> Ms {
+    pub(crate) fn now(&self) -> UnixMs {
         self.micros().div_euclid(1000)
     }
 
-    /// How long it is until this time.
-    pub(crate) fn until(&self, time: Ms) -> Duration {
+    /// Duration until this time; zero if it has passed.
+    pub(crate) fn until(&self, time: UnixMs) -> Duration {
         let left = time.saturating_mul(1000).saturating_sub(self.micros());
         Duration::from_micros(u64::try_from(left).unwrap_or(0))
     }
 
-    /// Takes in an answer of the store: it was asked at `sent`, and showed `store`. An answer on a shorter way is the
-    /// more exact one; one that cannot be right if the last one still is shows that the store's clock was set.
+    /// Takes the store's time from an answer to a call that was sent at `sent`. An answer with a shorter round trip is
+    /// more exact and replaces the last one. So does an answer that contradicts the last one, since then the store's
+    /// clock was set.
     pub(crate) fn observe(&mut self, sent: Moment, store: SystemTime) {
         let (got, store) = (self.clock.now(), since_1970(store));
-        let trip = got.since(sent);
-        let is_better = |last: &Look| {
-            let error = i64::try_from(last.trip.as_micros() / 2).unwrap_or(i64::MAX).saturating_add(STEP);
+        let round_trip = got.since(sent);
+        let is_better = |last: &ClockReading| {
+            let error =
+                i64::try_from(last.round_trip.as_micros() / 2).unwrap_or(i64::MAX).saturating_add(MAX_DRIFT_MICROS);
             let earliest = micros_of(sent).saturating_add(self.ahead).saturating_sub(error);
             let latest = micros_of(got).saturating_add(self.ahead).saturating_add(error);
-            trip <= last.trip || got.since(last.at) > STALE || store < earliest || latest < store
+            round_trip <= last.round_trip || got.since(last.at) > MAX_AGE || store < earliest || latest < store
         };
-        if self.look.as_ref().is_none_or(is_better) {
-            self.ahead = store.saturating_sub(micros_of(sent + trip / 2));
-            self.look = Some(Look { trip, at: got });
+        if self.reading.as_ref().is_none_or(is_better) {
+            self.ahead = store.saturating_sub(micros_of(sent + round_trip / 2));
+            self.reading = Some(ClockReading { round_trip, at: got });
         }
     }
 
-    /// How much the store's clock is ahead of this machine's wall clock, in seconds.
+    /// How far the store's clock is ahead of this machine's wall clock, in seconds.
     pub(crate) fn offset(&self) -> f64 {
         let ahead = self.micros().saturating_sub(since_1970(self.clock.wall()));
         Duration::from_micros(ahead.unsigned_abs()).as_secs_f64() * if ahead < 0 { -1.0 } else { 1.0 }
     }
 }
 
-/// How much the wall clock is ahead of the monotonic one.
+/// How far the wall clock is ahead of the monotonic clock, in microseconds.
 fn wall_ahead(clock: Clock) -> i64 {
     since_1970(clock.wall()).saturating_sub(micros_of(clock.now()))
 }
@@ -128,16 +130,16 @@ mod tests {
 
     const EPOCH: SystemTime = SystemTime::UNIX_EPOCH;
 
-    async fn answered(time: &mut Timekeeper, trip: Duration, shown: impl FnOnce(Duration) -> SystemTime) {
+    async fn answered(time: &mut Timekeeper, round_trip: Duration, shown: impl FnOnce(Duration) -> SystemTime) {
         let sent = time.moment();
-        tokio::time::advance(trip / 2).await;
+        tokio::time::advance(round_trip / 2).await;
         let store = shown(time.moment().since(Moment::from_nanos(0)));
-        tokio::time::advance(trip / 2).await;
+        tokio::time::advance(round_trip / 2).await;
         time.observe(sent, store);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_was_set_is_believed_though_the_answer_came_on_a_longer_way() {
+    async fn a_clock_that_was_set_is_believed_even_with_a_longer_round_trip() {
         let mut time = Timekeeper::new(Clock::tokio());
         let ms = Duration::from_millis;
         answered(&mut time, ms(2), |since| EPOCH + ms(5_000_000) + since).await;

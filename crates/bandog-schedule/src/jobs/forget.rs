@@ -1,38 +1,38 @@
-//! Jobs that are no more.
+//! Removes jobs that no node has any more.
 
 use std::time::Duration;
 
 use bandog_core::{Error, Pattern, Record, Records, Result, Swap, Swapped};
 use bandog_cron::Time;
 
-use super::{Jobs, TRIES, say::busy};
+use super::{Jobs, MAX_ATTEMPTS, commands::conflict};
 use crate::{
     JobRow,
-    dispatch::{key, only},
-    news::Changed,
+    dispatch::{job_key, single_answer},
+    news::ChangedJobs,
     state::JobState,
-    trigger::{Ms, millis},
+    trigger::{UnixMs, duration_ms},
 };
 
-/// Jobs that a node had since then are not unknown: one that lives says so once a day.
-const UNKNOWN: Duration = Duration::from_secs(2 * 86_400);
+/// Minimum time without a heartbeat of an unknown job. Live nodes write one each day.
+const MIN_UNKNOWN: Duration = Duration::from_secs(2 * 86_400);
 
 impl JobState {
-    /// Since when no node has said that it has this job, if that is longer than one that lives would be silent.
-    pub(super) fn unknown_since(&self, now: Ms) -> Option<Ms> {
-        Some(self.seen).filter(|seen| *seen > 0 && now.saturating_sub(*seen) >= millis(UNKNOWN))
+    /// Time of the last heartbeat, if it is too old for a live node.
+    pub(super) fn unknown_since(&self, now: UnixMs) -> Option<UnixMs> {
+        Some(self.seen).filter(|seen| *seen > 0 && now.saturating_sub(*seen) >= duration_ms(MIN_UNKNOWN))
     }
 
-    /// Whether nobody would miss it: no node has had it for so long, nothing waits, and no operator holds it.
-    fn is_left(&self, older: Duration, now: Ms) -> bool {
-        let is_old = self.unknown_since(now).is_some_and(|since| now.saturating_sub(since) >= millis(older));
+    /// Whether the job can be removed: no node has it, no run is queued, and it is not paused.
+    fn is_abandoned(&self, older: Duration, now: UnixMs) -> bool {
+        let is_old = self.unknown_since(now).is_some_and(|since| now.saturating_sub(since) >= duration_ms(older));
         is_old && self.queue.is_empty() && self.paused.is_none()
     }
 }
 
 impl Jobs {
-    /// Forgets a job and its history, and the runs that wait. A node that still has the job brings it back, as a new one,
-    /// when its next tick comes, and after a day at the latest.
+    /// Removes a job with its history and its queued runs. A node that still has the job creates it again at its next
+    /// tick, at the latest after a day.
     ///
     /// # Errors
     /// As [`Jobs::show`]; `Misused` while a node runs it.
@@ -42,13 +42,13 @@ impl Jobs {
     pub async fn forget(&self, name: &str) -> Result<()> {
         let (record, _) = self.record(name).await?;
         self.remove(name, record, |_| true).await?;
-        self.tell(&Changed::job(name)).await;
+        self.notify_nodes(&ChangedJobs::job(name)).await;
         Ok(())
     }
 
-    /// The jobs that no node has had for this long, at least two days, though they may have ticks to come: those whose
-    /// code is gone, and those whose programs do not run. Left out are jobs that are paused by themselves, that run, and
-    /// of which runs wait. A node that lives says once a day which jobs it has.
+    /// The jobs that no node has had for this time, at least two days: their code is gone, or their programs do not
+    /// run. They may have ticks to come. Jobs that are paused themselves, run, or have queued runs are not listed. A
+    /// live node writes a heartbeat for each of its jobs once a day.
     ///
     /// # Errors
     /// `Misused` for less than two days; else as [`Jobs::list`].
@@ -61,14 +61,14 @@ impl Jobs {
         let now = Time::from(now).millisecond();
         let mut rows = self.list(&Pattern::all()).await?;
         rows.retain(|row| {
-            let is_left = states.get(&row.name).is_some_and(|state| state.is_left(older, now));
-            is_left && row.live.iter().all(|run| run.orphaned)
+            let is_abandoned = states.get(&row.name).is_some_and(|state| state.is_abandoned(older, now));
+            is_abandoned && row.live.iter().all(|run| run.orphaned)
         });
         Ok(rows)
     }
 
-    /// Forgets a job if it is still one of [`Jobs::unknown`]. False: it is not, since a node has it again, an operator
-    /// holds it, somebody else forgot it, or a program of another version wrote it.
+    /// Removes a job if it is still one of [`Jobs::unknown`]. False: a node has it again, an operator paused it,
+    /// another process removed it, or a program of another version wrote it.
     ///
     /// # Errors
     /// As [`Jobs::unknown`] and [`Jobs::forget`].
@@ -77,21 +77,22 @@ impl Jobs {
     /// Once polled it may be done all the same.
     pub async fn forget_unknown(&self, name: &str, older: Duration) -> Result<bool> {
         at_least_two_days(older)?;
-        let reading = self.client.read(&[key(name)?], &[]).await?;
+        let reading = self.client.read(&[job_key(name)?], &[]).await?;
         let now = Time::from(reading.now).millisecond();
-        let Some(record) = only(reading.records)? else { return Ok(false) };
-        let forgotten = self.remove(name, record, |state| state.is_some_and(|state| state.is_left(older, now))).await?;
+        let Some(record) = single_answer(reading.records)? else { return Ok(false) };
+        let forgotten =
+            self.remove(name, record, |state| state.is_some_and(|state| state.is_abandoned(older, now))).await?;
         if forgotten {
-            self.tell(&Changed::job(name)).await;
+            self.notify_nodes(&ChangedJobs::job(name)).await;
         }
         Ok(forgotten)
     }
 
-    /// Removes a record that nobody runs, as long as it is so. False: it is not.
+    /// Removes a record while `is_so` holds and no node runs the job. False: it does not hold.
     async fn remove(&self, name: &str, mut record: Record, is_so: impl Fn(Option<&JobState>) -> bool) -> Result<bool> {
-        for _ in 0..TRIES {
-            // What cannot be read can still be forgotten, by its name.
-            let state = JobState::read(&record.value, &key(name)?).ok();
+        for _ in 0..MAX_ATTEMPTS {
+            // A record that cannot be read can still be removed.
+            let state = JobState::read(&record.value, &job_key(name)?).ok();
             if !is_so(state.as_ref()) {
                 return Ok(false);
             }
@@ -101,22 +102,22 @@ impl Jobs {
                     return Err(Error::misused(format!("job {name:?} runs now; cancel it first, or wait")));
                 }
             }
-            let swap = Swap { to: None, ..Swap::new(key(name)?, Some(record.version), "") };
-            match only(self.client.swap(&[swap]).await?.each)? {
+            let swap = Swap { to: None, ..Swap::new(job_key(name)?, Some(record.version), "") };
+            match single_answer(self.client.swap(&[swap]).await?.each)? {
                 Swapped::Differs(Some(other)) => record = other,
-                // Done, by us or by somebody else.
+                // Removed, by this call or by another process.
                 Swapped::Done(_) | Swapped::Differs(None) => return Ok(true),
                 Swapped::Early(_) | Swapped::NotHeld => break,
             }
         }
-        Err(busy(name))
+        Err(conflict(name))
     }
 }
 
 fn at_least_two_days(older: Duration) -> Result<()> {
-    if older >= UNKNOWN {
+    if older >= MIN_UNKNOWN {
         return Ok(());
     }
-    let words = "nodes say once a day which jobs they have, so a job is unknown after 2 days at the earliest";
-    Err(Error::misused(words))
+    let message = "nodes write a heartbeat for their jobs once a day, so a job is unknown after 2 days at the earliest";
+    Err(Error::misused(message))
 }

@@ -1,82 +1,82 @@
-//! What becomes of a job whose record the store has lost, wholly or in its latest part, while a node remembers it.
+//! Recovery of a job's record: the store has lost it, or its latest changes, and a node remembers it.
 //!
-//! A node's copy may be old: others have claimed ticks since. So a tick that somebody may have claimed before the loss is
-//! never run, but recorded as missed; and the watermark only rises.
+//! The node's copy may be old, since other nodes may have claimed ticks after it. So a tick that may have been claimed
+//! before the loss never runs, but is recorded as missed. The watermark only rises.
 
 use std::sync::Arc;
 
 use bandog_core::Version;
 
-use super::{Ended, Plan, View, delay};
+use super::{Plan, PlanContext, RunEnd, delay};
 use crate::{
     Kind, State,
-    misfire::Range,
-    state::{Born, JobState, Live, Past, Spec},
-    trigger::Ms,
+    misfire::TickRange,
+    state::{Creation, HistoryEntry, JobSpec, JobState, LiveRun},
+    trigger::UnixMs,
 };
 
-/// What is written beside ticks of which nobody can say whether they ran.
-const UNKNOWN: &str = "the store lost the job's record: whether another node ran them before that is not known";
-const WAITED: &str = "the store lost the job's record while they waited: whether they ran is not known";
-const ENDED: &str = "the store lost how the run ended";
+/// Reasons in the history for ticks that may or may not have run.
+const TICKS_UNKNOWN: &str = "the store lost the job's record: whether another node ran them before that is not known";
+const QUEUED_UNKNOWN: &str = "the store lost the job's record while they waited: whether they ran is not known";
+const END_UNKNOWN: &str = "the store lost how the run ended";
 
-/// What a node knows that the store does not.
+/// A record as this node knew it, which the store has lost or partly lost.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Memory {
-    /// The record as it was confirmed last.
+pub(crate) struct KnownRecord {
+    /// The last confirmed state.
     pub(crate) state: Arc<JobState>,
-    /// Its version.
+    /// The version of that state.
     pub(crate) version: Version,
-    /// What the store has now was written before that.
+    /// The store's present record has a smaller version.
     pub(crate) is_later: bool,
 }
 
-/// What the store's record is to the one that a node remembers.
+/// How the store's record relates to the one that a node remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kin {
-    /// The same record, or a later one of it.
+enum Lineage {
+    /// The same record, or a later version of it.
     Same,
-    /// It was forgotten on purpose and made anew, or its watermark was set back on purpose.
-    Anew,
-    /// The store lost its data, and it was made anew.
-    Lost,
+    /// An operator has forgotten the job and a node created it again, or an operator has set its watermark back.
+    Recreated,
+    /// The store lost its data, and a node created the record again.
+    StoreLost,
 }
 
 impl JobState {
-    /// Whether the record lacks what this node has known to be there.
+    /// Whether the record lacks a change that this node has seen confirmed.
     pub(crate) fn lacks(&self, known: &Self, is_later: bool) -> bool {
         let is_behind = || self.watermark < known.watermark || self.fence < known.fence;
         let is_undone = || self.running.iter().any(|live| known.has_ended(live));
-        match self.kin(known) {
-            Kin::Same => is_later || is_behind() || is_undone(),
-            Kin::Anew => false,
-            Kin::Lost => self.is_fresh() || is_behind() || is_undone(),
+        match self.lineage(known) {
+            Lineage::Same => is_later || is_behind() || is_undone(),
+            Lineage::Recreated => false,
+            Lineage::StoreLost => self.is_fresh() || is_behind() || is_undone(),
         }
     }
 
-    /// Whether this run had begun and is over: none comes back.
-    fn has_ended(&self, live: &Live) -> bool {
+    /// Whether the run has started and ended. Such a run never comes back.
+    fn has_ended(&self, live: &LiveRun) -> bool {
         live.fence <= self.fence && !self.has(live)
     }
 
-    fn has(&self, live: &Live) -> bool {
+    fn has(&self, live: &LiveRun) -> bool {
         self.running.iter().any(|other| other.fence == live.fence)
     }
 
-    fn kin(&self, known: &Self) -> Kin {
+    fn lineage(&self, known: &Self) -> Lineage {
         match (&self.born, &known.born) {
-            // A board that alone was lost begins another era, and its jobs are still the same.
-            (Some(born), Some(was)) if born.at == was.at && born.resets == was.resets => Kin::Same,
-            (Some(born), Some(was)) if born.at == was.at || born.era == was.era => Kin::Anew,
-            (Some(_), Some(_)) => Kin::Lost,
-            // Nodes of a version before do not write it.
-            (_, _) => Kin::Same,
+            // When the store has lost the board alone, the era changes, but the jobs are still the same.
+            (Some(born), Some(was)) if born.at == was.at && born.resets == was.resets => Lineage::Same,
+            (Some(born), Some(was)) if born.at == was.at || born.era == was.era => Lineage::Recreated,
+            (Some(_), Some(_)) => Lineage::StoreLost,
+            // Nodes of older versions do not write it.
+            (_, _) => Lineage::Same,
         }
     }
 
-    /// Whether the store has lost only the latest of what it knew, if it lost anything.
+    /// Whether the store has lost at most its latest changes.
     pub(crate) fn is_known_era(&self, known: &Self) -> bool {
-        self.kin(known) == Kin::Same
+        self.lineage(known) == Lineage::Same
     }
 
     fn is_fresh(&self) -> bool {
@@ -84,35 +84,35 @@ impl JobState {
     }
 
     /// Adds what a node remembers. False: there was nothing to add.
-    pub(super) fn recall(&mut self, view: &View<'_>, plan: &mut Plan, memory: &Memory) -> bool {
+    pub(super) fn restore(&mut self, context: &PlanContext<'_>, plan: &mut Plan, memory: &KnownRecord) -> bool {
         let known = &*memory.state;
         if !self.lacks(known, memory.is_later) {
             return false;
         }
-        // Others may know more than this node.
+        // Other nodes may know newer values.
         plan.is_news = true;
-        match self.kin(known) {
-            Kin::Same if memory.is_later && !self.is_beyond(known) => *self = known.clone(),
-            Kin::Lost if self.is_fresh() => self.inherit(view, plan, known),
-            Kin::Same => {
-                self.settle(view, plan, known);
-                self.rejoin(view, known);
-                self.raise(known);
+        match self.lineage(known) {
+            Lineage::Same if memory.is_later && !self.is_beyond(known) => *self = known.clone(),
+            Lineage::StoreLost if self.is_fresh() => self.inherit(context, plan, known),
+            Lineage::Same => {
+                self.settle_ended_runs(context, plan, known);
+                self.keep_local_runs(context, known);
+                self.raise_numbers(known);
             }
-            Kin::Lost | Kin::Anew => {
-                self.settle(view, plan, known);
-                self.raise(known);
+            Lineage::StoreLost | Lineage::Recreated => {
+                self.settle_ended_runs(context, plan, known);
+                self.raise_numbers(known);
             }
         }
         true
     }
 
-    /// Whether somebody went on from a state that the store fell back to.
+    /// Whether another node has continued from the state that the store fell back to.
     fn is_beyond(&self, known: &Self) -> bool {
         self.watermark > known.watermark || self.fence > known.fence || self.run > known.run
     }
 
-    fn raise(&mut self, known: &Self) {
+    fn raise_numbers(&mut self, known: &Self) {
         self.watermark = self.watermark.max(known.watermark);
         self.fence = self.fence.max(known.fence);
         self.run = self.run.max(known.run);
@@ -121,30 +121,30 @@ impl JobState {
             *deaths = (*deaths).max(*count);
         }
         self.last_success = self.last_success.max(known.last_success);
-        if known.all.as_ref().is_some_and(|word| self.lags(word)) {
+        if known.all.as_ref().is_some_and(|all_pause| self.has_not_applied(all_pause)) {
             self.all.clone_from(&known.all);
         }
     }
 
-    /// What this node knows to have ended does not begin again, and is recorded as it ended.
-    fn settle(&mut self, view: &View<'_>, plan: &mut Plan, known: &Self) {
-        let over: Vec<Live> = self.running.iter().filter(|live| known.has_ended(live)).cloned().collect();
+    /// Runs that have ended do not start again, and are recorded as they ended.
+    fn settle_ended_runs(&mut self, context: &PlanContext<'_>, plan: &mut Plan, known: &Self) {
+        let over: Vec<LiveRun> = self.running.iter().filter(|live| known.has_ended(live)).cloned().collect();
         for live in over {
-            let told = known.last.as_ref().filter(|last| last.fence == Some(live.fence));
-            if told.is_none() && !is_ours(view, &live) {
-                // Its node will tell, or its session.
+            let end = known.last.as_ref().filter(|last| last.fence == Some(live.fence));
+            if end.is_none() && !is_ours(context, &live) {
+                // Its own node reports the end, or its session expires.
                 continue;
             }
-            let state = told.map_or(State::Lost, |last| last.state);
-            let error = told.map_or_else(|| Some(ENDED.to_owned()), |last| last.error.clone());
-            let (id, fence, attempt, at) = (live.id, live.fence, live.attempt, view.now);
-            self.ended(view, plan, &Ended { id, fence, attempt, state, at, error, note: None });
+            let state = end.map_or(State::Lost, |last| last.state);
+            let error = end.map_or_else(|| Some(END_UNKNOWN.to_owned()), |last| last.error.clone());
+            let (id, fence, attempt, at) = (live.id, live.fence, live.attempt, context.now);
+            self.end_run(context, plan, &RunEnd { id, fence, attempt, state, at, error, note: None });
         }
     }
 
-    /// The record fell back to an earlier state, and others went on from there: what runs here goes on.
-    fn rejoin(&mut self, view: &View<'_>, known: &Self) {
-        for live in known.running.iter().filter(|live| is_ours(view, live)) {
+    /// Keeps local runs when other nodes have continued from the state that the store fell back to.
+    fn keep_local_runs(&mut self, context: &PlanContext<'_>, known: &Self) {
+        for live in known.running.iter().filter(|live| is_ours(context, live)) {
             let is_claimed_again = match live.kind {
                 Kind::Manual | Kind::Backfill => live.id <= self.run,
                 Kind::Scheduled | Kind::CatchUp | Kind::Unclaimed => live.tick <= self.watermark,
@@ -155,9 +155,9 @@ impl JobState {
         }
     }
 
-    /// The record was made by somebody who knew nothing of the job.
-    fn inherit(&mut self, view: &View<'_>, plan: &mut Plan, known: &Self) {
-        let Some(Born { at, fresh, .. }) = self.born.as_deref_mut() else { return };
+    /// Adds the known values to a record that a node created without them.
+    fn inherit(&mut self, context: &PlanContext<'_>, plan: &mut Plan, known: &Self) {
+        let Some(Creation { at, fresh, .. }) = self.born.as_deref_mut() else { return };
         let is_untouched = self.watermark == *at - 1 && self.run == 0;
         let until = *at - 1;
         *fresh = false;
@@ -174,29 +174,29 @@ impl JobState {
             self.paused.clone_from(&known.paused);
         }
         if self.spec.as_ref().map(|spec| &spec.trigger) == known.spec.as_ref().map(|spec| &spec.trigger) {
-            // The grid does not move, and what was to run once does not run again.
+            // The grid of a fixed rate stays, and a job that ran once does not run again.
             self.anchor = known.anchor;
         }
-        self.lose_ticks(view, plan, known, until);
-        let will_end = self.take_over(view, plan, known);
+        self.record_unknown_ticks(context, plan, known, until);
+        let has_runs = self.take_over(context, plan, known);
         if is_untouched {
             self.next_due = match known.next_due {
                 Some(due) if due > until => Some(due),
-                None if will_end => None,
-                Some(_) | None => Some(view.now.saturating_add(delay(view.trigger))),
+                None if has_runs => None,
+                Some(_) | None => Some(context.now.saturating_add(delay(context.trigger))),
             };
         }
-        self.raise(known);
+        self.raise_numbers(known);
     }
 
-    /// Ticks that came before the record was made, and after this node last read the one before.
-    fn lose_ticks(&mut self, view: &View<'_>, plan: &mut Plan, known: &Self, until: Ms) {
+    /// Records the ticks between this node's last read and the creation of the record.
+    fn record_unknown_ticks(&mut self, context: &PlanContext<'_>, plan: &mut Plan, known: &Self, until: UnixMs) {
         let spec = known.spec.as_deref();
         if spec.is_some_and(|spec| !spec.enabled) {
             return;
         }
-        let trigger = spec.and_then(Spec::trigger);
-        let range = Range::until(trigger.as_ref().unwrap_or(view.trigger), known.place(), until);
+        let trigger = spec.and_then(JobSpec::trigger);
+        let range = TickRange::until(trigger.as_ref().unwrap_or(context.trigger), known.tick_cursor(), until);
         let Some(first) = range.first else { return };
         let state = if known.is_paused() {
             self.counts.skipped += range.ticks;
@@ -207,33 +207,36 @@ impl JobState {
             plan.missed.join(range);
             State::Missed
         };
-        self.line(plan, range_of((first, range.last, range.ticks), state, view.now, UNKNOWN));
+        self.add_history_line(plan, history_range((first, range.last, range.ticks), state, context.now, TICKS_UNKNOWN));
     }
 
-    /// Runs that were under way, whose nodes' sessions are lost too, and those that waited. True: some will end yet.
-    fn take_over(&mut self, view: &View<'_>, plan: &mut Plan, known: &Self) -> bool {
+    /// Takes the runs whose nodes' sessions are lost too, and the queued runs. True: some of them will end later.
+    fn take_over(&mut self, context: &PlanContext<'_>, plan: &mut Plan, known: &Self) -> bool {
         self.running.extend(known.running.iter().cloned());
-        let mut lost = Range::default();
-        if view.policy.on_crash.retries() {
+        let mut lost = TickRange::default();
+        if context.policy.on_crash.retries() {
             self.queue.extend(known.queue.iter().copied());
         } else {
-            known.queue.iter().for_each(|waiting| lost.add(waiting.2));
+            known.queue.iter().for_each(|queued| lost.add(queued.tick));
         }
         if let Some(first) = lost.first {
             self.counts.lost += lost.ticks;
             plan.lost.join(lost);
-            self.line(plan, range_of((first, lost.last, lost.ticks), State::Lost, view.now, WAITED));
+            self.add_history_line(
+                plan,
+                history_range((first, lost.last, lost.ticks), State::Lost, context.now, QUEUED_UNKNOWN),
+            );
         }
         !self.running.is_empty() || !self.queue.is_empty()
     }
 }
 
-fn is_ours(view: &View<'_>, live: &Live) -> bool {
-    view.session.is_some() && live.holding().as_ref() == view.session
+fn is_ours(context: &PlanContext<'_>, live: &LiveRun) -> bool {
+    context.session.is_some() && live.holding().as_ref() == context.session
 }
 
-fn range_of((first, last, ticks): (Ms, Ms, u64), state: State, now: Ms, why: &str) -> Past {
-    Past {
+fn history_range((first, last, ticks): (UnixMs, UnixMs, u64), state: State, now: UnixMs, why: &str) -> HistoryEntry {
+    HistoryEntry {
         id: 0,
         kind: Kind::Scheduled,
         tick: last,

@@ -4,9 +4,9 @@ use bandog_core::{ClaimId, ClientId, Holding, Key};
 use bandog_cron::Cron;
 
 use super::*;
-use crate::{CatchUp, Kind, OnCrash, Retry, state::time};
+use crate::{CatchUp, Kind, OnCrash, Retry, state::format_time};
 
-const T0: Ms = 1_800_000_000_000;
+const T0: UnixMs = 1_800_000_000_000;
 
 fn n(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).unwrap()
@@ -16,64 +16,72 @@ fn holding(number: u64) -> Holding {
     Holding { key: Key::new("schedule/node/1").unwrap(), id: ClaimId { client: ClientId::random(), number } }
 }
 
-/// A job on one node, over a record of its own.
+/// A job on one node, with its record.
 struct Bench {
     trigger: Trigger,
     policy: Policy,
     state: JobState,
     me: Holding,
     node: Arc<str>,
-    places: usize,
-    all: All,
+    free_slots: usize,
+    all: AllJobsPause,
 }
 
 impl Bench {
     fn new(trigger: Trigger, policy: Policy) -> Self {
-        let spec = Box::new(crate::state::Spec::new(&trigger, &policy, std::time::Duration::from_secs(30)));
+        let spec = Box::new(crate::state::JobSpec::new(&trigger, &policy, std::time::Duration::from_secs(30)));
         let state = JobState::new(&policy, T0, Some(spec));
-        Self { trigger, policy, state, me: holding(1), node: "here".into(), places: 10, all: All::default() }
+        Self {
+            trigger,
+            policy,
+            state,
+            me: holding(1),
+            node: "here".into(),
+            free_slots: 10,
+            all: AllJobsPause::default(),
+        }
     }
 
     fn every_second(overlap: Overlap) -> Self {
         Self::new(Trigger::FixedRate(1000), Policy::new(overlap))
     }
 
-    fn at(&mut self, after: Ms, events: &[Event]) -> Plan {
-        let view = View {
+    fn at(&mut self, after: UnixMs, events: &[Event]) -> Plan {
+        let context = PlanContext {
             name: "job",
             trigger: &self.trigger,
             policy: &self.policy,
             now: T0 + after,
             node: &self.node,
             session: Some(&self.me),
-            places: self.places,
+            free_slots: self.free_slots,
             is_current: true,
             all: &self.all,
         };
-        plan(&mut self.state, &view, events)
+        plan(&mut self.state, &context, events)
     }
 
-    fn end(&self, nth: usize, state: State, after: Ms) -> Event {
+    fn end(&self, nth: usize, state: State, after: UnixMs) -> Event {
         let live = &self.state.running[nth];
         let (id, fence, attempt) = (live.id, live.fence, live.attempt);
-        Event::Ended(Ended { id, fence, attempt, state, at: T0 + after, error: None, note: None })
+        Event::RunEnded(RunEnd { id, fence, attempt, state, at: T0 + after, error: None, note: None })
     }
 
-    fn running(&self) -> Vec<Ms> {
+    fn running(&self) -> Vec<UnixMs> {
         self.state.running.iter().map(|live| live.tick - T0).collect()
     }
 
-    fn waiting(&self) -> Vec<Ms> {
-        self.state.queue.iter().map(|waiting| waiting.2 - T0).collect()
+    fn waiting(&self) -> Vec<UnixMs> {
+        self.state.queue.iter().map(|queued| queued.tick - T0).collect()
     }
 
-    fn say(&mut self, after: Ms, word: &Word) -> Plan {
-        say(&mut self.state, "job", &self.trigger, &self.policy, T0 + after, word)
+    fn command(&mut self, after: UnixMs, command: &Command) -> Plan {
+        apply_command(&mut self.state, "job", &self.trigger, &self.policy, T0 + after, command)
     }
 }
 
 #[test]
-fn a_tick_is_claimed_once_whoever_asks_again() {
+fn a_tick_is_claimed_once_however_often_it_is_planned() {
     let mut job = Bench::every_second(Overlap::Skip);
     assert_eq!(job.at(0, &[]).starts, 1);
     let fence = job.state.fence;
@@ -89,20 +97,20 @@ fn a_tick_is_claimed_once_whoever_asks_again() {
 }
 
 #[test]
-fn a_claim_is_for_the_store_to_refuse_before_its_tick() {
+fn the_store_can_refuse_a_claim_before_its_tick() {
     let mut job = Bench::every_second(Overlap::Skip);
     assert_eq!(job.at(3, &[]).not_before, Some(T0 - 500));
 }
 
 #[test]
-fn skip_leaves_out_what_comes_meanwhile_and_says_so_once() {
+fn skip_records_overlapping_ticks_once() {
     let mut job = Bench::every_second(Overlap::Skip);
     job.at(0, &[]);
     for second in 1..=3 {
         let plan = job.at(second * 1000, &[]);
         assert_eq!((plan.starts, plan.skipped, plan.lines.len()), (0, 1, 1));
     }
-    // Nobody planned it then: it is the same afterwards.
+    // No node planned it in time. The result is the same later.
     let ended = job.end(0, State::Ok, 5500);
     let plan = job.at(5500, &[ended]);
     assert_eq!((plan.starts, plan.skipped), (0, 2), "the ticks of 4 s and 5 s came while it ran");
@@ -112,7 +120,7 @@ fn skip_leaves_out_what_comes_meanwhile_and_says_so_once() {
 }
 
 #[test]
-fn queue_keeps_as_many_as_it_says() {
+fn queue_is_limited_by_its_number() {
     let mut job = Bench::every_second(Overlap::Queue(n(2)));
     job.at(0, &[]);
     let plan = job.at(4000, &[]);
@@ -124,7 +132,7 @@ fn queue_keeps_as_many_as_it_says() {
 }
 
 #[test]
-fn allow_runs_as_many_at_a_time_as_it_says() {
+fn allow_limits_concurrent_runs_by_its_number() {
     let mut job = Bench::every_second(Overlap::Allow(n(2)));
     job.at(0, &[]);
     job.at(1000, &[]);
@@ -158,12 +166,12 @@ fn late_ticks_run_within_the_grace_and_older_ones_by_the_catch_up_policy() {
             .running
             .iter()
             .map(|live| live.kind)
-            .chain(job.state.queue.iter().map(|waiting| waiting.1))
+            .chain(job.state.queue.iter().map(|queued| queued.kind))
             .collect();
-        assert_eq!(job.at(2 * 3_600_000 + 30_000, &[]).missed.ticks, 0, "told once");
+        assert_eq!(job.at(2 * 3_600_000 + 30_000, &[]).missed.ticks, 0, "recorded once");
         (kinds, plan.missed.ticks, job.running().into_iter().chain(job.waiting()).collect::<Vec<_>>())
     };
-    // 121 ticks, of which the last one is 30 s old.
+    // 121 ticks; the last one is 30 s old.
     let fresh = Kind::Scheduled;
     let (kinds, missed, _) = minutes(CatchUp::Skip, 3600);
     assert_eq!((kinds, missed), (vec![fresh], 120));
@@ -208,7 +216,7 @@ fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
         job.at(0, &[]);
         let fence = job.state.fence;
         job.me = me;
-        let plan = job.at(900, &[Event::Dead(dead.clone())]);
+        let plan = job.at(900, &[Event::NodeDied(dead.clone())]);
         assert_eq!((plan.lines.len(), job.state.streak), (1, 1), "each death is a line, and a failure");
         match on_crash.max_deaths() {
             1 => {
@@ -222,18 +230,18 @@ fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
                 assert!(live.fence > fence);
             }
         }
-        assert_eq!(job.at(950, &[Event::Dead(dead.clone())]).starts, 0, "said twice, done once");
+        assert_eq!(job.at(950, &[Event::NodeDied(dead.clone())]).starts, 0, "said twice, done once");
     }
 }
 
-/// What a line of the history says of a run: its state, attempt and error.
-fn told(plan: &Plan) -> Vec<(State, u32, String)> {
-    let lines = plan.lines.iter().map(|line| Past::read(&line.value).unwrap());
+/// The state, attempt and error of each history line.
+fn deaths_in_history(plan: &Plan) -> Vec<(State, u32, String)> {
+    let lines = plan.lines.iter().map(|line| HistoryEntry::read(&line.value).unwrap());
     lines.map(|past| (past.state, past.attempt, past.error.unwrap_or_default())).collect()
 }
 
 #[test]
-fn a_run_that_kills_every_node_is_given_up() {
+fn a_run_that_kills_every_node_is_abandoned() {
     for (on_crash, most) in [(OnCrash::Retry, 5), (OnCrash::RetryUpTo(n(2)), 2)] {
         let mut job = Bench::new(Trigger::Once, Policy::new(Overlap::Skip));
         (job.policy.on_crash, job.policy.pause_after) = (on_crash, Some(n(2)));
@@ -241,11 +249,11 @@ fn a_run_that_kills_every_node_is_given_up() {
         for death in 1..=most {
             assert_eq!((job.state.running[0].attempt, job.state.counts.lost), (death, 0));
             let dead = std::mem::replace(&mut job.me, holding(100 + u64::from(death)));
-            let plan = job.at(i64::from(death), &[Event::Dead(dead)]);
+            let plan = job.at(i64::from(death), &[Event::NodeDied(dead)]);
             let why = "its node died or lost its session";
             let then = if death < most { "the run is tried again" } else { "the run is given up" };
             let error = format!("{why}: death {death} of {most}, {then}");
-            assert_eq!(told(&plan), [(State::Lost, death, error)]);
+            assert_eq!(deaths_in_history(&plan), [(State::Lost, death, error)]);
             assert_eq!((job.state.streak, job.state.paused.is_some()), (death, death >= 2));
         }
         assert!(job.state.is_idle() && job.state.deaths.is_none(), "{:?}", job.state);
@@ -268,17 +276,17 @@ fn a_session_that_was_lost_counts_as_a_death_and_a_stop_does_not() {
     let plan = job.at(10, &[ended]);
     assert_eq!((plan.starts, plan.lost.ticks, job.state.counts.lost), (0, 1, 1));
     let error = "its node lost its session: death 3 of 3, the run is given up".to_owned();
-    assert_eq!(told(&plan), [(State::Lost, 6, error)]);
+    assert_eq!(deaths_in_history(&plan), [(State::Lost, 6, error)]);
 }
 
 #[test]
-fn deaths_of_a_run_that_is_over_are_forgotten() {
+fn deaths_of_a_finished_run_are_dropped() {
     let mut job = Bench::every_second(Overlap::Queue(n(9)));
     job.policy.on_crash = OnCrash::Retry;
-    job.places = 1;
+    job.free_slots = 1;
     job.at(0, &[]);
     let dead = std::mem::replace(&mut job.me, holding(2));
-    job.at(1, &[Event::Dead(dead)]);
+    job.at(1, &[Event::NodeDied(dead)]);
     assert_eq!(job.state.deaths.as_deref().unwrap()[&1], 1);
     let text = job.state.write().unwrap();
     assert_eq!(JobState::read(&text, &Key::new("job/job").unwrap()).unwrap(), job.state);
@@ -288,7 +296,7 @@ fn deaths_of_a_run_that_is_over_are_forgotten() {
 }
 
 #[test]
-fn an_end_that_comes_after_the_take_over_changes_nothing() {
+fn an_end_after_the_takeover_changes_nothing() {
     let dead = holding(7);
     let mut job = Bench::every_second(Overlap::Skip);
     job.policy.on_crash = OnCrash::Retry;
@@ -296,7 +304,7 @@ fn an_end_that_comes_after_the_take_over_changes_nothing() {
     job.at(0, &[]);
     let late = job.end(0, State::Ok, 900);
     job.me = me;
-    job.at(900, &[Event::Dead(dead)]);
+    job.at(900, &[Event::NodeDied(dead)]);
     let before = job.state.clone();
     assert!(job.at(901, &[late]).is_fenced);
     assert_eq!(job.state, before);
@@ -308,7 +316,7 @@ fn a_stopping_node_hands_over_what_may_run_again() {
         let mut job = Bench::every_second(Overlap::Skip);
         job.policy.on_crash = on_crash;
         job.at(0, &[]);
-        job.places = 0;
+        job.free_slots = 0;
         let ended = job.end(0, State::Interrupted, 100);
         let plan = job.at(100, &[ended]);
         assert_eq!((job.state.queue.len(), plan.is_news, plan.lines.len()), (waits, waits == 1, 1));
@@ -339,47 +347,47 @@ fn failures_in_a_row_pause_the_job() {
     }
     assert!(job.state.paused.is_some());
     assert_eq!(job.at(5000, &[]).starts, 0);
-    job.say(6500, &Word::Resume);
+    job.command(6500, &Command::Resume);
     assert_eq!(job.state.watermark, T0 + 6000, "what came meanwhile is skipped");
     assert_eq!(job.at(7000, &[]).starts, 1);
 }
 
-fn word(number: u64, is_pause: bool) -> All {
-    let paused = Paused { by: "me".into(), reason: "moon".into(), at: time(T0) };
-    All { number, paused: Some(paused).filter(|_| is_pause) }
+fn all_jobs_pause(number: u64, is_pause: bool) -> AllJobsPause {
+    let paused = Paused { by: "me".into(), reason: "moon".into(), at: format_time(T0) };
+    AllJobsPause { number, paused: Some(paused).filter(|_| is_pause) }
 }
 
 #[test]
-fn a_word_to_all_jobs_is_taken_in_before_any_tick_and_the_latest_counts() {
+fn a_pause_of_all_jobs_is_applied_before_any_tick_and_the_latest_counts() {
     let mut job = Bench::every_second(Overlap::Skip);
-    job.all = word(5, true);
+    job.all = all_jobs_pause(5, true);
     let plan = job.at(0, &[]);
     assert_eq!((plan.starts, plan.not_before, job.state.watermark), (0, None, T0 - 1));
     assert!(job.state.all_paused().is_some() && job.state.paused.is_none());
-    // A node that has not looked since then, and an operator who came later.
-    job.all = word(3, false);
+    // A node that has not polled since then, and a later operator.
+    job.all = all_jobs_pause(3, false);
     assert_eq!((job.at(2000, &[]).starts, job.state.is_paused()), (0, true));
-    let plan = job.say(3500, &Word::All(word(6, false)));
+    let plan = job.command(3500, &Command::SetAllJobsPause(all_jobs_pause(6, false)));
     assert_eq!((job.state.watermark, job.state.counts.skipped, plan.lines.len()), (T0 + 3000, 4, 1));
-    job.all = word(5, true);
+    job.all = all_jobs_pause(5, true);
     assert_eq!(job.at(4000, &[]).starts, 1, "what was said before does not come back");
 }
 
 #[test]
 fn ticks_of_two_pauses_are_skipped_when_both_are_over() {
     let mut job = Bench::every_second(Overlap::Skip);
-    job.say(0, &Word::Pause(Paused { by: "me".into(), reason: "x".into(), at: time(T0) }));
-    job.say(1000, &Word::All(word(1, true)));
-    for (after, lifted) in [(2000, Word::Resume), (4000, Word::All(word(2, false)))] {
+    job.command(0, &Command::Pause(Paused { by: "me".into(), reason: "x".into(), at: format_time(T0) }));
+    job.command(1000, &Command::SetAllJobsPause(all_jobs_pause(1, true)));
+    for (after, lifted) in [(2000, Command::Resume), (4000, Command::SetAllJobsPause(all_jobs_pause(2, false)))] {
         assert_eq!((job.at(after - 1, &[]).starts, job.state.counts.skipped), (0, 0));
-        job.say(after, &lifted);
+        job.command(after, &lifted);
     }
     assert_eq!((job.state.counts.skipped, job.state.is_paused()), (5, false), "one range");
     assert_eq!(job.at(5000, &[]).starts, 1);
 }
 
 #[test]
-fn a_record_of_before_there_were_words_to_all_jobs_is_read() {
+fn a_record_from_before_pauses_of_all_jobs_is_read() {
     let mut job = Bench::every_second(Overlap::Skip);
     job.at(0, &[]);
     let text = job.state.write().unwrap();
@@ -388,15 +396,15 @@ fn a_record_of_before_there_were_words_to_all_jobs_is_read() {
 }
 
 #[test]
-fn no_place_claims_nothing_that_another_node_could_run() {
+fn without_a_free_slot_a_node_claims_nothing() {
     let mut job = Bench::every_second(Overlap::Skip);
-    job.places = 0;
+    job.free_slots = 0;
     let plan = job.at(0, &[]);
     assert!(plan.is_starved);
 }
 
 #[test]
-fn the_history_goes_round() {
+fn the_history_is_a_ring() {
     let mut job = Bench::every_second(Overlap::Skip);
     let mut slots = std::collections::BTreeSet::new();
     for second in 0..120 {
@@ -409,24 +417,25 @@ fn the_history_goes_round() {
 }
 
 #[test]
-fn jitter_is_the_same_everywhere_and_keeps_the_ticks_in_order() {
+fn jitter_is_the_same_on_every_node_and_keeps_the_ticks_in_order() {
     let mut policy = Policy::new(Overlap::Skip);
     policy.jitter = std::time::Duration::from_millis(800);
-    let dues: Vec<Ms> = (0..1000).map(|nth| misfire::due("job", &policy, T0 + nth * 1000) - T0 - nth * 1000).collect();
+    let dues: Vec<UnixMs> =
+        (0..1000).map(|nth| misfire::due_time("job", &policy, T0 + nth * 1000) - T0 - nth * 1000).collect();
     assert!(dues.iter().all(|by| (0..800).contains(by)));
     assert!(dues.iter().filter(|by| **by < 400).count().abs_diff(500) < 100, "spread evenly");
-    assert_ne!(misfire::due("job", &policy, T0), misfire::due("other", &policy, T0));
+    assert_ne!(misfire::due_time("job", &policy, T0), misfire::due_time("other", &policy, T0));
 }
 
-/// Runs all ticks of a rate that is spread by this, each for so long; the ticks that began, and those that came while
-/// the one before ran.
-fn spread(rate: Ms, jitter: Ms, took: Ms, catch_up: CatchUp) -> (Bench, usize, usize) {
+/// Runs all ticks of a rate with this jitter and duration. Returns the ticks that started, and those that overlapped
+/// with the run before.
+fn spread(rate: UnixMs, jitter: UnixMs, took: UnixMs, catch_up: CatchUp) -> (Bench, usize, usize) {
     let mut policy = Policy::new(Overlap::Skip);
     (policy.jitter, policy.catch_up) = (std::time::Duration::from_millis(jitter.unsigned_abs()), catch_up);
     let mut job = Bench::new(Trigger::FixedRate(rate), policy);
     let (mut began, mut overlapped, mut ended) = (0, 0, -1);
     for nth in 0..500 {
-        let due = misfire::due("job", &job.policy, T0 + nth * rate) - T0;
+        let due = misfire::due_time("job", &job.policy, T0 + nth * rate) - T0;
         if due <= ended {
             overlapped += 1;
             continue;
@@ -441,7 +450,7 @@ fn spread(rate: Ms, jitter: Ms, took: Ms, catch_up: CatchUp) -> (Bench, usize, u
 }
 
 #[test]
-fn a_tick_is_late_from_when_its_jitter_has_passed() {
+fn a_ticks_age_counts_from_the_end_of_its_jitter() {
     for catch_up in [CatchUp::Skip, CatchUp::Once] {
         let (job, began, _) = spread(3 * 3_600_000, 2 * 3_600_000, 1000, catch_up);
         assert_eq!((began, job.state.counts.missed), (500, 0));
@@ -456,60 +465,70 @@ fn a_tick_whose_jitter_passes_after_the_run_before_it_is_not_skipped() {
 }
 
 #[test]
-fn an_unclaimed_run_is_counted_once_though_it_is_told_of_twice() {
+fn an_unclaimed_run_is_counted_once_though_its_end_arrives_twice() {
     let mut job = Bench::every_second(Overlap::Skip);
     job.at(0, &[]);
     let end = job.end(0, State::Ok, 10);
     job.at(10, &[end]);
-    let past =
-        Past { kind: Kind::Unclaimed, id: 0, fence: Some(7), tick: T0 + 1000, ..*job.state.last.clone().unwrap() };
-    let ended = Event::UnclaimedEnded(Arc::new(past));
-    job.at(1010, &[Event::Unclaimed(T0 + 1000), ended.clone()]);
+    let past = HistoryEntry {
+        kind: Kind::Unclaimed,
+        id: 0,
+        fence: Some(7),
+        tick: T0 + 1000,
+        ..*job.state.last.clone().unwrap()
+    };
+    let ended = Event::UnclaimedRunEnded(Arc::new(past));
+    job.at(1010, &[Event::RanUnclaimed(T0 + 1000), ended.clone()]);
     assert_eq!(job.state.counts.ok, 2);
-    let lines = job.at(1010, &[Event::Unclaimed(T0 + 1000), ended]).lines.len();
+    let lines = job.at(1010, &[Event::RanUnclaimed(T0 + 1000), ended]).lines.len();
     assert_eq!((job.state.counts.ok, lines), (2, 0));
 }
 
-/// A node without the store cannot know that another one runs the job: its own run's end begins no delay then.
+/// A node without the store cannot know that another node runs the job, so the end of its own run starts no delay.
 #[test]
-fn an_unclaimed_run_that_ends_beside_a_claimed_one_begins_no_delay() {
+fn an_unclaimed_run_that_ends_during_a_claimed_one_starts_no_delay() {
     let mut job = Bench::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
     job.at(0, &[]);
     let first = job.end(0, State::Ok, 10);
     job.at(10, std::slice::from_ref(&first));
     assert_eq!(job.at(1010, &[]).starts, 1);
-    let past =
-        Past { kind: Kind::Unclaimed, id: 0, fence: Some(7), ended: T0 + 500, ..*job.state.last.clone().unwrap() };
-    let plan = job.at(2000, &[Event::Unclaimed(T0 + 1010), Event::UnclaimedEnded(Arc::new(past))]);
-    assert_eq!((plan.starts, plan.skipped, job.state.place().next_due), (0, 0, None));
+    let past = HistoryEntry {
+        kind: Kind::Unclaimed,
+        id: 0,
+        fence: Some(7),
+        ended: T0 + 500,
+        ..*job.state.last.clone().unwrap()
+    };
+    let plan = job.at(2000, &[Event::RanUnclaimed(T0 + 1010), Event::UnclaimedRunEnded(Arc::new(past))]);
+    assert_eq!((plan.starts, plan.skipped, job.state.tick_cursor().next_due), (0, 0, None));
     let second = job.end(0, State::Ok, 3000);
     job.at(3000, &[second]);
     assert_eq!(job.state.next_due, Some(T0 + 4000));
 }
 
 #[test]
-fn a_run_that_broke_off_and_was_cancelled_is_followed_by_a_pause() {
+fn a_delay_follows_a_run_that_was_interrupted_and_cancelled() {
     let mut job = Bench::new(Trigger::FixedDelay(60_000), Policy::new(Overlap::Skip));
     job.policy.on_crash = OnCrash::Retry;
     job.at(0, &[]);
     let end = job.end(0, State::Ok, 1000);
     job.at(1000, &[end]);
-    job.say(30_000, &Word::Run);
+    job.command(30_000, &Command::Run);
     job.at(90_000, &[]);
-    job.places = 0;
-    job.at(100_000, &[Event::Dead(job.me.clone())]);
-    job.say(101_000, &Word::Cancel(None));
+    job.free_slots = 0;
+    job.at(100_000, &[Event::NodeDied(job.me.clone())]);
+    job.command(101_000, &Command::Cancel(None));
     assert_eq!(job.state.wakes("job", &job.trigger, &job.policy), Some(T0 + 160_000));
 }
 
 #[test]
-fn a_tick_that_is_to_be_tried_again_stays_though_it_ran_unclaimed() {
+fn a_tick_that_is_to_be_retried_stays_though_it_ran_unclaimed() {
     for trigger in [Trigger::FixedRate(1000), Trigger::FixedDelay(1000)] {
         let mut job = Bench::new(trigger, Policy::new(Overlap::Skip));
         job.policy.on_crash = OnCrash::Retry;
         job.at(0, &[]);
-        job.places = 0;
-        job.at(500, &[Event::Dead(job.me.clone()), Event::Unclaimed(T0)]);
+        job.free_slots = 0;
+        job.at(500, &[Event::NodeDied(job.me.clone()), Event::RanUnclaimed(T0)]);
         assert_eq!(job.waiting(), [0]);
     }
 }
@@ -518,7 +537,7 @@ fn a_tick_that_is_to_be_tried_again_stays_though_it_ran_unclaimed() {
 fn a_record_reads_back_as_it_was_written() {
     let mut job = Bench::every_second(Overlap::Queue(n(5)));
     job.at(4000, &[]);
-    job.say(4000, &Word::Pause(Paused { by: "me".into(), reason: "\"tests\"\n".into(), at: time(T0) }));
+    job.command(4000, &Command::Pause(Paused { by: "me".into(), reason: "\"tests\"\n".into(), at: format_time(T0) }));
     let text = job.state.write().unwrap();
     assert_eq!(JobState::read(&text, &Key::new("job/job").unwrap()).unwrap(), job.state);
     assert!(JobState::read("{}", &Key::new("job/job").unwrap()).is_err());
@@ -529,20 +548,20 @@ fn fences_rise_within_a_millisecond_and_with_a_clock_that_was_set_back() {
     let mut job = Bench::every_second(Overlap::Skip);
     let mut last = 0;
     for after in [0, 0, 0, -5000] {
-        job.say(after, &Word::Run);
+        job.command(after, &Command::Run);
         job.at(after, &[]);
         assert!(job.state.running[0].fence > last);
         last = job.state.running[0].fence;
         let ended = job.end(0, State::Ok, after);
-        job.places = 0;
+        job.free_slots = 0;
         job.at(after, &[ended]);
-        job.places = 10;
+        job.free_slots = 10;
         job.state.queue.clear();
     }
 }
 
 #[test]
-fn a_crowd_of_missed_ticks_is_caught_up_once() {
+fn many_missed_ticks_are_caught_up_once() {
     let mut policy = Policy::new(Overlap::Queue(n(10)));
     policy.misfire_grace = std::time::Duration::ZERO;
     let mut job = Bench::new(Trigger::FixedRate(1), policy);
@@ -559,7 +578,7 @@ fn a_crowd_of_missed_ticks_is_caught_up_once() {
 }
 
 #[test]
-fn a_run_that_was_dropped_for_its_lease_is_over_even_if_the_lease_was_saved() {
+fn a_run_that_was_dropped_for_its_lease_has_ended_even_if_the_lease_was_renewed() {
     for on_crash in [OnCrash::Abandon, OnCrash::Retry] {
         let mut job = Bench::every_second(Overlap::Skip);
         job.policy.on_crash = on_crash;
@@ -587,7 +606,7 @@ fn skip_runs_one_of_the_ticks_that_waited_together() {
     assert_eq!(job.at(40_010, &[ended]).starts, 0);
 }
 
-/// A job of every second, and one that has a period, as they were a year ago.
+/// A cron job of every second, and jobs with a period, as they were a year ago.
 fn a_year_ago(policy: &Policy) -> [Bench; 3] {
     let zone = bandog_cron::Zone::named("America/New_York").unwrap();
     let every_second = Cron::parse("* * * * * ?").unwrap();
@@ -597,16 +616,16 @@ fn a_year_ago(policy: &Policy) -> [Bench; 3] {
     [utc, local, Bench::new(Trigger::FixedRate(1000), policy.clone())]
 }
 
-const YEAR: Ms = 365 * 86_400_000;
+const YEAR: UnixMs = 365 * 86_400_000;
 
 #[test]
 fn a_resume_after_a_year_counts_the_ticks_and_visits_none() {
     for mut job in a_year_ago(&Policy::new(Overlap::Skip)) {
-        job.say(0, &Word::Pause(Paused { by: "me".into(), reason: "x".into(), at: time(T0) }));
+        job.command(0, &Command::Pause(Paused { by: "me".into(), reason: "x".into(), at: format_time(T0) }));
         let began = std::time::Instant::now();
-        let plan = job.say(YEAR, &Word::Resume);
+        let plan = job.command(YEAR, &Command::Resume);
         let took = began.elapsed();
-        // Visited one by one, 31 million ticks take seconds in a release build, and minutes in this one.
+        // A visit of each of 31 million ticks takes seconds in a release build, and minutes in a test build.
         assert!(took < std::time::Duration::from_millis(200), "{took:?}");
         assert_eq!((job.state.counts.skipped, plan.lines.len()), (365 * 86_400 + 1, 1));
         assert_eq!(job.state.watermark, T0 + YEAR);

@@ -1,4 +1,4 @@
-//! A replica's way to the store, which can be cut.
+//! A replica's connection to the store, which can be cut.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use bandog_core::{
     Reading, Records, Renewal, Result, Row, Step, Subscription, Swap, Swaps,
 };
 
-/// Clones are the same way.
+/// Clones are the same connection.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     store: Memory,

@@ -1,11 +1,11 @@
-//! What differs between two replicas' ideas of one job, for the log.
+//! Differences between two replicas' settings of one job, for the log.
 
-use super::{Spec, SpecTrigger};
+use super::{JobSpec, TriggerSpec};
 
-impl Spec {
-    /// What is not the same in the other one, as `trigger: cron 0 * * * * ? (quartz, UTC) -> fixed_rate 5s`.
+impl JobSpec {
+    /// Lists the differences, such as `trigger: cron 0 * * * * ? (quartz, UTC) -> fixed_rate 5s`.
     pub(crate) fn change_to(&self, other: &Self) -> String {
-        let told = [
+        let settings = [
             ("trigger", self.trigger_text(), other.trigger_text()),
             ("enabled", self.enabled.to_string(), other.enabled.to_string()),
             ("lease", ms(self.lease_ms), ms(other.lease_ms)),
@@ -14,12 +14,12 @@ impl Spec {
             ("on_crash", self.on_crash.clone(), other.on_crash.clone()),
             ("jitter", ms(self.jitter_ms), ms(other.jitter_ms)),
         ];
-        let changed = told.into_iter().filter(|(_, old, new)| old != new);
+        let changed = settings.into_iter().filter(|(_, old, new)| old != new);
         changed.map(|(what, old, new)| format!("{what}: {old} -> {new}")).collect::<Vec<_>>().join(", ")
     }
 
     fn trigger_text(&self) -> String {
-        if let SpecTrigger::Cron { text, dialect, zone, days, daylight } = &self.trigger {
+        if let TriggerSpec::Cron { text, dialect, zone, days, daylight } = &self.trigger {
             let rules = [Some(dialect), Some(zone), days.as_ref(), daylight.as_ref()];
             let rules: Vec<&str> = rules.into_iter().flatten().map(String::as_str).collect();
             return format!("cron {text} ({})", rules.join(", "));
@@ -28,6 +28,6 @@ impl Spec {
     }
 }
 
-fn ms(time: super::Ms) -> String {
+fn ms(time: super::DurationMs) -> String {
     format!("{time} ms")
 }

@@ -3,13 +3,13 @@
 use super::*;
 use crate::{Job, Overlap, Run};
 
-/// What a cron job is written down as.
-fn spec(job: Job) -> Spec {
-    let task = job.run(async |_: Run| ()).ready().unwrap();
-    Spec::new(&task.trigger, &Policy::new(Overlap::Skip), Duration::from_secs(30))
+/// The settings of a job as its record has them.
+fn spec(job: Job) -> JobSpec {
+    let task = job.run(async |_: Run| ()).prepare().unwrap();
+    JobSpec::new(&task.trigger, &Policy::new(Overlap::Skip), Duration::from_secs(30))
 }
 
-fn text(spec: &Spec) -> String {
+fn text(spec: &JobSpec) -> String {
     serde_json::to_string(&spec.trigger).unwrap()
 }
 
@@ -24,23 +24,23 @@ fn a_spec_makes_the_same_expression_again() {
     assert!(text(&other).contains(r#""days":"and"}"#), "pinned is what it would be anyway: {}", text(&other));
     assert_ne!(said.trigger, other.trigger, "a change of it is a change of the trigger");
     for spec in [said, other] {
-        let read: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+        let read: JobSpec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
         let Some(Trigger::Cron(cron)) = read.trigger() else { panic!("{read:?}") };
-        assert_eq!(SpecTrigger::cron(&cron), spec.trigger);
+        assert_eq!(TriggerSpec::cron(&cron), spec.trigger);
     }
 }
 
 #[test]
-fn a_record_of_before_is_read() {
-    let trigger: SpecTrigger =
+fn a_trigger_of_an_older_version_is_read() {
+    let trigger: TriggerSpec =
         serde_json::from_str(r#"{"cron":{"text":"0 30 1 * * FRI","dialect":"spring","zone":"Europe/Berlin"}}"#)
             .unwrap();
     let job = Job::cron("job", "0 30 1 * * FRI").dialect(Dialect::Spring).zone("Europe/Berlin");
     assert_eq!(spec(job).trigger, trigger);
 }
 
-/// Records as the version of commit 58f9083 wrote them: of a job whose run was tried again after a death, and of one with
-/// runs that wait.
+/// Records written by the version of commit 58f9083: of a job whose run was tried again after a death, and of one with
+/// queued runs.
 const OLDER: [&str; 2] = [include_str!("records/58f9083-poison.json"), include_str!("records/58f9083-waits.json")];
 
 #[test]
@@ -63,9 +63,9 @@ fn deaths_of_a_run_that_an_older_version_began_count_from_then_on() {
 }
 
 #[test]
-fn a_period_of_a_damaged_record_is_none() {
-    for trigger in [SpecTrigger::FixedRate(0), SpecTrigger::FixedRate(-1), SpecTrigger::FixedDelay(0)] {
+fn a_damaged_period_gives_no_trigger() {
+    for trigger in [TriggerSpec::FixedRate(0), TriggerSpec::FixedRate(-1), TriggerSpec::FixedDelay(0)] {
         let plain = spec(Job::cron("job", "0 0/5 * * * ?"));
-        assert!(Spec { trigger, ..plain }.trigger().is_none());
+        assert!(JobSpec { trigger, ..plain }.trigger().is_none());
     }
 }

@@ -1,10 +1,10 @@
-//! What is told of declared jobs where there are none; with some it is tested in `bandog`, which has the attribute.
+//! A program without declared jobs. Programs with some are tested in `bandog`, which has the attribute.
 
 use bandog_core::ErrorKind;
 use bandog_schedule::{Scheduler, declared};
 
 #[tokio::test]
-async fn a_program_without_declared_functions_is_told_so() {
+async fn a_program_without_declared_functions_gets_an_error() {
     assert!(declared().is_empty());
     let fault = Scheduler::new().declared().start().await.unwrap_err();
     assert_eq!(fault.kind(), ErrorKind::Misused);

@@ -1,4 +1,4 @@
-//! Fixed delays beside runs by hand, and without the store.
+//! Fixed delays with runs by hand, and without the store.
 
 use std::{
     num::NonZeroU32,
@@ -16,7 +16,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// One a minute after the last has ended; it runs on without the store.
+/// A job with a delay of a minute, which fails open.
 fn delay() -> Job {
     Job::fixed_delay("delay", secs(60)).store_down(StoreDown::FailOpen)
 }
@@ -25,14 +25,14 @@ fn at(time: Option<&String>) -> i64 {
     time.unwrap().parse::<bandog_cron::Time>().unwrap().millisecond()
 }
 
-/// Runs of the job that began, the latest first.
+/// Runs of the job that have started, the latest first.
 async fn begun(test: &TestScheduler) -> Vec<RunRow> {
     let mut history = test.jobs().history("delay").await.unwrap();
     history.retain(|run| run.started.is_some());
     history
 }
 
-/// Between a tick's run and the end of the one before it there is this pause.
+/// Checks that each run starts at least this time after the end of the one before it.
 fn keep_their_pauses(history: &[RunRow], least: Duration) {
     let ticks = history.iter().zip(&history[1..]).filter(|(later, _)| later.kind != Kind::Manual && later.attempt == 1);
     for (later, run) in ticks {
@@ -48,7 +48,7 @@ async fn a_run_by_hand_moves_the_next_tick_whatever_the_overlap() {
         let jobs = || vec![Job::fixed_delay("delay", secs(60)).overlap(overlap).run(|_: Run| time::sleep(secs(100)))];
         let test = TestScheduler::at("2026-01-01T00:00:00Z").pool(4).start(jobs).await.unwrap();
         test.advance(secs(110)).await;
-        // It runs over the time at which the tick would be due.
+        // It runs past the time at which the tick would be due.
         test.jobs().run("delay").await.unwrap();
         test.advance(secs(1600)).await;
         let row = test.jobs().show("delay").await.unwrap();
@@ -73,10 +73,10 @@ async fn a_fixed_delay_that_fails_open_goes_on_without_the_store_and_with_it() {
     assert!(usize::try_from(row.ok).unwrap() >= before + alone + 8, "{row:?}");
 }
 
-/// The store learns of that end when the job has long run again.
+/// The store learns of that end long after the job has run again.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_delay_that_fails_open_goes_on_after_a_claimed_run_that_ended_without_the_store() {
-    // Runs that end within their lease, and runs that the outage cuts off.
+    // Runs that end within their lease, and runs that the outage interrupts.
     let ways = [
         (10, OnCrash::Abandon, 49..=51, false),
         (100, OnCrash::Abandon, 21..=23, true),
@@ -141,7 +141,7 @@ async fn one_beside_another(overlap: Overlap) -> TestScheduler {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_nobody_claimed_begins_no_delay_beside_one_that_lives() {
+async fn an_unclaimed_run_starts_no_delay_while_a_claimed_one_runs() {
     let two = NonZeroU32::new(2).unwrap();
     for overlap in [Overlap::Skip, Overlap::Queue(two), Overlap::Allow(two), Overlap::Replace] {
         let test = one_beside_another(overlap).await;
@@ -162,9 +162,9 @@ async fn a_replica_without_the_store_waits_for_a_run_of_another_that_it_knows() 
     assert_eq!(test.runs().len(), 3, "{:?}", test.runs().last());
 }
 
-/// A's runs that nobody claimed ended before B's claimed one, and are told of later.
+/// A's unclaimed runs end before B's claimed one, and are recorded later.
 #[tokio::test(start_paused = true)]
-async fn an_end_that_is_told_late_brings_no_tick_forward() {
+async fn an_end_that_is_recorded_late_brings_no_tick_forward() {
     let jobs = || vec![delay().run(|run: Run| time::sleep(secs(if run.kind() == Kind::Unclaimed { 10 } else { 25 })))];
     let setting = TestScheduler::at("2026-01-01T00:00:00Z").replicas(2).lease(secs(30));
     let test = setting.start(jobs).await.unwrap();
@@ -179,9 +179,9 @@ async fn an_end_that_is_told_late_brings_no_tick_forward() {
     keep_their_pauses(&claimed, secs(60));
 }
 
-/// The tick had been written, and a place was free only when the store was away.
+/// The tick is queued in the record, and a slot becomes free only while the store is down.
 #[tokio::test(start_paused = true)]
-async fn a_tick_that_waits_for_a_place_when_the_store_goes_away_runs_without_it() {
+async fn a_tick_that_waits_for_a_slot_runs_when_the_store_goes_down() {
     let jobs = || {
         let delay = Job::fixed_delay("delay", secs(5)).store_down(StoreDown::FailOpen);
         let hog = Job::cron("hog", "12 0 0 * * ?").scope(Scope::EachNode).run(|_: Run| time::sleep(secs(100)));
@@ -206,9 +206,9 @@ async fn a_tick_that_waits_for_a_place_when_the_store_goes_away_runs_without_it(
     );
 }
 
-/// Its place was taken for longer than the misfire grace.
+/// Its slot is taken for longer than the misfire grace.
 #[tokio::test(start_paused = true)]
-async fn a_delay_is_never_too_late_without_the_store() {
+async fn a_fixed_delay_is_never_missed_without_the_store() {
     let jobs = || {
         let hog = Job::cron("hog", "0 2 0 * * ?").store_down(StoreDown::FailOpen);
         vec![delay().run(|_: Run| time::sleep(secs(10))), hog.run(|_: Run| time::sleep(secs(300)))]

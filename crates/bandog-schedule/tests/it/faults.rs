@@ -1,4 +1,4 @@
-//! Answers that are lost or late, and nodes that race: each tick runs once.
+//! Lost or late answers, and nodes that race: each tick runs once.
 
 use std::{
     collections::BTreeMap,
@@ -103,12 +103,12 @@ async fn a_claim_is_one_round_trip_and_many_are_one_too() {
     // 10 ticks of 100 jobs: a swap for each claim and one for each end.
     assert_eq!(counts.swaps() - swaps, 2000);
     let calls = counts.calls() - calls;
-    assert!(calls <= 60, "{calls} calls for 2000 swaps, 5 looks and some renewals");
+    assert!(calls <= 60, "{calls} calls for 2000 swaps, 5 polls and some renewals");
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_at_the_start_is_told_and_later_it_is_waited_for() {
+async fn a_store_that_is_down_fails_the_start_and_later_the_node_waits_for_it() {
     let wire = Lossy::new(Memory::new(Clock::tokio()));
     let client = client(wire.clone());
     wire.always(Fate::Refused);
@@ -122,7 +122,7 @@ async fn a_store_that_is_away_at_the_start_is_told_and_later_it_is_waited_for() 
     wire.always(Fate::Refused);
     let before = ran.lock().unwrap().len();
     time::sleep(Duration::from_secs(10)).await;
-    assert!(ran.lock().unwrap().len() <= before + 1, "nothing runs while nobody can be asked");
+    assert!(ran.lock().unwrap().len() <= before + 1, "nothing runs while no store answers");
     wire.heal();
     time::sleep(Duration::from_secs(3)).await;
     assert!(ran.lock().unwrap().len() > before + 20, "what came within the grace runs late");
@@ -131,7 +131,7 @@ async fn a_store_that_is_away_at_the_start_is_told_and_later_it_is_waited_for() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_that_end_while_an_answer_is_on_its_way_are_all_recorded() {
+async fn runs_that_end_while_a_swap_is_in_flight_are_all_recorded() {
     let wire = Delayed::new(Memory::new(Clock::tokio()), 7, Duration::from_millis(40), Duration::from_millis(40));
     let client = client(wire);
     let begun = Arc::new(Mutex::new(0_u32));
@@ -151,14 +151,14 @@ async fn runs_that_end_while_an_answer_is_on_its_way_are_all_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_cannot_be_read_is_let_alone_and_a_stop_does_not_wait_for_it() {
+async fn an_unreadable_record_is_left_alone_and_a_stop_does_not_wait_for_it() {
     let store = Counting::new(Memory::new(Clock::tokio()));
     let delay = Duration::from_millis(5);
     let client = client(Delayed::new(store.clone(), 1, delay, delay));
     let ran = Ran::default();
     let running = node(&client, 1, &ran).await;
     time::sleep(Duration::from_secs(2)).await;
-    // A version of bandog to come has written it.
+    // As if a later version of bandog had written it.
     let key = Key::new("job/job-0").unwrap();
     let mut from = None;
     while let Swapped::Differs(Some(record)) =

@@ -1,7 +1,7 @@
-//! Words of operators, over the memory store and a clock that begins at a known instant.
+//! Commands of operators, over the memory store and a clock that starts at a known instant.
 
 mod pauses;
-mod seen;
+mod queries;
 mod unknown;
 
 use std::{
@@ -17,11 +17,11 @@ use bandog_testkit::eventually_async;
 use futures_util::future::join_all;
 use tokio::{sync::Semaphore, time};
 
-/// When every test begins.
+/// The time at which every test starts.
 const START: &str = "2026-06-01T00:00:00Z";
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout of every wait. Only a failure reaches it.
 const SOON: Duration = Duration::from_secs(60);
-/// A job that does not fire by itself within any test.
+/// A job that does not fire during any test.
 const NEVER: &str = "0 0 2 1 1 ?";
 const EACH_SECOND: &str = "* * * * * ?";
 
@@ -33,13 +33,13 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// A store, somebody who speaks to its jobs, and what their bodies did.
+/// A store, an operator's client, and a log of what the bodies did.
 struct Site {
     clock: Clock,
     store: Memory,
     jobs: Jobs,
     log: Arc<Mutex<Vec<(String, Run)>>>,
-    /// Each permit lets one run end.
+    /// Each permit ends one run.
     gate: Arc<Semaphore>,
 }
 
@@ -55,12 +55,12 @@ impl Site {
         client(self.clock, &self.store, prefix)
     }
 
-    /// One more node with these jobs.
+    /// Starts a node with these jobs.
     async fn node(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
         Scheduler::over(&self.client(None)).pool(16).jobs(jobs).start().await.unwrap()
     }
 
-    /// A job whose runs end when the gate lets them, or when they are cancelled.
+    /// A job whose runs end with a permit of the gate, or when they are cancelled.
     fn held(&self, job: Job) -> Job {
         let (log, gate) = (Arc::clone(&self.log), Arc::clone(&self.gate));
         job.run(move |run: Run| {
@@ -69,8 +69,8 @@ impl Site {
                 log.lock().unwrap().push(("begins".into(), run.clone()));
                 tokio::select! { biased;
                     () = run.cancelled() => {
-                        log.lock().unwrap().push(("is told".into(), run.clone()));
-                        Err("it was told to stop")
+                        log.lock().unwrap().push(("is cancelled".into(), run.clone()));
+                        Err("it was cancelled")
                     }
                     permit = gate.acquire() => {
                         permit.unwrap().forget();
@@ -91,12 +91,12 @@ impl Site {
         })
     }
 
-    /// What happened, as `1 begins`.
+    /// The log, with lines such as `1 begins`.
     fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().iter().map(|(what, run)| format!("{} {what}", run.id())).collect()
     }
 
-    /// The ticks of the runs that began, of this kind.
+    /// The ticks of the started runs of this kind.
     fn ticks(&self, kind: Kind) -> Vec<Time> {
         let log = self.log.lock().unwrap();
         log.iter().filter(|(what, run)| what == "begins" && run.kind() == kind).map(|(_, run)| run.tick()).collect()
@@ -110,7 +110,7 @@ impl Site {
         self.jobs.history(name).await.unwrap().iter().map(|run| (run.id, run.state)).collect()
     }
 
-    /// Waits until so many runs of the job have ended well.
+    /// Waits until this number of runs of the job has succeeded.
     async fn ok(&self, name: &str, many: u64) {
         eventually_async(SOON, async || self.show(name).await.ok == many).await;
     }
@@ -123,9 +123,9 @@ fn client(clock: Clock, store: &Memory, prefix: Option<&str>) -> Client {
 }
 
 #[track_caller]
-fn refused<T: std::fmt::Debug>(result: bandog_core::Result<T>, words: &str) {
+fn refused<T: std::fmt::Debug>(result: bandog_core::Result<T>, text: &str) {
     let error = result.unwrap_err();
-    assert!(error.kind() == ErrorKind::Misused && error.to_string().contains(words), "{error}");
+    assert!(error.kind() == ErrorKind::Misused && error.to_string().contains(text), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +146,7 @@ async fn a_run_by_hand_waits_for_the_one_that_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_notices_a_word_within_a_second_or_so() {
+async fn a_node_notices_a_command_within_about_a_second() {
     let site = Site::new();
     let _node = site.node([site.quick(Job::cron("x", NEVER))]).await;
     time::sleep(secs(10)).await;
@@ -162,12 +162,12 @@ async fn a_node_notices_a_word_within_a_second_or_so() {
 async fn a_job_that_is_paused_or_disabled_runs_by_hand() {
     let site = Site::new();
     let jobs = [Job::cron("paused", EACH_SECOND), Job::cron("off", EACH_SECOND).disabled()];
-    let nobody = site.node(jobs.map(|job| site.quick(job))).await;
+    let other = site.node(jobs.map(|job| site.quick(job))).await;
     site.jobs.pause("paused", "the moon").await.unwrap();
-    nobody.stop().await.unwrap();
+    other.stop().await.unwrap();
     let before = site.show("paused").await.ok;
     site.log.lock().unwrap().clear();
-    // The word holds for nodes that start later.
+    // The pause also applies to nodes that start later.
     let jobs = [Job::cron("paused", EACH_SECOND), Job::cron("off", EACH_SECOND).disabled()];
     let _node = site.node(jobs.map(|job| site.quick(job))).await;
     time::sleep(secs(10)).await;
@@ -183,7 +183,7 @@ async fn a_job_that_is_paused_or_disabled_runs_by_hand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_skips_ticks_and_leaves_one_line() {
+async fn a_pause_skips_ticks_and_adds_one_history_line() {
     let site = Site::new();
     let _node = site.node([site.quick(Job::cron("x", EACH_SECOND))]).await;
     time::sleep(Duration::from_millis(5500)).await;
@@ -200,7 +200,7 @@ async fn a_pause_skips_ticks_and_leaves_one_line() {
         site.jobs.history("x").await.unwrap().into_iter().filter(|run| run.state == State::Skipped).collect();
     let [skipped] = &skipped[..] else { panic!("one line: {skipped:?}") };
     assert_eq!(site.show("x").await.skipped, skipped.ticks);
-    // What ran and what was skipped is every second, and none of them twice.
+    // Each second either ran or was skipped, and none did both.
     let (first, last) = (at(skipped.from.as_ref().unwrap()).second(), at(&skipped.tick).second());
     assert_eq!(last - first + 1, i64::try_from(skipped.ticks).unwrap());
     let ran = site.ticks(Kind::Scheduled).into_iter().map(Time::second);
@@ -211,7 +211,7 @@ async fn a_pause_skips_ticks_and_leaves_one_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_run_is_told_and_a_waiting_one_never_begins() {
+async fn a_cancelled_run_is_notified_and_a_queued_one_never_starts() {
     let site = Site::new();
     let _node = site.node([site.held(Job::cron("x", NEVER))]).await;
     for id in 1..=3 {
@@ -225,18 +225,18 @@ async fn a_cancelled_run_is_told_and_a_waiting_one_never_begins() {
     assert_eq!(site.jobs.cancel("x", None).await.unwrap(), [1, 3]);
     eventually_async(SOON, async || site.show("x").await.live.is_empty()).await;
     assert!(asked.elapsed() < Duration::from_millis(1200), "its node noticed it after {:?}", asked.elapsed());
-    assert_eq!(site.log(), ["1 begins", "1 is told"]);
+    assert_eq!(site.log(), ["1 begins", "1 is cancelled"]);
     assert_eq!(site.history("x").await, [(1, State::Cancelled), (3, State::Cancelled), (2, State::Cancelled)]);
     assert_eq!(site.jobs.cancel("x", None).await.unwrap(), [0; 0]);
     assert_eq!(site.show("x").await.failed, 3);
-    // The job goes on.
+    // The job continues.
     site.gate.add_permits(1);
     assert_eq!(site.jobs.run("x").await.unwrap(), 4);
     site.ok("x", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_does_not_listen_is_dropped_after_its_grace() {
+async fn a_run_that_ignores_its_cancellation_is_dropped_after_its_grace() {
     let site = Site::new();
     let deaf = Job::cron("deaf", NEVER).grace(secs(3)).run(async |_: Run| std::future::pending::<()>().await);
     let _node = site.node([deaf]).await;
@@ -267,7 +267,7 @@ async fn a_backfill_runs_the_ticks_of_a_range_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backfill_that_makes_no_sense_is_refused() {
+async fn a_backfill_with_a_wrong_range_is_refused() {
     let site = Site::new();
     let jobs = [
         Job::cron("x", EACH_SECOND),
@@ -285,20 +285,20 @@ async fn a_backfill_that_makes_no_sense_is_refused() {
     refused(site.jobs.backfill("rate", day, at("2026-05-31T00:00:00Z")).await, "has no tick from");
     refused(site.jobs.backfill("nobody", day, start).await, "knows no job");
     assert_eq!(site.jobs.backfill("then", at("2026-04-01T00:00:00Z"), start).await.unwrap(), 1);
-    // Nobody runs them, so they wait: as many as there may be.
+    // No node runs them, so they wait, up to the maximum.
     let hours = |hours: i64| Time::from_second(day.second() + hours * 3600);
     assert_eq!(site.jobs.backfill("x", day, hours(2)).await.unwrap(), 7201);
     refused(site.jobs.backfill("x", day, hours(1)).await, "7201 runs of job \"x\" wait already; at most 10000");
     assert_eq!(site.show("x").await.queued, 7201);
     assert_eq!(site.jobs.cancel("x", None).await.unwrap().len(), 7201);
     assert_eq!((site.show("x").await.queued, site.show("x").await.failed), (0, 7201));
-    let told = site.history("x").await;
-    assert_eq!(told.len(), 50);
-    assert_eq!((told[0].0, told[49].0), (7201, 7152), "the last ones are told of");
+    let lines = site.history("x").await;
+    assert_eq!(lines.len(), 50);
+    assert_eq!((lines[0].0, lines[49].0), (7201, 7152), "the history has the last ones");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_forgotten_unless_it_runs_and_comes_back_with_whoever_has_it() {
+async fn a_job_is_forgotten_unless_it_runs_and_a_node_that_has_it_registers_it_again() {
     let site = Site::new();
     let node = site.node([site.held(Job::cron("x", NEVER))]).await;
     site.jobs.run("x").await.unwrap();
@@ -319,7 +319,7 @@ async fn a_job_is_forgotten_unless_it_runs_and_comes_back_with_whoever_has_it() 
     assert_eq!(site.jobs.run("x").await.unwrap(), 1);
     site.ok("x", 1).await;
     node.stop().await.unwrap();
-    // Runs that wait are forgotten with it.
+    // Its queued runs are removed with it.
     site.jobs.run("x").await.unwrap();
     site.jobs.forget("x").await.unwrap();
     let _node = site.node([site.held(Job::cron("x", NEVER))]).await;
@@ -329,7 +329,7 @@ async fn a_job_is_forgotten_unless_it_runs_and_comes_back_with_whoever_has_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_brings_back_a_job_at_its_next_tick() {
+async fn a_node_registers_a_forgotten_job_again_at_its_next_tick() {
     let site = Site::new();
     let _node = site.node([site.quick(Job::cron("x", "0 * * * * ?"))]).await;
     time::sleep(secs(150)).await;
@@ -346,15 +346,15 @@ async fn a_node_brings_back_a_job_at_its_next_tick() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_words_at_once_and_ticks_lose_nothing() {
-    const WORDS: u64 = 60;
+async fn many_concurrent_commands_and_ticks_lose_nothing() {
+    const COMMANDS: u64 = 60;
     let site = Site::new();
     let mut nodes = Vec::new();
     for _ in 0..3 {
         nodes.push(site.node([site.quick(Job::cron("x", EACH_SECOND)), site.quick(Job::cron("y", EACH_SECOND))]).await);
     }
     let speakers: Vec<Jobs> = (0..4).map(|_| Jobs::over(&site.client(None))).collect();
-    let words = (0..WORDS).map(|nth| {
+    let commands = (0..COMMANDS).map(|nth| {
         let jobs = &speakers[usize::try_from(nth % 4).unwrap()];
         async move {
             time::sleep(Duration::from_millis(nth / 20 * 700)).await;
@@ -368,14 +368,14 @@ async fn many_words_at_once_and_ticks_lose_nothing() {
             assert!(speakers[1].resume("y").await.unwrap());
         }
     };
-    let (mut ids, ()) = futures_util::join!(join_all(words), pauses);
-    eventually_async(SOON, async || site.ticks(Kind::Manual).len() == usize::try_from(WORDS).unwrap()).await;
+    let (mut ids, ()) = futures_util::join!(join_all(commands), pauses);
+    eventually_async(SOON, async || site.ticks(Kind::Manual).len() == usize::try_from(COMMANDS).unwrap()).await;
     for node in nodes {
         node.stop().await.unwrap();
     }
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), usize::try_from(WORDS).unwrap(), "each word is a run of its own");
+    assert_eq!(ids.len(), usize::try_from(COMMANDS).unwrap(), "each command is a run of its own");
     let mut begun: Vec<u64> = {
         let log = site.log.lock().unwrap();
         log.iter().filter(|(_, run)| run.kind() == Kind::Manual).map(|(_, run)| run.id()).collect()
@@ -395,7 +395,7 @@ async fn many_words_at_once_and_ticks_lose_nothing() {
         let row = site.show(name).await;
         let ticks = u64::try_from(at(&row.watermark).second() - at(START).second() + 1).unwrap();
         let ran = u64::try_from(ran.len()).unwrap();
-        assert_eq!(ran + row.skipped + row.missed, ticks, "every tick of {name} is told of: {row:?}");
+        assert_eq!(ran + row.skipped + row.missed, ticks, "every tick of {name} is counted: {row:?}");
     }
 }
 
@@ -414,7 +414,7 @@ async fn a_long_pause_of_a_fast_job_is_over_at_once() {
     assert!(passed >= 365 * 86_400_000, "{passed}");
 }
 
-/// The record as if the store's clock had been ahead by a year when its last tick was claimed.
+/// Changes the record as if the store's clock had been ahead by a year at the last claim.
 async fn claimed_by_a_clock_that_was_ahead(site: &Site, name: &str) {
     let (client, key) = (site.client(None), Key::new(format!("job/{name}")).unwrap());
     let record = client.read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
@@ -430,7 +430,7 @@ async fn claimed_by_a_clock_that_was_ahead(site: &Site, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watermark_of_the_future_is_set_back_and_the_history_says_so() {
+async fn a_future_watermark_is_set_back_and_the_history_records_it() {
     let site = Site::new();
     let jobs = || {
         let (cron, rate) = (Job::cron("cron", EACH_SECOND), Job::fixed_rate("rate", secs(2)));

@@ -15,7 +15,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// When the runs of a job that takes these times started, in milliseconds.
+/// Start times of the runs of a job with these durations, in milliseconds.
 async fn starts(
     job: impl FnOnce(Box<dyn Fn() -> Duration + Send + Sync>, Arc<Mutex<Vec<u128>>>, Instant) -> Job,
     took: &[u64],
@@ -36,7 +36,7 @@ async fn starts(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fixed_rate_runs_what_is_overdue_back_to_back() {
+async fn a_fixed_rate_runs_overdue_ticks_back_to_back() {
     let started = starts(
         |took, started, began| {
             let took = Arc::new(took);
@@ -70,7 +70,7 @@ async fn a_fixed_delay_counts_from_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_of_one_runs_one_at_a_time_and_everybody_in_turn() {
+async fn a_pool_of_one_runs_one_job_at_a_time_and_each_in_turn() {
     let started = Arc::new(Mutex::new(Vec::new()));
     let job = |name: &str| {
         let started = Arc::clone(&started);
@@ -106,7 +106,7 @@ async fn a_panic_and_an_error_do_not_stop_the_schedule() {
     assert!(*runs.lock().unwrap() >= 9);
 }
 
-/// When runs of each of these jobs began, in seconds, while the wall clock was set by so many seconds after 40 s.
+/// Start times of the runs of each job, in seconds. The wall clock is set by this number of seconds after 40 s.
 async fn while_the_clock_jumps(by: i64) -> HashMap<String, Vec<u64>> {
     let jumps: &'static AtomicI64 = Box::leak(Box::default());
     let wall = "2026-01-01T00:00:30Z".parse::<Time>().unwrap().into();
@@ -147,9 +147,9 @@ async fn periods_are_kept_though_the_wall_clock_jumps_and_cron_follows_it() {
         assert_eq!(of("once"), [70], "{by}");
         let (cron, at) = match by {
             0 => (vec![30, 90], vec![100]),
-            // It was a minute past midnight already: nothing fires again.
+            // It is past midnight already: nothing fires again.
             -3600 => (vec![30], vec![]),
-            // The hour was missed; of it the latest tick runs, and then the one that is in time.
+            // The hour was missed: its latest tick is caught up, and then the next one runs in time.
             _ => (vec![30, 40, 45, 90], vec![40]),
         };
         assert_eq!((of("cron"), of("at")), (cron, at), "{by}");

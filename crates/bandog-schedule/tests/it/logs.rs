@@ -1,4 +1,4 @@
-//! What is logged: who holds up whom, wrong clocks, outages once, a span for each run.
+//! The log: jobs that wait for others, wrong clocks, outages once, a span for each run.
 
 use std::time::Duration;
 
@@ -10,41 +10,41 @@ use bandog_testkit::{Ear, eventually_async};
 use tokio::time;
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_waits_for_a_place_is_told_with_whom_it_waits_for() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn a_job_that_waits_for_a_slot_is_logged_with_the_jobs_that_run() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let long = || Job::cron("long", "0 0 * * * ?").run(async |_: Run| time::sleep(Duration::from_secs(600)).await);
     let short = || Job::cron("short", "0 * * * * ?").run(async |_: Run| ());
     let test = TestScheduler::at("2026-01-01T00:59:30Z").start(|| vec![long(), short()]).await.unwrap();
     test.advance_to("2026-01-01T01:09:00Z").await;
-    let told = ear.heard("waits for a place");
-    assert_eq!(told.len(), 1, "once: {told:?}");
-    let of = |name: &str| told[0].contains(&format!("job={name}"));
-    assert!(told[0].starts_with("WARN") && (of("short") && told[0].contains("taken by long")), "{told:?}");
-    let spans = ear.heard("bandog.run");
+    let lines = log.heard("waits for a slot");
+    assert_eq!(lines.len(), 1, "once: {lines:?}");
+    let of = |name: &str| lines[0].contains(&format!("job={name}"));
+    assert!(lines[0].starts_with("WARN") && (of("short") && lines[0].contains("the pool of 1 runs long")), "{lines:?}");
+    let spans = log.heard("bandog.run");
     assert!(spans[0].contains("tick=2026-01-01T01:00:00Z attempt=1 fence="), "{spans:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_wrong_and_an_outage_are_told_once() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn a_wrong_clock_and_an_outage_are_logged_once() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = || Job::cron("job", "0/10 * * * * ?").run(async |_: Run| ());
     let test = TestScheduler::at("2026-01-01T00:00:05Z").replicas(2).skew([90]).start(|| vec![job()]).await.unwrap();
     test.advance(Duration::from_secs(300)).await;
-    let told = ear.heard("clock");
-    assert!(told.len() == 1 && told[0].starts_with("WARN") && told[0].contains("90"), "{told:?}");
+    let lines = log.heard("clock");
+    assert!(lines.len() == 1 && lines[0].starts_with("WARN") && lines[0].contains("90"), "{lines:?}");
     test.cut(0);
     test.advance(Duration::from_secs(300)).await;
     test.mend(0);
     test.advance(Duration::from_secs(60)).await;
-    assert_eq!(ear.heard("does not answer: no shared job").len(), 1);
-    assert_eq!(ear.heard("the store answers again").len(), 1);
-    // The engine, which renews the node's session, has nothing to add.
-    assert_eq!((ear.heard("does not answer").len(), ear.heard("answers again").len()), (1, 1));
+    assert_eq!(log.heard("does not answer: no shared job").len(), 1);
+    assert_eq!(log.heard("the store answers again").len(), 1);
+    // The engine, which renews the node's session, logs nothing.
+    assert_eq!((log.heard("does not answer").len(), log.heard("answers again").len()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_lost_is_told_once() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn a_lost_session_is_logged_once() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = || Job::cron("job", "0/10 * * * * ?").run(async |_: Run| ());
     let test = TestScheduler::at("2026-01-01T00:00:05Z").start(|| vec![job()]).await.unwrap();
     test.advance(Duration::from_secs(60)).await;
@@ -52,27 +52,27 @@ async fn a_session_that_is_lost_is_told_once() {
     test.advance(Duration::from_secs(400)).await;
     test.mend(0);
     test.advance(Duration::from_secs(60)).await;
-    let told: Vec<String> = ear.heard("lost").into_iter().filter(|line| !line.starts_with("DEBUG")).collect();
-    assert!(told.len() == 1 && told[0].contains("this node lost its session: nothing ran"), "{told:?}");
-    assert!(told[0].starts_with("WARN"), "{told:?}");
-    assert_eq!((ear.heard("does not answer").len(), ear.heard("answers again").len()), (1, 1));
+    let lines: Vec<String> = log.heard("lost").into_iter().filter(|line| !line.starts_with("DEBUG")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("this node lost its session: it had no run"), "{lines:?}");
+    assert!(lines[0].starts_with("WARN"), "{lines:?}");
+    assert_eq!((log.heard("does not answer").len(), log.heard("answers again").len()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_lost_with_its_runs_is_an_error() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn a_lost_session_with_runs_is_logged_as_an_error() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = || Job::cron("job", "0 0 0 * * ?").run(async |_: Run| time::sleep(Duration::from_secs(900)).await);
     let test = TestScheduler::at("2026-01-01T23:59:50Z").start(|| vec![job()]).await.unwrap();
     test.advance(Duration::from_secs(60)).await;
     assert!(test.evict_session(1).await.unwrap());
     test.advance(Duration::from_secs(60)).await;
-    let told = ear.heard("this node lost its session");
-    assert!(told.len() == 1 && told[0].starts_with("ERROR") && told[0].contains("are dropped"), "{told:?}");
+    let lines = log.heard("this node lost its session");
+    assert!(lines.len() == 1 && lines[0].starts_with("ERROR") && lines[0].contains("are dropped"), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_runs_is_not_said_to_fire_no_more() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn a_job_that_runs_is_not_logged_as_finished() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let second = Duration::from_secs(1);
     let job = |name| Job::fixed_delay(name, second).run(async |_: Run| time::sleep(Duration::from_secs(3)).await);
     let past = || Job::at("past", Time::from_millisecond(0)).run(async |_: Run| ());
@@ -80,35 +80,38 @@ async fn a_job_that_runs_is_not_said_to_fire_no_more() {
     test.advance(second).await;
     assert_eq!((test.runs().len(), test.jobs().show("delay").await.unwrap().next), (1, None), "it runs");
     test.join(vec![job("delay"), past()]).await.unwrap();
-    let told = ear.heard("will not fire any more");
-    assert!(told.len() == 1 && told[0].contains("job=past"), "{told:?}");
+    let lines = log.heard("will not fire any more");
+    assert!(lines.len() == 1 && lines[0].contains("job=past"), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_try_that_fails_is_one_line() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn each_failed_attempt_is_one_log_line() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = || Job::cron("job", "0 * * * * ?").retry(Retry::times(2)).run(async |_: Run| Err::<(), _>("no paper"));
     let test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job()]).await.unwrap();
     test.advance_to("2026-01-01T00:01:30Z").await;
-    let told = ear.heard("no paper");
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[..2].iter().all(|line| line.starts_with("WARN") && line.contains("it is tried again")), "{told:?}");
-    assert!(told[2].starts_with("WARN") && told[2].contains("the run ended: failed"), "{told:?}");
+    let lines = log.heard("no paper");
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(
+        lines[..2].iter().all(|line| line.starts_with("WARN") && line.contains("the retry starts in")),
+        "{lines:?}"
+    );
+    assert!(lines[2].starts_with("WARN") && lines[2].contains("the run ended: failed"), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_with_other_time_zones_is_told_of() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn a_node_with_other_time_zones_is_logged() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let clock = Clock::tokio();
     let client = Client::options().clock(clock).on_current_runtime().over(Memory::new(clock)).unwrap();
     let session = client.mutex("schedule/node/1").lock().await.unwrap();
     let id = session.holding().id;
-    let told = format!(r#"{{"{id}":{{"session":"schedule/node/1","node":"old:1","zones":"2001a"}}}}"#);
-    client.swap(&[Swap::new(Key::new("schedule/nodes").unwrap(), None, told)]).await.unwrap();
+    let lines = format!(r#"{{"{id}":{{"session":"schedule/node/1","node":"old:1","zones":"2001a"}}}}"#);
+    client.swap(&[Swap::new(Key::new("schedule/nodes").unwrap(), None, lines)]).await.unwrap();
     let start = || Scheduler::over(&client).job(Job::cron("x", "@yearly").run(async |_: Run| ())).start();
     let node = start().await.unwrap();
     let heard = eventually_async(Duration::from_secs(10), async || {
-        Some(ear.heard("has the time zones of")).filter(|heard| !heard.is_empty())
+        Some(log.heard("has the time zones of")).filter(|heard| !heard.is_empty())
     });
     let heard = heard.await;
     assert!(heard[0].starts_with("WARN") && heard[0].contains("old:1 those of 2001a"), "{heard:?}");
@@ -116,39 +119,39 @@ async fn a_node_with_other_time_zones_is_told_of() {
     session.release().await.unwrap();
     let node = start().await.unwrap();
     time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(ear.heard("has the time zones of").len(), 1, "who has ended is no reason");
+    assert_eq!(log.heard("has the time zones of").len(), 1, "a node that has ended is no reason");
     node.stop().await.unwrap();
 }
 
-/// The number behind a field's name.
+/// The number of a field.
 fn number(line: &str, field: &str) -> u64 {
     let (_, rest) = line.split_once(&format!(" {field}=")).unwrap();
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn ticks_that_nobody_ran_are_told_once_as_a_range() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn missed_ticks_are_logged_once_as_a_range() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = || Job::cron("job", "0 * * * * ?").catch_up(CatchUp::Skip).run(async |_: Run| ());
     let well = || Job::cron("well", "0 0 * * * ?").run(async |_: Run| ());
     let mut test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job(), well()]).await.unwrap();
     test.advance_to("2026-01-01T00:02:30Z").await;
     test.stop_one(0, Duration::ZERO).await.unwrap();
     test.advance_to("2026-01-01T00:12:30Z").await;
-    assert_eq!(ear.heard("ticks"), [""; 0]);
+    assert_eq!(log.heard("ticks"), [""; 0]);
     test.join(vec![job(), well()]).await.unwrap();
     test.advance_to("2026-01-01T00:20:30Z").await;
     let history = test.jobs().history("job").await.unwrap();
     let missed: Vec<_> = history.iter().filter(|run| run.state == State::Missed).collect();
     assert_eq!((missed.len(), missed[0].ticks), (1, 9), "that of 00:12 is in time yet");
-    let told = "WARN message=ticks were missed: nobody ran them in time job=job ticks=9 \
+    let lines = "WARN message=ticks were missed: no node ran them in time job=job ticks=9 \
                 first=2026-01-01T00:03:00Z last=2026-01-01T00:11:00Z";
-    assert_eq!(ear.heard("ticks"), [told]);
+    assert_eq!(log.heard("ticks"), [lines]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_that_was_lost_with_its_node_is_told() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn a_tick_that_was_lost_with_its_node_is_logged() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = || Job::cron("job", "0 0 * * * ?").run(async |_: Run| time::sleep(Duration::from_secs(600)).await);
     let test = TestScheduler::at("2026-01-01T00:59:30Z").replicas(2).start(|| vec![job()]);
     let mut test = test.await.unwrap();
@@ -156,16 +159,16 @@ async fn a_tick_that_was_lost_with_its_node_is_told() {
     let replica = test.runs()[0].replica;
     test.crash(replica);
     test.advance_to("2026-01-01T01:10:00Z").await;
-    let told = "WARN message=ticks were lost: the node that ran them died or lost its session job=job ticks=1 \
+    let lines = "WARN message=ticks were lost: the node that ran them died or lost its session job=job ticks=1 \
                 first=2026-01-01T01:00:00Z last=2026-01-01T01:00:00Z";
-    assert_eq!(ear.heard("ticks"), [told]);
+    assert_eq!(log.heard("ticks"), [lines]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ticks_that_are_missed_all_the_time_do_not_flood_the_log() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+    let (log, _guard) = Ear::of_thread("bandog");
     let second = Duration::from_secs(1);
-    // It takes the only place for three seconds of four.
+    // It takes the only slot for three seconds of four.
     let long = || Job::cron("long", "0/4 * * * * ?").run(async |_: Run| time::sleep(Duration::from_secs(3)).await);
     let short = || Job::cron("short", "0/1 * * * * ?").catch_up(CatchUp::Skip).misfire_grace(Duration::ZERO);
     let short = || short().run(async |_: Run| ());
@@ -173,16 +176,16 @@ async fn ticks_that_are_missed_all_the_time_do_not_flood_the_log() {
     test.advance(100 * second).await;
     test.jobs().pause_all("the end").await.unwrap();
     test.advance(20 * second).await;
-    let told = ear.heard("ticks were missed");
-    assert!((5..=12).contains(&told.len()), "{told:?}");
+    let lines = log.heard("ticks were missed");
+    assert!((5..=12).contains(&lines.len()), "{lines:?}");
     let missed = test.jobs().show("short").await.unwrap().missed;
     assert!(missed > 40, "{missed}");
-    assert_eq!(told.iter().map(|line| number(line, "ticks")).sum::<u64>(), missed, "all of them");
+    assert_eq!(lines.iter().map(|line| number(line, "ticks")).sum::<u64>(), missed, "all of them");
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_very_many_jobs_with_missed_ticks_some_are_told_one_by_one() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn of_very_many_jobs_with_missed_ticks_some_are_logged_one_by_one() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = |nth| Job::cron(format!("job-{nth}"), "0 * * * * ?").catch_up(CatchUp::Skip).run(async |_: Run| ());
     let jobs = || (0..300).map(job).collect();
     let mut test = TestScheduler::at("2026-01-01T00:00:30Z").pool(300).start(jobs).await.unwrap();
@@ -190,14 +193,14 @@ async fn of_very_many_jobs_with_missed_ticks_some_are_told_one_by_one() {
     test.advance_to("2026-01-01T00:12:30Z").await;
     test.join(jobs()).await.unwrap();
     test.advance_to("2026-01-01T00:12:50Z").await;
-    assert_eq!(ear.heard("ticks were missed").len(), 100);
-    let rest = ear.heard("ticks of more jobs were missed");
+    assert_eq!(log.heard("ticks were missed").len(), 100);
+    let rest = log.heard("ticks of further jobs were missed");
     assert!(rest.len() == 1 && number(&rest[0], "ticks") == 200 * 11, "{rest:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_comes_and_goes_is_a_line_in_ten_seconds() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn a_store_that_is_often_down_is_logged_once_in_ten_seconds() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = || Job::fixed_rate("job", Duration::from_millis(100)).run(async |_: Run| ());
     let test = TestScheduler::at("2026-01-01T00:00:05Z").start(|| vec![job()]).await.unwrap();
     test.advance(Duration::from_secs(5)).await;
@@ -207,18 +210,18 @@ async fn a_store_that_comes_and_goes_is_a_line_in_ten_seconds() {
         test.mend(0);
         time::sleep(Duration::from_millis(1600)).await;
     }
-    let (began, ended) = (ear.heard("the store does not answer").len(), ear.heard("the store answers again").len());
+    let (began, ended) = (log.heard("the store does not answer").len(), log.heard("the store answers again").len());
     assert!((8..=11).contains(&began), "100 s: {began}");
     assert_eq!(began, ended, "each outage that was logged has an end");
-    // An outage that began while the log was quiet, and goes on.
+    // An outage that began within the interval without log entries, and continues.
     test.cut(0);
     time::sleep(Duration::from_secs(15)).await;
-    assert_eq!(ear.heard("the store does not answer").len(), began + 1);
+    assert_eq!(log.heard("the store does not answer").len(), began + 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_backlog_that_grows_is_a_warning_each_minute() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = |name, takes| {
         let job = Job::fixed_rate(name, Duration::from_secs(1));
         job.run(move |_: Run| time::sleep(Duration::from_millis(takes)))
@@ -226,19 +229,19 @@ async fn a_backlog_that_grows_is_a_warning_each_minute() {
     let jobs = || vec![job("slow", 1500), job("fast", 900)];
     let test = TestScheduler::at("2026-01-01T00:00:05Z").replicas(2).pool(4).start(jobs).await.unwrap();
     test.advance(Duration::from_secs(200)).await;
-    let told = ear.heard("its runs take longer than its period of 1s");
-    assert!((2..=4).contains(&told.len()) && told.iter().all(|line| line.contains("job=slow")), "{told:?}");
-    let backlog: Vec<_> = told.iter().map(|line| (number(line, "before"), number(line, "waiting"))).collect();
+    let lines = log.heard("the job's runs take longer than its period of 1s");
+    assert!((2..=4).contains(&lines.len()) && lines.iter().all(|line| line.contains("job=slow")), "{lines:?}");
+    let backlog: Vec<_> = lines.iter().map(|line| (number(line, "before"), number(line, "waiting"))).collect();
     assert!(backlog.iter().all(|(before, waiting)| (15..=25).contains(&(waiting - before))), "{backlog:?}");
     assert!(
-        told[0].contains("ticks wait, ") && told[0].contains("when 1000 wait, further ticks are skipped"),
-        "{told:?}"
+        lines[0].contains("ticks wait, ") && lines[0].contains("when 1000 wait, further ticks are skipped"),
+        "{lines:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_tried_again_after_a_death_is_a_warning() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn a_run_that_is_retried_after_a_death_is_a_warning() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = || {
         let job = Job::cron("job", "0 0 * * * ?").on_crash(OnCrash::RetryUpTo(2.try_into().unwrap()));
         job.run(async |_: Run| time::sleep(Duration::from_secs(6000)).await)
@@ -251,8 +254,8 @@ async fn a_run_that_is_tried_again_after_a_death_is_a_warning() {
         test.crash(replica);
         test.advance(Duration::from_secs(600)).await;
     }
-    let told = ear.heard("ticks=1");
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("died or lost its session: the run is tried again job=job ticks=1"), "{told:?}");
-    assert!(told[1].contains("ticks were lost"), "{told:?}");
+    let lines = log.heard("ticks=1");
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("died or lost its session: the run is tried again job=job ticks=1"), "{lines:?}");
+    assert!(lines[1].contains("ticks were lost"), "{lines:?}");
 }

@@ -1,9 +1,9 @@
-//! Stores that lose their data, wholly or in their latest part, under nodes that remember.
+//! Stores that lose all or their latest data, while nodes remember it.
 
+mod logged;
 mod older;
 mod store;
 mod storm;
-mod told;
 mod wiped;
 
 use std::{
@@ -20,7 +20,7 @@ use tokio::time;
 
 use self::store::Store;
 
-/// A run that began: its job, tick, attempt and fence, the node that ran it, and when.
+/// A run that has started: its job, tick, attempt and fence, its node, and the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Began {
     job: String,
@@ -34,7 +34,7 @@ struct Began {
 
 type Ran = Arc<Mutex<Vec<Began>>>;
 
-/// Nodes over one store. Times are in seconds since it began.
+/// Nodes over one store. Times are in seconds since its start.
 struct Cluster {
     store: Store,
     clock: Clock,
@@ -45,7 +45,7 @@ struct Cluster {
 
 struct Node {
     wire: Lossy<Store>,
-    /// It stops when this is dropped.
+    /// The node stops when this is dropped.
     _running: Running,
 }
 
@@ -53,13 +53,13 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// Every ten seconds.
+/// A job that fires every ten seconds.
 fn every_ten(name: &str) -> Job {
     Job::cron(name, "0/10 * * * * ?")
 }
 
 impl Cluster {
-    /// Begins a full minute.
+    /// Starts at a full minute.
     fn new() -> Self {
         let start = 1_800_000_000;
         let clock = Clock::tokio().set_to(SystemTime::UNIX_EPOCH + secs(start));
@@ -67,7 +67,7 @@ impl Cluster {
         Self { store: Store::new(clock), clock, start, ran: Ran::default(), nodes: Vec::new() }
     }
 
-    /// One more node, whose runs take a while.
+    /// Starts a node. Each job has the duration of its runs.
     async fn join(&mut self, jobs: impl IntoIterator<Item = (Job, Duration)>) {
         let wire = Lossy::new(self.store.clone());
         let client = client(wire.clone());
@@ -122,13 +122,13 @@ impl Cluster {
         self.ran(job).iter().map(|began| began.tick).collect()
     }
 
-    /// Seconds of a range in the history.
+    /// The first and last second of a range in the history, and its number of ticks.
     fn range(&self, row: &RunRow) -> (i64, i64, u64) {
         let second = |text: &str| text.parse::<Time>().unwrap().millisecond().div_euclid(1000) - self.start;
         (row.from.as_deref().map_or(0, second), second(&row.tick), row.ticks)
     }
 
-    /// What the board says.
+    /// The era of the board.
     async fn era(&self) -> Option<String> {
         let reading = self.store.read(&[Key::new("schedule/board").unwrap()], &[]).await.unwrap();
         reading.records.into_iter().next().unwrap().unwrap().map(|record| record.value)
@@ -139,7 +139,7 @@ fn client(backend: impl bandog_core::Backend) -> Client {
     Client::options().clock(Clock::tokio()).on_current_runtime().over(backend).unwrap()
 }
 
-/// No tick of a job ran twice in its first attempt.
+/// Checks that no tick of a job ran twice in its first attempt.
 fn each_once(ticks: &[i64]) {
     let mut sorted = ticks.to_vec();
     sorted.sort_unstable();
@@ -147,7 +147,7 @@ fn each_once(ticks: &[i64]) {
     assert_eq!(sorted.len(), ticks.len(), "{ticks:?}");
 }
 
-/// No claim of a job ran twice: a run that is taken over has a fence of its own.
+/// Checks that no claim of a job ran twice. A run that is taken over has a fence of its own.
 fn no_claim_twice(runs: &[Began]) {
     let mut fences: Vec<u64> = runs.iter().map(|run| run.fence).collect();
     fences.sort_unstable();

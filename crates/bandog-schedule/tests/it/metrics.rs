@@ -1,4 +1,4 @@
-//! What is counted, by the names that the docs tell.
+//! Metrics, by the names in the docs.
 
 use std::time::Duration;
 

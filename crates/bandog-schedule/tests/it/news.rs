@@ -1,4 +1,4 @@
-//! News reach the other nodes at once, by the board's bell: in a simulation they look around every half minute only.
+//! News reach the other nodes at once through notifications. In a simulation nodes poll only every half minute.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use bandog_sync::Client;
 use futures_util::FutureExt;
 use tokio::{sync::mpsc, time};
 
-/// Less than anybody waits for a look, and more than news take.
+/// Less than the time to the next poll, and more than news take.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 const MS: Duration = Duration::from_millis(1);
@@ -26,7 +26,7 @@ fn long() -> Job {
     })
 }
 
-/// Two replicas, of which one has begun the run of an hour, some seconds after their last look.
+/// Two replicas some seconds after their last poll. One of them has started a run of an hour.
 async fn two(job: impl Fn() -> Job + Send + Sync) -> TestScheduler {
     let test = TestScheduler::at("2026-01-01T00:59:50Z").replicas(2).start(|| vec![job()]).await.unwrap();
     test.advance_to("2026-01-01T01:00:03Z").await;
@@ -40,22 +40,22 @@ async fn a_stop_hands_its_runs_over() {
     let first = test.runs()[0].clone();
     let stopped = test.now();
     test.stop_one(first.replica, Duration::ZERO).await.unwrap();
-    // Not `advance`, which lets everybody look.
+    // Not `advance`, which makes every replica poll.
     time::sleep(AT_ONCE).await;
     let runs = test.runs();
     assert_eq!(runs.len(), 2, "{runs:?}");
     assert_eq!((runs[1].tick, runs[1].attempt, runs[1].replica), (first.tick, 2, 1 - first.replica));
-    // The old one had its grace.
+    // The old run had its grace.
     assert!(runs[1].began.millisecond() - stopped.millisecond() < 6_000, "{runs:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn words_of_operators_are_heard() {
+async fn commands_of_operators_reach_the_nodes_at_once() {
     let test = two(|| long().overlap(Overlap::Allow(2.try_into().unwrap()))).await;
     let jobs = test.jobs();
     jobs.run("long").await.unwrap();
     time::sleep(AT_ONCE).await;
-    assert_eq!(test.runs().len(), 2, "one replica had no place, and the other was told");
+    assert_eq!(test.runs().len(), 2, "one replica had no slot, and the other was notified");
     jobs.cancel("long", None).await.unwrap();
     time::sleep(Duration::from_secs(5) + AT_ONCE).await; // Their grace.
     let history = jobs.history("long").await.unwrap();
@@ -79,11 +79,11 @@ async fn a_node_that_is_paused_claims_nothing_from_then_on() {
     assert!(test.runs().len() > before);
 }
 
-/// Whoever is woken finds everything in its one look.
+/// A notified node finds everything in one poll.
 #[tokio::test(start_paused = true)]
-async fn a_stop_rings_when_all_of_it_can_be_seen() {
+async fn a_stop_notifies_after_its_last_change() {
     let store = Memory::new(Clock::tokio());
-    // Each of its calls takes some milliseconds.
+    // Each call to the store takes some milliseconds.
     let ours = client(Delayed::new(store.clone(), 1, 5 * MS, 5 * MS));
     let theirs = client(store);
     let (began, mut begins) = mpsc::unbounded_channel();
@@ -109,9 +109,9 @@ async fn a_stop_rings_when_all_of_it_can_be_seen() {
     stopping.await.unwrap().unwrap();
 }
 
-/// What nodes do all the time is no news.
+/// Claims are no news.
 #[tokio::test(start_paused = true)]
-async fn claims_ring_nobody() {
+async fn claims_notify_no_node() {
     let store = Memory::new(Clock::tokio());
     let mut nodes = Vec::new();
     for _ in 0..3 {
@@ -131,9 +131,9 @@ async fn claims_ring_nobody() {
     }
 }
 
-/// However many words there are, a node looks now and then, and not for each.
+/// A node polls at an interval, and not once for each command.
 #[tokio::test(start_paused = true)]
-async fn many_words_are_few_looks() {
+async fn many_commands_cause_few_polls() {
     let store = Memory::new(Clock::tokio());
     let node = Counting::new(store.clone());
     let running = Scheduler::over(&client(node.clone())).job(long()).start().await.unwrap();
@@ -146,11 +146,11 @@ async fn many_words_are_few_looks() {
     }
     time::sleep(100 * MS).await;
     let reads = node.reads() - before;
-    assert!((2..=2 * 8).contains(&reads), "a look and what it found, each 50 ms: {reads}");
+    assert!((2..=2 * 8).contains(&reads), "a poll and the read of its news, each 50 ms: {reads}");
     running.stop().await.unwrap();
 }
 
-/// A replaced run concerns one job, and so does what its notification makes the other nodes read.
+/// A replaced run concerns one job, so its notification makes the other nodes read this job only.
 #[tokio::test(start_paused = true)]
 async fn a_notification_makes_nodes_read_the_job_that_it_names_only() {
     const JOBS: usize = 300;
@@ -173,14 +173,14 @@ async fn a_notification_makes_nodes_read_the_job_that_it_names_only() {
     let read = || counts.iter().map(Counting::records_read).sum::<usize>();
     let (before, outside) = (read(), Jobs::over(&client(store)));
     let since = outside.show("replaced").await.unwrap().ok;
-    // They read everything once in half a minute, to be sure.
+    // Nodes read all jobs once in half a minute in any case.
     time::sleep(20 * AT_ONCE).await;
     let replaced = outside.show("replaced").await.unwrap().ok - since;
     assert!((9..=11).contains(&replaced), "{replaced}");
     let read = read() - before;
     // The board and the pauses each second, and a few for each notification, of which there was at least one.
     assert!((4 * 2 * 20 + 10..JOBS * 2).contains(&read), "4 nodes read {read} records");
-    // A word to one job is heard, and one to all.
+    // A command to one job has an effect, and one to all jobs.
     outside.run("idle-7").await.unwrap();
     time::sleep(AT_ONCE / 4).await;
     assert_eq!(outside.show("idle-7").await.unwrap().ok, 1);
@@ -189,7 +189,7 @@ async fn a_notification_makes_nodes_read_the_job_that_it_names_only() {
     }
 }
 
-/// Nodes and commands of versions before there were news change the board alone.
+/// Nodes and commands of versions without news change only the board.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_board_alone_makes_nodes_read_everything() {
     let store = Memory::new(Clock::tokio());

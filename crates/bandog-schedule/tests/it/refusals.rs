@@ -1,4 +1,4 @@
-//! What cannot be right is told before anything runs.
+//! Wrong values are reported before anything runs.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use bandog_core::{Clock, ErrorKind, Memory};
 use bandog_schedule::{CatchUp, DayMatch, Daylight, Job, OnCrash, Overlap, Retry, Run, Scheduler};
 use bandog_sync::Client;
 
-/// What `start()` says of these jobs.
-async fn said(jobs: impl IntoIterator<Item = Job>) -> String {
+/// The error of `start()` with these jobs.
+async fn start_error(jobs: impl IntoIterator<Item = Job>) -> String {
     let client =
         Client::options().clock(Clock::tokio()).on_current_runtime().over(Memory::new(Clock::tokio())).unwrap();
     let error = Scheduler::over(&client).jobs(jobs).start().await.map(drop).unwrap_err();
@@ -20,7 +20,7 @@ fn with_body(job: Job) -> Job {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_wrong_value_is_told_with_the_jobs_name() {
+async fn each_wrong_value_is_an_error_with_the_jobs_name() {
     let second = Duration::from_secs(1);
     let zero = Duration::ZERO;
     let wrong = [
@@ -39,34 +39,35 @@ async fn each_wrong_value_is_told_with_the_jobs_name() {
         (Job::fixed_rate("a", second).jitter(Duration::MAX), "jitter"),
     ];
     for (job, why) in wrong {
-        let said = said([with_body(job)]).await;
+        let said = start_error([with_body(job)]).await;
         assert!(said.contains("job \"a\": ") && said.contains(why), "{said}");
     }
     for name in ["", "a\nb", &"x".repeat(201)] {
-        assert!(said([with_body(Job::once(name))]).await.contains("1 to 200 bytes"));
+        assert!(start_error([with_body(Job::once(name))]).await.contains("1 to 200 bytes"));
     }
-    assert!(said([Job::once("a")]).await.contains("it has no body"));
+    assert!(start_error([Job::once("a")]).await.contains("it has no body"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_come_twice_and_all_faults_are_told_at_once() {
-    let twice = said([with_body(Job::once("a")), with_body(Job::once("b")), with_body(Job::once("a"))]).await;
+async fn duplicate_names_and_all_errors_are_reported_together() {
+    let twice = start_error([with_body(Job::once("a")), with_body(Job::once("b")), with_body(Job::once("a"))]).await;
     assert!(twice.contains("\"a\"") && !twice.contains("\"b\""), "{twice}");
-    let three = said([with_body(Job::once("a")), with_body(Job::once("a")), with_body(Job::cron("a", "@daily"))]).await;
+    let three =
+        start_error([with_body(Job::once("a")), with_body(Job::once("a")), with_body(Job::cron("a", "@daily"))]).await;
     let place = |column| format!("{}:{}:{column}", file!(), line!() - 1);
-    let (first, second, third) = (place(33), place(60), place(87));
-    let told = format!("job \"a\": there are 3 of this name, made at {first} and {second} and {third}");
-    assert!(three.contains(&told), "{three}");
+    let (first, second, third) = (place(32), place(59), place(86));
+    let expected = format!("job \"a\": there are 3 of this name, made at {first} and {second} and {third}");
+    assert!(three.contains(&expected), "{three}");
     let again = |_| with_body(Job::once("a"));
-    let again = said((0..9).map(again)).await;
-    let told = format!("there are 9 of this name, made at {}:{}:31", file!(), line!() - 2);
-    assert!(again.ends_with(&told), "one place, named once: {again}");
-    let many = said([with_body(Job::cron("a", "x")), with_body(Job::fixed_rate("b", Duration::ZERO))]).await;
+    let again = start_error((0..9).map(again)).await;
+    let expected = format!("there are 9 of this name, made at {}:{}:31", file!(), line!() - 2);
+    assert!(again.ends_with(&expected), "one location, named once: {again}");
+    let many = start_error([with_body(Job::cron("a", "x")), with_body(Job::fixed_rate("b", Duration::ZERO))]).await;
     assert!(many.contains("2 jobs") && many.contains("\"a\"") && many.contains("\"b\""), "{many}");
 }
 
 #[tokio::test]
-async fn a_pool_without_a_place_is_refused() {
+async fn a_pool_of_zero_is_refused() {
     let error = Scheduler::new().pool(0).job(with_body(Job::once("a"))).start().await.map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused);
     assert!(error.to_string().contains("a pool of 0"), "{error}");
@@ -99,8 +100,8 @@ fn policies_read_what_they_write() {
         assert!(text.parse::<Retry>().is_err(), "{text:?}");
     }
     for text in ["queue(0)", "allow(100000000000)"] {
-        let told = text.parse::<Overlap>().unwrap_err().to_string();
-        assert!(told.contains("takes a number from 1 to 4294967295"), "{told}");
+        let lines = text.parse::<Overlap>().unwrap_err().to_string();
+        assert!(lines.contains("takes a number from 1 to 4294967295"), "{lines}");
     }
     for text in ["", "queue(-1)", "allow", "never", "queue(1", "queue (a)"] {
         assert!(text.parse::<Overlap>().unwrap_err().to_string().contains("write skip, queue"), "{text:?}");

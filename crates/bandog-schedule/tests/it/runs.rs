@@ -1,4 +1,4 @@
-//! One run: tries, timeouts, cancels, panics, notes.
+//! One run: attempts, timeouts, cancellation, panics, notes.
 
 use std::{
     sync::{
@@ -33,7 +33,7 @@ fn minutely() -> Job {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_and_a_panic_are_failures_with_their_words() {
+async fn an_error_and_a_panic_are_failures_with_their_texts() {
     let failed = history(|| minutely().run(async |_: Run| Err::<(), _>(std::io::Error::other("no disk")))).await;
     assert_eq!((failed[0].state, failed[0].error.as_deref()), (State::Failed, Some("no disk")));
     let panicked = history(|| {
@@ -58,7 +58,7 @@ async fn an_error_and_a_panic_are_failures_with_their_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_run_is_tried_again_under_the_same_fence() {
+async fn a_failed_run_is_retried_under_the_same_fence() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let job = || {
         let seen = Arc::clone(&seen);
@@ -77,10 +77,10 @@ async fn a_failed_run_is_tried_again_under_the_same_fence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tries_end_when_it_is_too_late_for_another() {
+async fn retries_end_at_their_deadline() {
     let often = Retry::times(100).from(secs(10)).to(secs(10));
     let fails = |retry: Retry| move || minutely().retry(retry).run(async |_: Run| Err::<(), _>("not yet"));
-    // A pause takes 10 to 11 s. The first run began at 0:01:00.
+    // A backoff takes 10 to 11 s. The first run starts at 0:01:00.
     for (retry, tries) in [(often.within(secs(25)), 3), (often.within(Duration::ZERO), 1), (often.until_next_tick(), 6)]
     {
         let test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![fails(retry)()]).await.unwrap();
@@ -96,34 +96,34 @@ async fn tries_end_when_it_is_too_late_for_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_takes_too_long_is_told_and_dropped_after_its_grace() {
-    let told = Arc::new(AtomicU32::new(0));
+async fn a_run_over_its_timeout_is_cancelled_and_dropped_after_its_grace() {
+    let lines = Arc::new(AtomicU32::new(0));
     let job = || {
-        let told = Arc::clone(&told);
+        let lines = Arc::clone(&lines);
         minutely().timeout(secs(10)).grace(secs(3)).run(move |run: Run| {
-            let told = Arc::clone(&told);
+            let lines = Arc::clone(&lines);
             async move {
                 run.cancelled().await;
-                told.fetch_add(1, Relaxed);
+                lines.fetch_add(1, Relaxed);
                 time::sleep(secs(1000)).await;
             }
         })
     };
     let late = history(job).await;
-    assert_eq!((late[0].state, told.load(Relaxed)), (State::TimedOut, 1));
+    assert_eq!((late[0].state, lines.load(Relaxed)), (State::TimedOut, 1));
     let took = |row: &RunRow| {
         let [from, to] =
             [&row.started, &row.ended].map(|time| time.as_ref().unwrap().parse::<bandog_cron::Time>().unwrap());
         to.millisecond() - from.millisecond()
     };
     assert!((13_000..13_100).contains(&took(&late[0])), "{late:?}");
-    // Who ends well within the grace has ended well.
+    // A run that succeeds within its grace is successful.
     let listens = || minutely().timeout(secs(10)).run(async |run: Run| run.cancelled().await);
     assert_eq!(history(listens).await[0].state, State::Ok);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_is_a_failure_to_be_tried_again() {
+async fn a_timeout_is_a_failure_that_is_retried() {
     let job = || {
         minutely().timeout(secs(5)).grace(Duration::ZERO).retry(Retry::times(1)).run(async |run: Run| {
             if run.attempt() == 1 {
@@ -167,7 +167,7 @@ async fn only_the_beginning_of_an_errors_text_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_run_notes_after_its_end_is_not_kept() {
+async fn a_note_after_the_end_of_a_run_is_not_kept() {
     let job = || {
         minutely().run(async |run: Run| {
             let later = run.clone();
@@ -179,7 +179,7 @@ async fn what_a_run_notes_after_its_end_is_not_kept() {
 }
 
 #[test]
-fn a_run_can_be_lent_to_what_may_panic() {
+fn a_run_is_unwind_safe() {
     fn may_panic<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe + Send + Sync>() {}
     may_panic::<Run>();
 }
@@ -220,7 +220,7 @@ async fn replace_lets_the_old_run_stop_before_the_new_one_begins() {
         })
     };
     let test = TestScheduler::at("2026-01-01T00:00:30Z").replicas(2).start(|| vec![job()]).await.unwrap();
-    // The other replica may have the run, and looks every half minute of this clock.
+    // The other replica may have the run, and polls every half minute of this clock.
     test.advance_to("2026-01-01T00:05:50Z").await;
     let row = test.jobs().show("job").await.unwrap();
     assert!(row.failed >= 4 && row.live.len() == 1, "{row:?}");
@@ -237,7 +237,7 @@ async fn each_node_runs_its_own() {
     assert!(test.jobs().show("job").await.is_err(), "the store knows nothing of it");
 }
 
-/// A scheduler without a store whose runs may go on for an hour when it stops.
+/// A scheduler without a store and with a drain of an hour.
 async fn with_a_long_drain(job: Job) -> Running {
     Scheduler::new().clock(Clock::tokio()).drain(secs(3600)).job(job).start().await.unwrap()
 }

@@ -48,6 +48,6 @@ async fn each_tick_runs_once_over_three_nodes() {
         running.stop().await.unwrap();
     }
     let ran = ran.lock().unwrap().clone();
-    assert!(ran.values().all(|who| who.len() == 1), "{ran:?}");
+    assert!(ran.values().all(|nodes| nodes.len() == 1), "{ran:?}");
     assert_eq!(ran.len(), 10);
 }

@@ -10,7 +10,7 @@ use std::{
 use bandog_schedule::{Job, Run, Scheduler};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What tells this program that it is the one that gets the signals.
+/// Environment variable that marks the process that gets the signals.
 const PATIENT: &str = "BANDOG_TEST_UNTIL_SIGNAL";
 
 struct Patient {
@@ -27,7 +27,7 @@ impl Patient {
         Self { process, says }
     }
 
-    /// Reads until it says this, and all that it said before.
+    /// Reads the output until this word, and returns all of it.
     fn says(&mut self, word: &str) -> String {
         let mut said = String::new();
         while !said.lines().any(|line| line == word) {
@@ -64,7 +64,7 @@ fn a_signal_stops_it_in_order_and_a_second_one_ends_the_drain() {
     }
 }
 
-/// A run that says that it goes on until it is cancelled, and a drain that nobody waits for.
+/// A run that continues until it is cancelled, and a drain that is longer than the test.
 #[test]
 fn the_process_that_gets_signals() {
     if env::var_os(PATIENT).is_none() {

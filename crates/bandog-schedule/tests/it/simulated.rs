@@ -30,13 +30,13 @@ async fn no_skew_makes_a_tick_run_twice_or_early() {
     assert_eq!(by_tick.len(), 361);
     assert!(by_tick.values().all(|runs| runs.len() == 1));
     assert!(runs.iter().all(|run| run.began >= run.tick && run.began.millisecond() - run.tick.millisecond() < 100));
-    let who: std::collections::BTreeSet<_> = runs.iter().map(|run| run.replica).collect();
-    assert!(!who.is_empty());
+    let replicas: std::collections::BTreeSet<_> = runs.iter().map(|run| run.replica).collect();
+    assert!(!replicas.is_empty());
     test.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crashed_replicas_run_is_taken_over_within_the_lease_and_a_look() {
+async fn a_crashed_replicas_run_is_taken_over_within_the_lease_and_a_poll() {
     let job = || {
         Job::cron("long", "0 0 * * * ?").on_crash(OnCrash::Retry).lease(secs(10)).run(async |run: Run| {
             if run.attempt() == 1 {
@@ -56,12 +56,12 @@ async fn a_crashed_replicas_run_is_taken_over_within_the_lease_and_a_look() {
     let after = runs[1].began.millisecond() - first.began.millisecond();
     assert!((10_000..=5_000 + 10_000 + 31_000).contains(&after), "not while it may live, and soon: {after} ms");
     let history = test.jobs().history("long").await.unwrap();
-    let told: Vec<_> = history.iter().map(|run| (run.state, run.attempt)).collect();
-    assert_eq!(told, [(State::Ok, 2), (State::Lost, 1)], "{history:?}");
+    let lines: Vec<_> = history.iter().map(|run| (run.state, run.attempt)).collect();
+    assert_eq!(lines, [(State::Ok, 2), (State::Lost, 1)], "{history:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_kills_every_replica_is_given_up_after_five() {
+async fn a_job_that_kills_every_replica_is_abandoned_after_five_deaths() {
     let job = || {
         let job = Job::cron("poison", "0 0 * * * ?").on_crash(OnCrash::Retry).lease(secs(10));
         vec![job.run(async |_: Run| time::sleep(secs(3000)).await)]
@@ -166,34 +166,34 @@ async fn a_lower_revision_claims_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replicas_that_have_a_job_differently_are_told_so_on_both_sides() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn replicas_with_different_settings_of_a_job_both_log_it() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let job = |seconds: &str, revision| {
         Job::cron("tick", format!("{seconds} * * * * ?")).revision(revision).run(async |_: Run| ())
     };
-    let told = || (ear.heard("the job has changed"), ear.heard("another replica has changed the job"));
+    let lines = || (log.heard("the job has changed"), log.heard("another replica has changed the job"));
     let mut test = TestScheduler::at("2026-01-01T00:00:15Z").start(|| vec![job("0", 1)]).await.unwrap();
     test.join(vec![job("0", 1)]).await.unwrap();
     test.advance_to("2026-01-01T00:02:15Z").await;
-    assert_eq!(told(), (vec![], vec![]), "they are of one mind");
+    assert_eq!(lines(), (vec![], vec![]), "their settings are equal");
     test.join(vec![job("30", 1)]).await.unwrap();
     test.advance_to("2026-01-01T00:06:15Z").await;
     assert_eq!(test.runs().len(), 2 + 8, "each tick of either once");
-    let (new, old) = told();
+    let (new, old) = lines();
     let what = "trigger: cron 0 * * * * ? (quartz, UTC) -> cron 30 * * * * ? (quartz, UTC)";
     assert!(new.iter().chain(&old).all(|line| line.starts_with("WARN") && line.contains(what)), "{new:?} {old:?}");
     assert_eq!((new.len(), old.len()), (1, 2), "the one that changed it, and both that have it as it was");
     test.join(vec![job("30", 1)]).await.unwrap();
     test.advance_to("2026-01-01T00:07:15Z").await;
-    assert_eq!((told().0.len(), told().1.len()), (1, 2), "nothing has changed");
+    assert_eq!((lines().0.len(), lines().1.len()), (1, 2), "nothing has changed");
     test.join(vec![job("45", 2)]).await.unwrap();
     test.advance_to("2026-01-01T00:12:15Z").await;
     let runs = test.runs();
     assert_eq!(runs.iter().filter(|run| run.replica == 4).count(), 5);
     assert_eq!(runs.len(), 2 + 8 + 2 + 5, "a greater revision claims alone");
-    let (new, old) = told();
+    let (new, old) = lines();
     assert!(new.len() == 2 && new[1].starts_with("INFO") && old.len() == 2, "{new:?} {old:?}");
-    assert_eq!(ear.heard("newer revision").len(), 4, "all that rest now say so");
+    assert_eq!(log.heard("newer revision").len(), 4, "all that rest now say so");
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,7 +250,7 @@ async fn a_replica_that_is_cut_off_drops_its_run_before_another_takes_it_over() 
     test.advance(secs(600)).await;
     let row = test.jobs().show("long").await.unwrap();
     assert_eq!((row.ok, row.lost, test.runs().len()), (1, 0, 2), "{row:?}");
-    // The replica that was cut off claims ticks again when the other has gone.
+    // The disconnected replica claims ticks again after the other has stopped.
     let mut test = test;
     test.crash(1 - first);
     test.advance_to("2026-01-01T02:00:30Z").await;
@@ -276,7 +276,7 @@ async fn a_job_that_fails_open_runs_without_the_store_and_others_do_not() {
     [0, 1].into_iter().for_each(|replica| test.mend(replica));
     test.advance_to("2026-01-01T00:15:30Z").await;
     let rows = [test.jobs().show("closed").await.unwrap(), test.jobs().show("open").await.unwrap()];
-    // The tick of 00:12 was young enough to run late; of the older ones the latest was caught up.
+    // The tick of 00:12 was young enough to run late. The latest of the older ones was caught up.
     assert_eq!((rows[0].ok, rows[0].missed), (2 + 2 + 3, 8), "{:?}", rows[0]);
     assert_eq!((rows[1].ok, rows[1].missed), (2 + 20 + 3, 0), "{:?}", rows[1]);
 }
@@ -308,7 +308,7 @@ async fn a_job_whose_unclaimed_run_dies_with_its_node_goes_on_and_one_that_lives
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_while_a_job_was_disabled_was_not_missed() {
+async fn ticks_of_a_disabled_job_are_not_missed() {
     let job = || Job::cron("tick", "0 * * * * ?").run(async |_: Run| ());
     let mut test = TestScheduler::at("2026-01-01T00:00:30Z").start(|| vec![job().disabled()]).await.unwrap();
     test.advance_to("2026-01-01T00:10:30Z").await;
@@ -349,7 +349,7 @@ async fn a_job_that_becomes_another_in_a_deploy_goes_on_from_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tick_that_nobody_was_there_for_is_caught_up_although_the_last_replica_died_in_a_run() {
+async fn a_tick_without_any_replica_is_caught_up_although_the_last_replica_died_in_a_run() {
     let job = || {
         Job::cron("long", "0 0 * * * ?").run(async |run: Run| {
             if run.tick().to_string() == "2026-01-01T01:00:00Z" {
@@ -370,7 +370,7 @@ async fn a_tick_that_nobody_was_there_for_is_caught_up_although_the_last_replica
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_saved_at_the_last_moment_starts_no_attempt_twice() {
+async fn a_lease_that_is_renewed_at_the_last_moment_starts_no_attempt_twice() {
     struct Over(Arc<AtomicUsize>);
     impl Drop for Over {
         fn drop(&mut self) {
@@ -378,9 +378,9 @@ async fn a_lease_that_is_saved_at_the_last_moment_starts_no_attempt_twice() {
         }
     }
     let (seen, over) = (Arc::new(std::sync::Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
-    let (told, ended) = (Arc::clone(&seen), Arc::clone(&over));
+    let (lines, ended) = (Arc::clone(&seen), Arc::clone(&over));
     let job = move || {
-        let (seen, ended) = (Arc::clone(&told), Arc::clone(&ended));
+        let (seen, ended) = (Arc::clone(&lines), Arc::clone(&ended));
         let job = Job::cron("long", "0 0 * * * ?").on_crash(OnCrash::Retry).lease(secs(30)).grace(Duration::ZERO);
         job.run(move |run: Run| {
             seen.lock().unwrap().push((run.attempt(), run.fence()));
@@ -393,7 +393,7 @@ async fn a_lease_that_is_saved_at_the_last_moment_starts_no_attempt_twice() {
     };
     let test = TestScheduler::at("2026-01-01T00:59:00Z").start(|| vec![job()]).await.unwrap();
     test.advance_to("2026-01-01T01:00:12Z").await;
-    // Renewed each 10 s; the run is told to stop 5 s before the lease would end.
+    // The lease is renewed every 10 s. The run is cancelled 5 s before its expiry.
     test.cut(0);
     while over.load(Relaxed) == 0 {
         test.advance(Duration::from_millis(500)).await;
@@ -406,7 +406,7 @@ async fn a_lease_that_is_saved_at_the_last_moment_starts_no_attempt_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_whose_pool_was_full_learns_of_the_dead_as_soon_as_it_has_a_place() {
+async fn a_replica_with_a_full_pool_takes_over_dead_runs_as_soon_as_it_has_a_slot() {
     let jobs = || {
         let long = Job::cron("long", "0 0 1 * * ?").run(async |_: Run| time::sleep(secs(120)).await);
         let job = Job::cron("taken", "5 0 1 * * ?").on_crash(OnCrash::Retry).lease(secs(10));
@@ -417,11 +417,11 @@ async fn a_replica_whose_pool_was_full_learns_of_the_dead_as_soon_as_it_has_a_pl
     let runs = test.runs();
     assert!(runs.len() == 2 && runs[0].replica != runs[1].replica, "{runs:?}");
     test.crash(runs[1].replica);
-    // It reads everything again every quarter of an hour only.
+    // It reads all jobs again only every quarter of an hour.
     test.advance_to("2026-01-01T01:04:00Z").await;
     let again = &test.runs()[2];
     assert_eq!((again.job.as_str(), again.attempt, again.replica), ("taken", 2, runs[0].replica));
     let after = again.began.millisecond() - runs[0].began.millisecond() - 120_000;
-    assert!((0..=31_000).contains(&after), "a place, and a look: {after} ms");
+    assert!((0..=31_000).contains(&after), "a free slot, and a poll: {after} ms");
     test.stop().await.unwrap();
 }

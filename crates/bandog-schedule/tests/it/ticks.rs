@@ -1,5 +1,5 @@
-//! Does each tick run once? Replicas whose clocks are wrong by up to 90 seconds crash, stop, are cut off and join, and
-//! the storm's checker judges what they did. `cargo xtask storm ticks --store virtual` tries a million ticks.
+//! Each tick runs once, while replicas with clocks that are wrong by up to 90 seconds crash, stop, are cut off and
+//! join. The storm's checker verifies the runs. `cargo xtask storm ticks --store virtual` runs a million ticks.
 #![allow(dead_code, reason = "the storm needs more of them")]
 
 use bandog_schedule as schedule;
@@ -18,7 +18,7 @@ fn each_tick_of_a_storm_runs_once() {
     for seed in 1..=3 {
         let size = virtually::Size { nodes: 5, jobs: 12, seconds: 60, seed };
         let findings = check::check(&virtually::run(size));
-        assert!(findings.violations.is_empty(), "seed {seed}: {:#?}", findings.told());
+        assert!(findings.violations.is_empty(), "seed {seed}: {:#?}", findings.report());
         assert!(findings.ticks > 5_000 && findings.ran > 2_000, "seed {seed}: {} of {}", findings.ran, findings.ticks);
     }
 }

@@ -1,4 +1,4 @@
-//! The files and the disk that they lie on.
+//! Checks of the files and of their disk.
 
 use std::path::Path;
 
@@ -7,35 +7,35 @@ use bandog_core::Finding;
 use super::not_local;
 use crate::{
     SqliteOptions,
-    disk::{self, FileSystem, Kind},
+    disk::{self, FileSystem, FileSystemKind},
 };
 
-/// With less room than this, the WAL of a busy day may fill the disk.
-const LITTLE: u64 = 64 << 20;
+/// Free space, in bytes, below which the disk is reported: the WAL of a busy day may fill it.
+const LITTLE_SPACE: u64 = 64 << 20;
 
-/// What the file system is to locks.
+/// Checks the kind of the file system.
 pub(super) fn file_system(path: &Path, found: Option<FileSystem>) -> Finding {
     const SUBJECT: &str = "filesystem";
     let Some(found) = found else {
-        let says = "the kind of the file system cannot be known here";
+        let says = "the kind of the file system is unknown on this system";
         return Finding::advice(SUBJECT, says, "make sure that it is a disk of this machine");
     };
-    let name = found.called();
+    let name = found.display_name();
     match found.kind {
-        Kind::Local => {
-            Finding::fine(SUBJECT, format!("the database lies on {name}, which this machine keeps to itself"))
+        FileSystemKind::Local => {
+            Finding::fine(SUBJECT, format!("the database is on {name}, which only this machine uses"))
         }
-        Kind::Memory => Finding::advice(
+        FileSystemKind::Memory => Finding::advice(
             SUBJECT,
-            format!("the database lies on {name}, which is empty after a restart of the machine"),
-            "if holds must outlive a restart, name a file on a disk",
+            format!("the database is on {name}, which is empty after a restart of the machine"),
+            "if holds must survive a restart, name a file on a disk",
         ),
-        Kind::Layered => Finding::advice(
+        FileSystemKind::Layered => Finding::advice(
             SUBJECT,
-            format!("the database lies on {name}, so every container, and the host, has a file of its own there"),
-            "mount one volume for all who share the locks, and name a file in it",
+            format!("the database is on {name}, so each container, and the host, has a file of its own there"),
+            "mount one volume into all containers that share the locks, and name a file in it",
         ),
-        Kind::Network => Finding::danger(
+        FileSystemKind::Network => Finding::danger(
             SUBJECT,
             not_local(path, name),
             "name a file on a local disk, or use a server: redis://HOST",
@@ -43,36 +43,36 @@ pub(super) fn file_system(path: &Path, found: Option<FileSystem>) -> Finding {
     }
 }
 
-/// Whether there is room to write.
+/// Checks the free space.
 pub(super) fn space(path: &Path) -> Finding {
     const SUBJECT: &str = "space";
-    let room = match disk::room(path) {
-        Ok(room) => room,
+    let space = match disk::space(path) {
+        Ok(space) => space,
         Err(error) => {
             return Finding::advice(
                 SUBJECT,
-                format!("the room on the disk cannot be known: {error}"),
-                "look at it by hand",
+                format!("the free space of the disk cannot be determined: {error}"),
+                "check it by hand",
             );
         }
     };
-    let mib = room.bytes >> 20;
-    if room.is_read_only {
-        let says = "the file system is mounted read-only, so nothing can be locked";
-        return Finding::danger(SUBJECT, says, "mount it to be written, or name a file elsewhere");
+    let mib = space.bytes >> 20;
+    if space.is_read_only {
+        let says = "the file system is mounted read-only, so no lock can be taken";
+        return Finding::danger(SUBJECT, says, "mount it read-write, or name a file elsewhere");
     }
-    if room.bytes == 0 || !room.has_inodes {
-        let what = if room.bytes == 0 { "space" } else { "inode" };
+    if space.bytes == 0 || !space.has_inodes {
+        let what = if space.bytes == 0 { "space" } else { "inode" };
         let says = format!("no {what} is left on the disk: nothing is granted, renewed or released");
         return Finding::danger(SUBJECT, says, "free some");
     }
-    if room.bytes < LITTLE {
+    if space.bytes < LITTLE_SPACE {
         return Finding::advice(SUBJECT, format!("only {mib} MiB are free on the disk"), "free some");
     }
     Finding::fine(SUBJECT, format!("{mib} MiB are free on the disk"))
 }
 
-/// Who else may touch the files.
+/// Checks the permissions of the files and of their directory.
 #[cfg(unix)]
 pub(super) fn rights(options: &SqliteOptions) -> Vec<Finding> {
     use std::{fs, os::unix::fs::MetadataExt};
@@ -83,7 +83,7 @@ pub(super) fn rights(options: &SqliteOptions) -> Vec<Finding> {
     let open: Vec<String> = files.iter().filter(is_open).map(|path| quoted(path)).collect();
     if !open.is_empty() {
         let says = format!(
-            "everybody on the machine may read or write {}: who can write can take and free locks",
+            "every user of the machine may read or write {}: a user who can write can take and free locks",
             open.join(" ")
         );
         findings.push(Finding::advice(SUBJECT, says, format!("chmod o= {}", open.join(" "))));
@@ -92,27 +92,31 @@ pub(super) fn rights(options: &SqliteOptions) -> Vec<Finding> {
         && fs::metadata(directory).is_ok_and(|found| found.mode() & 0o002 != 0 && found.mode() & 0o1000 == 0)
     {
         let name = quoted(directory);
-        let says = format!("everybody on the machine may delete and replace files in {name}, and so the database");
+        let says = format!("every user of the machine may delete and replace files in {name}, including the database");
         findings.push(Finding::advice(SUBJECT, says, format!("chmod o-w {name}, or at least chmod +t {name}")));
     }
     if options.path.exists()
-        && let Err(error) = disk::may_write(&options.path)
+        && let Err(error) = disk::check_writable(&options.path)
     {
         let says = format!("this process may not write the database and the files beside it: {error}");
-        findings.push(Finding::danger(SUBJECT, says, "give it the right, or run it as their owner"));
+        findings.push(Finding::danger(SUBJECT, says, "give it the permission, or run it as their owner"));
     }
     if findings.is_empty() {
-        findings.push(Finding::fine(SUBJECT, "only the owner and the group of the files may touch them"));
+        findings.push(Finding::fine(SUBJECT, "only the owner and the group of the files may read or write them"));
     }
     findings
 }
 
 #[cfg(not(unix))]
 pub(super) fn rights(_: &SqliteOptions) -> Vec<Finding> {
-    vec![Finding::advice("rights", "the rights of the files cannot be judged here", "look at them by hand")]
+    vec![Finding::advice(
+        "rights",
+        "the permissions of the files cannot be checked on this system",
+        "check them by hand",
+    )]
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for a shell.
 #[cfg(unix)]
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();

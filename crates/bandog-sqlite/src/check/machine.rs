@@ -1,4 +1,4 @@
-//! Other processes, and what the kernel allows this one.
+//! Checks of other processes, and of the kernel's limits for this one.
 
 use std::{
     fs,
@@ -9,62 +9,74 @@ use std::{
 use bandog_core::Finding;
 use inotify::{Inotify, WatchMask};
 
-/// How many processes are named.
-const NAMED: usize = 10;
+/// Maximum number of processes that a finding names.
+const MAX_NAMED: usize = 10;
 
-/// What is said of processes whose log or index was deleted.
-const DELETED: &str = "have the database open, but its -wal or -shm was deleted under them: they and processes that open \
-    the database now may hold one lock twice";
-const SAVE: &str = "start nothing that uses the file until they have asked for something: the first of them that does saves \
-    the log. End those that never ask";
+/// The finding about processes whose log or index was deleted.
+const DELETED: &str = "have the database open, but its -wal or -shm was deleted while they use it: one of them and a \
+    process that opens the database now may hold the same lock";
+/// What to do about them.
+const SAVE: &str = "start no program that uses the file until one of them has made a request: that request saves the \
+    log. End the processes that make no requests";
 
-/// Who has the database open. Files are only looked at, never opened: closing any descriptor of the database would give
-/// up all of this process's locks of it.
+/// Checks which processes have the database open. No file is opened: closing any descriptor of the database would
+/// release all locks that this process has of it.
 pub(super) fn users(database: &Path) -> Finding {
     const SUBJECT: &str = "users";
     let file = fs::metadata(database).ok().map(|file| (file.dev(), file.ino()));
-    let gone = PathBuf::from(format!("{} (deleted)", database.display()));
+    let deleted_database = PathBuf::from(format!("{} (deleted)", database.display()));
     let name = database.file_name().unwrap_or_default().to_string_lossy();
-    let lost = ["-wal", "-shm"].map(|ending| format!("{name}{ending} (deleted)"));
-    let (mut users, mut strays, mut apart, mut hidden) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let deleted_logs = ["-wal", "-shm"].map(|ending| format!("{name}{ending} (deleted)"));
+    let (mut users, mut with_deleted_database, mut with_deleted_log, mut hidden_count) =
+        (Vec::new(), Vec::new(), Vec::new(), 0);
     for pid in processes().filter(|pid| *pid != std::process::id()) {
         let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-            hidden += 1;
+            hidden_count += 1;
             continue;
         };
         let open: Vec<PathBuf> = open.filter_map(|entry| Some(entry.ok()?.path())).collect();
         let is_same = |fd: &PathBuf| fs::metadata(fd).is_ok_and(|found| Some((found.dev(), found.ino())) == file);
-        // By its last part, since a container may see the directory under another name.
-        let is_lost = |fd: &PathBuf| {
+        // Compared by file name, because a container may see the directory at another path.
+        let is_deleted_log = |fd: &PathBuf| {
             let link = fs::read_link(fd).unwrap_or_default();
-            link.file_name().is_some_and(|file| lost.iter().any(|lost| file == lost.as_str()))
+            link.file_name().is_some_and(|file| deleted_logs.iter().any(|log| file == log.as_str()))
         };
         if file.is_some() && open.iter().any(is_same) {
-            if open.iter().any(is_lost) { apart.push(called(pid)) } else { users.push(called(pid)) }
-        } else if open.iter().any(|fd| fs::read_link(fd).is_ok_and(|link| link == gone)) {
-            strays.push(called(pid));
+            if open.iter().any(is_deleted_log) {
+                with_deleted_log.push(pid_and_name(pid))
+            } else {
+                users.push(pid_and_name(pid))
+            }
+        } else if open.iter().any(|fd| fs::read_link(fd).is_ok_and(|link| link == deleted_database)) {
+            with_deleted_database.push(pid_and_name(pid));
         }
     }
-    let unseen =
-        if hidden == 0 { String::new() } else { format!("; {hidden} processes of others could not be looked at") };
-    if !strays.is_empty() {
-        let says = format!("{} use a file that was deleted or replaced, and see no lock of the new one", list(&strays));
+    let hidden_text = if hidden_count == 0 {
+        String::new()
+    } else {
+        format!("; {hidden_count} processes of other users could not be examined")
+    };
+    if !with_deleted_database.is_empty() {
+        let says = format!(
+            "{} use a file that was deleted or replaced, and see no lock of the new file",
+            list(&with_deleted_database)
+        );
         return Finding::danger(
             SUBJECT,
             says,
-            "they notice it when they next ask for something; end those that never do",
+            "each of them detects it at its next request; end the processes that make no requests",
         );
     }
-    if !apart.is_empty() {
-        return Finding::danger(SUBJECT, format!("{} {DELETED}", list(&apart)), SAVE);
+    if !with_deleted_log.is_empty() {
+        return Finding::danger(SUBJECT, format!("{} {DELETED}", list(&with_deleted_log)), SAVE);
     }
     if users.is_empty() {
-        return Finding::fine(SUBJECT, format!("no other process has the database open{unseen}"));
+        return Finding::fine(SUBJECT, format!("no other process has the database open{hidden_text}"));
     }
-    Finding::fine(SUBJECT, format!("other processes that have the database open: {}{unseen}", list(&users)))
+    Finding::fine(SUBJECT, format!("other processes that have the database open: {}{hidden_text}", list(&users)))
 }
 
-/// Whether a bell can be heard: inotify is asked for, and its limits are told.
+/// Checks whether files can be watched: tries inotify, and reports its limits.
 pub(super) fn inotify() -> Finding {
     const SUBJECT: &str = "inotify";
     let limit = |name: &str| {
@@ -72,27 +84,28 @@ pub(super) fn inotify() -> Finding {
         text.trim().parse::<usize>().ok()
     };
     let (instances, watches) = in_use();
-    let told = |name: &str, used: usize| match limit(name) {
+    let usage = |name: &str, used: usize| match limit(name) {
         Some(limit) => format!("{used} of {limit} {}", name.trim_start_matches("max_user_")),
         None => format!("{used} {}", name.trim_start_matches("max_user_")),
     };
-    let use_of = format!("{}, {}", told("max_user_instances", instances), told("max_user_watches", watches));
+    let usage_text = format!("{}, {}", usage("max_user_instances", instances), usage("max_user_watches", watches));
     let cure = "sysctl fs.inotify.max_user_instances=1024 fs.inotify.max_user_watches=1048576";
     let tried =
         Inotify::init().and_then(|inotify| inotify.watches().add("/proc/self", WatchMask::DELETE_SELF).map(drop));
     if let Err(error) = tried {
-        let says = format!("the bell cannot be heard, so waiters ask within a second: {error}; in use: {use_of}");
+        let says =
+            format!("files cannot be watched, so waiters poll, at least once a second: {error}; in use: {usage_text}");
         return Finding::advice(SUBJECT, says, cure);
     }
     let is_near = |name: &str, used: usize| limit(name).is_some_and(|limit| used >= limit / 10 * 9);
     if is_near("max_user_instances", instances) || is_near("max_user_watches", watches) {
         return Finding::advice(
             SUBJECT,
-            format!("inotify is nearly used up, and without it waiters poll: {use_of}"),
+            format!("the limits of inotify are nearly reached, and without it waiters poll: {usage_text}"),
             cure,
         );
     }
-    Finding::fine(SUBJECT, format!("the bell can be heard; this user's inotify, as far as it can be seen: {use_of}"))
+    Finding::fine(SUBJECT, format!("notifications work; visible use of inotify by this user: {usage_text}"))
 }
 
 fn processes() -> impl Iterator<Item = u32> {
@@ -100,18 +113,18 @@ fn processes() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-fn called(pid: u32) -> String {
+fn pid_and_name(pid: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     format!("{pid} ({})", name.trim())
 }
 
 fn list(users: &[String]) -> String {
-    let more = users.len().saturating_sub(NAMED);
+    let more = users.len().saturating_sub(MAX_NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    format!("{}{more}", users[..users.len().min(NAMED)].join(", "))
+    format!("{}{more}", users[..users.len().min(MAX_NAMED)].join(", "))
 }
 
-/// The instances and watches of this process's user, in processes that we may look into.
+/// The inotify instances and watches of this process's user, in processes that we may examine.
 fn in_use() -> (usize, usize) {
     let owner = |pid: u32| fs::metadata(format!("/proc/{pid}")).ok().map(|found| found.uid());
     let ours = owner(std::process::id());

@@ -1,4 +1,4 @@
-//! Holds that were written under another boot, or while another wall clock was set.
+//! Holds that were written under another boot id, or with another wall clock.
 
 use std::{
     num::NonZeroU32,
@@ -25,7 +25,7 @@ fn claim() -> Claim {
     Claim { key: Key::new("k").unwrap(), id, kind: Kind::Mutex, ttl: TTL, fences: NonZeroU32::MIN, offers: false }
 }
 
-async fn ask(store: &Sqlite, claim: &Claim) -> Verdict {
+async fn try_take(store: &Sqlite, claim: &Claim) -> Verdict {
     match store.apply(&[Step::Claim(claim.clone())]).await.remove(0).unwrap() {
         Answer::Claimed(verdict) => verdict,
         Answer::Released(_) => panic!("a release was answered"),
@@ -33,7 +33,7 @@ async fn ask(store: &Sqlite, claim: &Claim) -> Verdict {
 }
 
 async fn take(store: &Sqlite, claim: &Claim) -> Option<Fences> {
-    match ask(store, claim).await {
+    match try_take(store, claim).await {
         Verdict::Granted { fences, .. } => Some(fences),
         Verdict::Busy { .. } => None,
     }
@@ -52,30 +52,34 @@ async fn take_at_last(store: &Sqlite, claim: &Claim) -> Fences {
 }
 
 #[tokio::test]
-async fn a_hold_of_another_boot_is_held_for_one_ttl_from_when_it_was_first_seen() {
+async fn a_hold_of_another_boot_is_held_for_one_ttl_after_its_first_sighting() {
     for shift in [-HOUR, 0, HOUR] {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("locks.db");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("locks.db");
         let old = take(&machine(&path, "before", shift), &claim()).await.unwrap().last();
         let after = machine(&path, "after", 0);
-        let seen = Instant::now();
-        assert_eq!(ask(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
+        let first_seen = Instant::now();
+        assert_eq!(try_take(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
         let new = take_at_last(&after, &claim()).await.last();
-        assert!(seen.elapsed() >= TTL, "granted after {:?} with the clock moved by {shift}", seen.elapsed());
+        assert!(
+            first_seen.elapsed() >= TTL,
+            "granted after {:?} with the clock moved by {shift}",
+            first_seen.elapsed()
+        );
         assert!(new > old);
         let left = "select count(*) from sighting";
         let left: u32 = Connection::open(&path).unwrap().query_row(left, [], |row| row.get(0)).unwrap();
-        assert_eq!(left, 0, "what was seen of a hold that has ended stays behind");
+        assert_eq!(left, 0, "the sighting of an expired hold was not deleted");
     }
 }
 
 #[tokio::test]
-async fn any_process_of_a_boot_finishes_the_watch_that_another_began() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("locks.db");
+async fn any_process_of_a_boot_completes_the_observation_that_another_began() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("locks.db");
     take(&machine(&path, "before", HOUR), &claim()).await.unwrap();
     let start = Instant::now();
-    // Each try is by a handle of its own, as when a command is run again and again without waiting.
+    // Each attempt has a handle of its own, as when a command is run repeatedly without waiting.
     while take(&machine(&path, "after", 0), &claim()).await.is_none() {
         assert!(start.elapsed() < Duration::from_secs(20), "never granted");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -84,9 +88,9 @@ async fn any_process_of_a_boot_finishes_the_watch_that_another_began() {
 }
 
 #[tokio::test]
-async fn boots_that_watch_side_by_side_do_not_disturb_each_other() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("locks.db");
+async fn boots_that_observe_the_same_hold_do_not_disturb_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("locks.db");
     take(&machine(&path, "before", HOUR), &claim()).await.unwrap();
     let (one, two, start) = (machine(&path, "one", 0), machine(&path, "two", -HOUR), Instant::now());
     let (a, b) = (claim(), claim());
@@ -98,9 +102,9 @@ async fn boots_that_watch_side_by_side_do_not_disturb_each_other() {
 }
 
 #[tokio::test]
-async fn a_renewal_by_another_boot_begins_the_watch_anew() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("locks.db");
+async fn a_renewal_by_another_boot_restarts_the_observation() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("locks.db");
     let (before, after, ours) = (machine(&path, "container", HOUR), machine(&path, "host", 0), claim());
     take(&before, &ours).await.unwrap();
     let start = Instant::now();
@@ -121,8 +125,8 @@ async fn a_renewal_by_another_boot_begins_the_watch_anew() {
 
 #[tokio::test]
 async fn a_release_by_another_boot_frees_at_once() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("locks.db");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("locks.db");
     let (container, host, ours) = (machine(&path, "container", HOUR), machine(&path, "host", 0), claim());
     take(&container, &ours).await.unwrap();
     assert!(take(&host, &claim()).await.is_none());
@@ -132,9 +136,9 @@ async fn a_release_by_another_boot_frees_at_once() {
 }
 
 #[tokio::test]
-async fn operators_see_holds_of_another_boot_and_leave_no_trace() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("locks.db");
+async fn queries_show_holds_of_another_boot_and_write_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("locks.db");
     let ours = claim();
     take(&machine(&path, "before", -HOUR), &ours).await.unwrap();
     let after = machine(&path, "after", 0);
@@ -142,13 +146,13 @@ async fn operators_see_holds_of_another_boot_and_leave_no_trace() {
         let row = after.show(&ours.key).await.unwrap();
         assert_eq!((row.owner, row.ttl), (Some(ours.id.to_string()), Some(TTL)));
     }
-    assert_eq!(ask(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
+    assert_eq!(try_take(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
 }
 
 #[tokio::test]
 async fn a_wall_clock_that_jumps_neither_frees_nor_lowers_a_fence() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("locks.db");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("locks.db");
     let at = |wall| Sqlite::on(Host::other("same", 0, wall), SqliteOptions::at(&path)).unwrap();
     let future = at(|| SystemTime::now() + Duration::from_secs(1_000_000));
     let (now, past, ours) = (at(SystemTime::now), at(|| SystemTime::UNIX_EPOCH), claim());
@@ -166,9 +170,9 @@ async fn a_wall_clock_that_jumps_neither_frees_nor_lowers_a_fence() {
 }
 
 #[tokio::test]
-async fn a_member_of_another_boot_ends_by_the_wall_clock() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("locks.db");
+async fn a_member_of_another_boot_expires_by_the_wall_clock() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("locks.db");
     let at = |boot, shift, wall| Sqlite::on(Host::other(boot, shift, wall), SqliteOptions::at(&path)).unwrap();
     let member = Member {
         id: ClientId::random(),
@@ -186,9 +190,13 @@ async fn a_member_of_another_boot_ends_by_the_wall_clock() {
     let late = at("after", 0, || SystemTime::now() + Duration::from_secs(61));
     assert_eq!(late.members().await.unwrap(), []);
     let early = at("after", 0, || SystemTime::now() - Duration::from_secs(61));
-    assert_eq!(early.members().await.unwrap(), [], "a clock that was set back must not keep it for ever");
+    assert_eq!(early.members().await.unwrap(), [], "a clock that was set back must not keep it forever");
     let same = at("before", HOUR, || SystemTime::now() + Duration::from_secs(61));
-    assert_eq!(same.members().await.unwrap(), std::slice::from_ref(&member), "within a boot no wall clock counts");
+    assert_eq!(
+        same.members().await.unwrap(),
+        std::slice::from_ref(&member),
+        "within a boot the wall clock does not matter"
+    );
     let past = at("before", -HOUR, SystemTime::now);
-    assert_eq!(past.members().await.unwrap(), [member], "a machine that was put back to an earlier state");
+    assert_eq!(past.members().await.unwrap(), [member], "a machine that was restored to an earlier state");
 }

@@ -1,19 +1,19 @@
-//! What `check` says of versions and of time that is over, and which file systems are refused.
+//! The findings of `check` about versions and timeouts, and the refused file systems.
 
 use std::time::Duration;
 
 use bandog_core::{Clock, Level};
 
 use crate::{
-    SqliteOptions,
+    SqliteOptions, busy_wait,
     check::database::{integrity, version},
-    disk::{FileSystem, Kind},
+    disk::{FileSystem, FileSystemKind},
     open::{Purpose, Store, not_local},
-    patience, sql,
+    sql,
 };
 
 #[test]
-fn versions_that_may_damage_a_database_are_told() {
+fn versions_that_may_damage_a_database_are_reported() {
     for (number, level) in [
         (3_044_005, Level::Advice),
         (3_044_006, Level::Fine),
@@ -29,10 +29,10 @@ fn versions_that_may_damage_a_database_are_told() {
 }
 
 #[test]
-fn a_database_that_cannot_be_looked_through_in_time_is_told() {
-    let place = tempfile::tempdir().unwrap();
-    let options = SqliteOptions::at(place.path().join("locks.db"));
-    patience::wait_until(Clock::system().now() + Duration::from_secs(10));
+fn a_database_that_cannot_be_checked_in_time_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::at(dir.path().join("locks.db"));
+    busy_wait::set_deadline(Clock::system().now() + Duration::from_secs(10));
     let mut store = Store::open(&options, Purpose::Use).unwrap();
     let filling = store.conn.unchecked_transaction().unwrap();
     for n in 0..20_000 {
@@ -52,17 +52,20 @@ fn file_systems_that_machines_share_are_refused_by_their_number() {
         [0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x0102_1997, 0x6573_5546, 0x00c3_6400, 0x0bd0_0bd0, 0x0116_1970];
     for magic in network {
         let found = FileSystem::of_magic(magic);
-        assert_eq!(found.kind, Kind::Network, "{magic:x}");
-        let says = not_local("/mnt/locks.db".as_ref(), found.called());
-        assert!(says.contains("/mnt/locks.db") && says.contains(found.called()) && says.contains("server"), "{says}");
+        assert_eq!(found.kind, FileSystemKind::Network, "{magic:x}");
+        let says = not_local("/mnt/locks.db".as_ref(), found.display_name());
+        assert!(
+            says.contains("/mnt/locks.db") && says.contains(found.display_name()) && says.contains("server"),
+            "{says}"
+        );
     }
     for (magic, kind) in [
-        (0xef53, Kind::Local),
-        (0x5846_5342, Kind::Local),
-        (0x9123_683e, Kind::Local),
-        (0x794c_7630, Kind::Layered),
-        (0x0102_1994, Kind::Memory),
-        (0x1234_5678, Kind::Local),
+        (0xef53, FileSystemKind::Local),
+        (0x5846_5342, FileSystemKind::Local),
+        (0x9123_683e, FileSystemKind::Local),
+        (0x794c_7630, FileSystemKind::Layered),
+        (0x0102_1994, FileSystemKind::Memory),
+        (0x1234_5678, FileSystemKind::Local),
     ] {
         assert_eq!(FileSystem::of_magic(magic).kind, kind, "{magic:x}");
     }

@@ -1,8 +1,8 @@
-//! Tests of what users cannot reach: rules, texts of the system, other machines.
+//! Tests of internals: rules, texts of the system, other machines.
 
+mod batches;
 mod boots;
 mod health;
-mod lanes;
 mod records;
 mod rules;
 mod texts;

@@ -1,48 +1,56 @@
-//! Who holds a row, as a table of cases.
+//! The states of holds, as a table of cases.
 
 use std::{num::NonZeroU32, time::Duration};
 
 use crate::{
     options::check_system,
-    rules::{Lease, Sighting, State, Wanted, next_fence},
+    rules::{HoldState, Lease, Sighting, Wanted, next_fence},
 };
 
-fn held(ours: bool) -> Lease {
-    Lease { owner: Some("me".into()), fence: 9, expires: 1_100, ttl: 100, stamp: 5, ours, wanted: Wanted::No }
+fn held(is_of_this_boot: bool) -> Lease {
+    Lease {
+        owner: Some("me".into()),
+        fence: 9,
+        expires_ns: 1_100,
+        ttl_ns: 100,
+        stamp: 5,
+        is_of_this_boot,
+        wanted: Wanted::No,
+    }
 }
 
-fn is_held(left: u64, unseen: bool) -> State<'static> {
-    State::Held { owner: "me", left: Duration::from_nanos(left), unseen }
+fn is_held(left_ns: u64, is_unseen: bool) -> HoldState<'static> {
+    HoldState::Held { owner: "me", left: Duration::from_nanos(left_ns), is_unseen }
 }
 
 #[test]
-fn a_hold_of_this_boot_ends_at_its_time() {
+fn a_hold_of_this_boot_expires_at_its_time() {
     assert_eq!(held(true).state(1_000, None), is_held(100, false));
     assert_eq!(held(true).state(1_099, None), is_held(1, false));
-    assert_eq!(held(true).state(1_100, None), State::Free);
-    assert_eq!(held(true).state(i64::MAX, None), State::Free);
-    assert_eq!(Lease { owner: None, ..held(true) }.state(1_000, None), State::Free);
+    assert_eq!(held(true).state(1_100, None), HoldState::Free);
+    assert_eq!(held(true).state(i64::MAX, None), HoldState::Free);
+    assert_eq!(Lease { owner: None, ..held(true) }.state(1_000, None), HoldState::Free);
 }
 
 #[test]
-fn a_hold_of_another_boot_is_watched_for_its_ttl() {
+fn a_hold_of_another_boot_is_observed_for_its_ttl() {
     let lease = held(false);
-    for now in [0, 1_000, i64::MAX] {
-        assert_eq!(lease.state(now, None), is_held(100, true), "times of another clock mean nothing");
+    for now_ns in [0, 1_000, i64::MAX] {
+        assert_eq!(lease.state(now_ns, None), is_held(100, true), "times of another clock cannot be compared");
     }
-    let seen = |stamp| Some(Sighting { since: 7_000, stamp });
+    let seen = |stamp| Some(Sighting { since_ns: 7_000, stamp });
     assert_eq!(lease.state(7_000, seen(5)), is_held(100, false));
     assert_eq!(lease.state(7_099, seen(5)), is_held(1, false));
-    assert_eq!(lease.state(7_100, seen(5)), State::Free);
+    assert_eq!(lease.state(7_100, seen(5)), HoldState::Free);
     assert_eq!(lease.state(7_100, seen(4)), is_held(100, true), "it was renewed since");
-    assert_eq!(lease.state(6_999, seen(5)), is_held(100, true), "this boot's clock was put back");
+    assert_eq!(lease.state(6_999, seen(5)), is_held(100, true), "this boot's clock was set back");
 }
 
 #[test]
-fn a_hold_from_the_future_is_watched_as_well() {
+fn a_hold_from_the_future_is_observed_as_well() {
     assert_eq!(held(true).state(999, None), is_held(100, true));
-    let seen = Some(Sighting { since: 800, stamp: 5 });
-    assert_eq!(held(true).state(900, seen), State::Free);
+    let seen = Some(Sighting { since_ns: 800, stamp: 5 });
+    assert_eq!(held(true).state(900, seen), HoldState::Free);
 }
 
 #[test]
@@ -50,7 +58,7 @@ fn a_fence_rises_whatever_the_wall_clock_does() {
     let four = NonZeroU32::new(4).unwrap();
     assert_eq!(next_fence(0, 1_000, four), 1_003);
     assert_eq!(next_fence(1_003, 1_001, four), 1_007);
-    assert_eq!(next_fence(1_003, 0, four), 1_007, "the wall clock was put back");
+    assert_eq!(next_fence(1_003, 0, four), 1_007, "the wall clock was set back");
     assert_eq!(next_fence(1_003, 5_000, four), 5_003);
 }
 

@@ -1,11 +1,11 @@
-//! Texts that we read or write: the kernel's, the files of SQL, the messages of errors.
+//! Texts that we read or write: the kernel's files, the SQL files, error messages.
 
 use std::{fs, path::Path};
 
 use bandog_core::ErrorKind;
 use rusqlite::{Connection, ffi};
 
-use crate::{fault::Fault, host::boottime_offset, patience::writer_in};
+use crate::{busy_wait::writer_in, fault::Fault, host::boottime_offset};
 
 #[test]
 fn the_offset_of_a_time_namespace_is_read() {
@@ -26,7 +26,7 @@ fn the_process_in_a_transaction_is_found_among_the_locks() {
     assert_eq!(writer_in(locks, 7), None);
 }
 
-/// Each file says of each parameter what it is, and of nothing else.
+/// The header of each file describes each parameter, and no other.
 #[test]
 fn the_headers_of_the_sql_files_name_their_parameters() {
     let conn = Connection::open_in_memory().unwrap();
@@ -49,7 +49,7 @@ fn the_headers_of_the_sql_files_name_their_parameters() {
 }
 
 #[test]
-fn errors_say_whether_to_try_again_and_what_may_have_happened() {
+fn errors_report_their_kind_and_whether_the_request_may_have_been_applied() {
     let kind =
         |code| Fault::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).error(Path::new("x")).kind();
     for (code, expected) in [

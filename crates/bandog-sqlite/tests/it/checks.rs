@@ -1,4 +1,4 @@
-//! What `check` finds.
+//! The findings of `check`.
 
 use std::{
     fs::{self, OpenOptions},
@@ -14,8 +14,8 @@ use rusqlite::Connection;
 
 use crate::{
     child::{SOON, start},
-    obeying::Other,
-    support::{Place, TTL, claim, eventually, release, take},
+    remote_store::RemoteStore,
+    support::{TTL, TestDir, claim, eventually, release, take},
 };
 
 async fn found(store: &Sqlite, subject: &str) -> Finding {
@@ -25,7 +25,7 @@ async fn found(store: &Sqlite, subject: &str) -> Finding {
     findings.remove(0)
 }
 
-/// What says all that this finding must.
+/// Checks the level of a finding, and that its text contains these words.
 fn says(finding: &Finding, level: Level, words: &[&str]) {
     let text = format!("{} {}", finding.says, finding.cure.as_deref().unwrap_or_default());
     assert!(finding.level == level && words.iter().all(|word| text.contains(word)), "{finding:?}");
@@ -36,17 +36,17 @@ fn allow(path: &Path, mode: u32) {
 }
 
 #[tokio::test]
-async fn everything_is_looked_at_and_well_in_a_new_database() {
-    let place = Place::new();
-    let (store, ours) = (place.open(), claim("k", TTL));
-    let _bell = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
+async fn a_new_database_passes_all_checks() {
+    let dir = TestDir::new();
+    let (store, ours) = (dir.open(), claim("k", TTL));
+    let _subscription = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
     let findings = store.check().await.unwrap();
     let subjects: Vec<_> = findings.iter().map(|finding| finding.subject.as_str()).collect();
     let all = ["filesystem", "space", "rights", "users", "inotify", "integrity", "writer", "version", "wal"];
     assert_eq!(subjects, all);
     for finding in &findings {
-        // What the machine is like is not the test's affair.
+        // These depend on the machine.
         let depends = ["filesystem", "space", "inotify"].contains(&finding.subject.as_str());
         assert!(depends || finding.level == Level::Fine, "{finding:?}");
         assert_eq!(finding.cure.is_some(), finding.level != Level::Fine, "{finding:?}");
@@ -54,27 +54,27 @@ async fn everything_is_looked_at_and_well_in_a_new_database() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there_is_told_and_not_made() {
-    let place = Place::new();
-    let finding = found(&place.open(), "integrity").await;
-    says(&finding, Level::Advice, &["no lock was ever taken", place.path().to_str().unwrap()]);
-    assert!(!place.path().exists());
+async fn a_missing_database_is_reported_and_not_created() {
+    let dir = TestDir::new();
+    let finding = found(&dir.open(), "integrity").await;
+    says(&finding, Level::Advice, &["no lock was ever taken", dir.path().to_str().unwrap()]);
+    assert!(!dir.path().exists());
 }
 
 #[tokio::test]
-async fn rights_of_others_are_told_with_the_command_that_takes_them_away() {
-    let place = Place::new();
-    let store = place.open();
+async fn permissions_of_others_are_reported_with_a_command_that_removes_them() {
+    let dir = TestDir::new();
+    let store = dir.open();
     store.ping().await.unwrap();
-    let directory = place.path().parent().unwrap().to_owned();
+    let directory = dir.path().parent().unwrap().to_owned();
     let cured = async |finding: Finding| {
-        says(&finding, Level::Advice, &["everybody on the machine", "chmod"]);
+        says(&finding, Level::Advice, &["every user of the machine", "chmod"]);
         let cure = finding.cure.unwrap();
         let cure = cure.split(", or").next().unwrap();
         assert!(Command::new("sh").args(["-c", cure]).status().unwrap().success(), "{cure}");
         assert_eq!(found(&store, "rights").await.level, Level::Fine);
     };
-    allow(&place.path(), 0o666);
+    allow(&dir.path(), 0o666);
     cured(found(&store, "rights").await).await;
     allow(&directory, 0o777);
     cured(found(&store, "rights").await).await;
@@ -83,100 +83,100 @@ async fn rights_of_others_are_told_with_the_command_that_takes_them_away() {
 }
 
 #[tokio::test]
-async fn other_processes_are_named_and_no_lock_of_ours_is_given_up() {
-    let place = Place::new();
-    let (store, ours) = (place.open(), claim("ours", TTL));
+async fn other_processes_are_named_and_no_lock_of_ours_is_released() {
+    let dir = TestDir::new();
+    let (store, ours) = (dir.open(), claim("ours", TTL));
     take(&store, &ours).await.unwrap();
     // By descriptor: the list of all locks changes while it is read.
     let locks = || {
         let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| Some(entry.ok()?.file_name()));
         let ours = open.filter(|fd| {
             fs::read_link(Path::new("/proc/self/fd").join(fd))
-                .is_ok_and(|file| file.starts_with(place.path().parent().unwrap()))
+                .is_ok_and(|file| file.starts_with(dir.path().parent().unwrap()))
         });
         let infos = ours.filter_map(|fd| fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd)).ok());
         infos.map(|info| info.lines().filter(|line| line.starts_with("lock:")).count()).sum::<usize>()
     };
     let before = locks();
     assert!(before > 0, "an open database has locks");
-    let other = start("hold", &place.path(), TTL);
+    let other = start("hold", &dir.path(), TTL);
     other.stdout_line("held", SOON);
     says(&found(&store, "users").await, Level::Fine, &[&other.pid().to_string()]);
     assert_eq!(locks(), before);
 
     for ending in ["", "-wal", "-shm"] {
-        fs::remove_file(place.path().with_file_name(format!("locks.db{ending}"))).unwrap();
+        fs::remove_file(dir.path().with_file_name(format!("locks.db{ending}"))).unwrap();
     }
     store.ping().await.unwrap();
     says(&found(&store, "users").await, Level::Danger, &[&other.pid().to_string(), "deleted or replaced"]);
 }
 
 #[tokio::test]
-async fn a_process_that_stands_still_in_a_write_is_named_stopped_or_not() {
-    let place = Place::new();
-    let store = Sqlite::new(place.options().timeout(Duration::from_millis(1200))).unwrap();
+async fn a_process_that_stays_in_a_write_is_named_stopped_or_not() {
+    let dir = TestDir::new();
+    let store = Sqlite::new(dir.options().timeout(Duration::from_millis(1200))).unwrap();
     store.ping().await.unwrap();
-    let other = start("lock", &place.path(), TTL);
+    let other = start("lock", &dir.path(), TTL);
     other.stdout_line("locked", SOON);
     let pid = other.pid().to_string();
     says(&found(&store, "writer").await, Level::Danger, &[&pid, "has kept the database locked"]);
     other.stop();
     says(&found(&store, "writer").await, Level::Danger, &[&pid, "is stopped", "kill -CONT"]);
-    assert_eq!(found(&store, "integrity").await.level, Level::Fine, "readers go on");
+    assert_eq!(found(&store, "integrity").await.level, Level::Fine, "readers are not blocked");
     other.kill();
-    eventually("nobody is in the way", async || found(&store, "writer").await.level == Level::Fine).await;
+    eventually("no process blocks it", async || found(&store, "writer").await.level == Level::Fine).await;
 }
 
 #[tokio::test]
 async fn a_damaged_page_is_found() {
-    let place = Place::new();
-    let store = place.open();
+    let dir = TestDir::new();
+    let store = dir.open();
     for n in 0..200 {
         let ours = claim(&format!("k{n}"), TTL);
         take(&store, &ours).await.unwrap();
         release(&store, &ours).await;
     }
     drop(store);
-    let conn = Connection::open(place.path()).unwrap();
+    let conn = Connection::open(dir.path()).unwrap();
     conn.execute_batch("pragma wal_checkpoint(truncate)").unwrap();
     drop(conn);
-    eventually("it is closed", async || !place.path().with_file_name("locks.db-wal").exists()).await;
-    let file = OpenOptions::new().write(true).open(place.path()).unwrap();
+    eventually("it is closed", async || !dir.path().with_file_name("locks.db-wal").exists()).await;
+    let file = OpenOptions::new().write(true).open(dir.path()).unwrap();
     let pages = file.metadata().unwrap().len() / 4096;
     file.write_all_at(&[0xa5; 2048], (pages - 1) * 4096).unwrap();
     drop(file);
-    says(&found(&place.open(), "integrity").await, Level::Danger, &["damaged", "move it"]);
+    says(&found(&dir.open(), "integrity").await, Level::Danger, &["damaged", "move it"]);
 }
 
 #[tokio::test]
 async fn a_file_that_cannot_be_opened_is_a_finding_and_no_error() {
-    let place = Place::new();
-    fs::write(place.path(), "dear diary, ".repeat(1000)).unwrap();
-    says(&found(&place.open(), "integrity").await, Level::Danger, &["no SQLite database", "another file"]);
+    let dir = TestDir::new();
+    fs::write(dir.path(), "dear diary, ".repeat(1000)).unwrap();
+    says(&found(&dir.open(), "integrity").await, Level::Danger, &["no SQLite database", "another file"]);
 }
 
 #[tokio::test]
-async fn a_write_ahead_log_that_never_begins_anew_is_told() {
-    let place = Place::new();
-    let store = place.open();
+async fn a_write_ahead_log_that_is_never_reset_is_reported() {
+    let dir = TestDir::new();
+    let store = dir.open();
     take(&store, &claim("k", TTL)).await.unwrap();
-    let log = OpenOptions::new().write(true).open(place.path().with_file_name("locks.db-wal")).unwrap();
-    log.set_len(65 << 20).unwrap(); // What stands behind the last frame is not read.
-    says(&found(&store, "wal").await, Level::Advice, &["66560 KiB", "reads without an end"]);
+    let log = OpenOptions::new().write(true).open(dir.path().with_file_name("locks.db-wal")).unwrap();
+    log.set_len(65 << 20).unwrap(); // SQLite reads nothing behind the last frame.
+    says(&found(&store, "wal").await, Level::Advice, &["66560 KiB", "keeps a read transaction open"]);
 }
 
 #[tokio::test]
-async fn processes_whose_log_or_index_was_deleted_are_named_and_the_look_takes_nothing_from_them() {
+async fn processes_whose_log_or_index_was_deleted_are_named_and_the_check_does_not_harm_them() {
     for ending in ["-wal", "-shm"] {
-        let place = Place::new();
-        let mut other = Other::at(&place.path());
+        let dir = TestDir::new();
+        let mut other = RemoteStore::at(&dir.path());
         other.take("k").unwrap();
-        fs::remove_file(place.path().with_file_name(format!("locks.db{ending}"))).unwrap();
+        fs::remove_file(dir.path().with_file_name(format!("locks.db{ending}"))).unwrap();
         let pid = other.process().pid().to_string();
         for _ in 0..2 {
-            says(&found(&place.open(), "users").await, Level::Danger, &[&pid, "-wal or -shm was deleted"]);
+            says(&found(&dir.open(), "users").await, Level::Danger, &[&pid, "-wal or -shm was deleted"]);
         }
-        assert_eq!(other.ask("renew k"), "extended", "{ending}");
-        says(&found(&place.open(), "users").await, Level::Fine, &[&pid]);
+        assert_eq!(other.request("renew k"), "extended", "{ending}");
+        says(&found(&dir.open(), "users").await, Level::Fine, &[&pid]);
     }
 }

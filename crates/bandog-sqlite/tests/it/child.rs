@@ -1,4 +1,4 @@
-//! Processes of their own: this test binary again, told by variables what to do.
+//! Child processes: this test binary again, controlled by environment variables.
 
 use std::{
     env,
@@ -17,39 +17,39 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use crate::{
-    disks, obeying, power, records,
+    disks, power, records, remote_store,
     support::{claim, release, take},
 };
 
-const WHAT: &str = "BANDOG_TEST_CHILD";
+const ROLE: &str = "BANDOG_TEST_CHILD";
 const PATH: &str = "BANDOG_TEST_PATH";
 const TTL: &str = "BANDOG_TEST_TTL_MS";
 
-/// How long a child's line may take to come.
+/// Timeout of a child's next line.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// Starts a child that does this on the database.
-pub(crate) fn start(what: &str, path: &Path, ttl: Duration) -> Process {
-    Process::spawn(&command(what, path, ttl))
+/// Starts a child with this role on the database.
+pub(crate) fn start(role: &str, path: &Path, ttl: Duration) -> Process {
+    Process::spawn(&command(role, path, ttl))
 }
 
-pub(crate) fn command(what: &str, path: &Path, ttl: Duration) -> Command {
+pub(crate) fn command(role: &str, path: &Path, ttl: Duration) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["child::the_child_s_part", "--exact", "--nocapture"]);
-    command.env(WHAT, what).env(PATH, path).env(TTL, ttl.as_millis().to_string());
+    command.env(ROLE, role).env(PATH, path).env(TTL, ttl.as_millis().to_string());
     command
 }
 
-/// Not a test: what a child does. Without the variable it does nothing.
+/// Not a test: the entry point of a child. Without the variable it does nothing.
 #[tokio::test]
 async fn the_child_s_part() {
-    let Ok(what) = env::var(WHAT) else {
+    let Ok(role) = env::var(ROLE) else {
         return;
     };
     let path = env::var_os(PATH).unwrap();
     let path = Path::new(&path);
     let ttl = Duration::from_millis(env::var(TTL).unwrap().parse().unwrap());
-    match what.as_str() {
+    match role.as_str() {
         "ping" => println!("answer {:?}", open(path).ping().await),
         "hold" => hold(path, ttl).await,
         "lock" => lock(path),
@@ -58,15 +58,15 @@ async fn the_child_s_part() {
         "wait" => wait(path, ttl).await,
         "increment" => records::increment(&open(path)).await,
         "traffic" => records::traffic(&open(path)).await,
-        "obey" => obeying::obey(path).await,
+        "serve" => remote_store::serve(path).await,
         "power" => power::power(path).await,
         "full" => disks::full(path).await,
         "read-only" => disks::read_only(path).await,
         "warned" => disks::warned(path).await,
         "private" => disks::private(path).await,
         "starving" => disks::starving(path).await,
-        "deaf" => disks::deaf(path).await,
-        _ => panic!("{what}?"),
+        "without inotify" => disks::without_inotify(path).await,
+        _ => panic!("unknown role {role}"),
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn now() -> u64 {
     Clock::system().now().as_nanos()
 }
 
-/// Takes `k` and lives on.
+/// Takes `k` and keeps running.
 async fn hold(path: &Path, ttl: Duration) {
     let (store, asked) = (open(path), now());
     let fences = take(&store, &claim("k", ttl)).await.unwrap();
@@ -86,7 +86,7 @@ async fn hold(path: &Path, ttl: Duration) {
     std::future::pending::<()>().await;
 }
 
-/// Stays in the middle of a transaction.
+/// Stays in the middle of a write transaction.
 fn lock(path: &Path) {
     let conn = Connection::open(path).unwrap();
     conn.execute_batch("begin immediate").unwrap();
@@ -96,7 +96,7 @@ fn lock(path: &Path) {
     }
 }
 
-/// Writes in a transaction that ends when it is told to.
+/// Writes in a transaction that is committed at the next line of the standard input.
 fn commit(path: &Path) {
     let conn = Connection::open(path).unwrap();
     conn.execute_batch("begin immediate; update lease set wanted = 1").unwrap();
@@ -106,47 +106,47 @@ fn commit(path: &Path) {
     println!("written");
 }
 
-/// Waits for `k` with nothing but the bell, again and again, and says when it had it.
+/// Waits for `k` with notifications alone, repeatedly, and prints when it was granted.
 async fn wait(path: &Path, ttl: Duration) {
-    let (store, key, rung) = (open(path), Key::new("k").unwrap(), Arc::new(Notify::new()));
+    let (store, key, notified) = (open(path), Key::new("k").unwrap(), Arc::new(Notify::new()));
     let notifier = {
-        let rung = Arc::clone(&rung);
-        Notifier::new(move || rung.notify_one())
+        let notified = Arc::clone(&notified);
+        Notifier::new(move || notified.notify_one())
     };
-    let bell = store.subscribe(&key, notifier).await.unwrap();
-    assert!(!bell.is_silent());
-    println!("listening");
+    let subscription = store.subscribe(&key, notifier).await.unwrap();
+    assert!(!subscription.is_silent());
+    println!("subscribed");
     loop {
         let ours = claim("k", ttl);
         while take(&store, &ours).await.is_none() {
-            rung.notified().await;
+            notified.notified().await;
         }
         println!("granted {}", now());
         release(&store, &ours).await;
-        rung.notified().await; // By our own release, so that the next claim waits.
+        notified.notified().await; // Of our own release, so that the next claim waits.
     }
 }
 
-/// Increments a counter under the lock as fast as it can, and writes down each grant and each release.
+/// Increments a counter under the lock as fast as possible, and logs each grant and each release.
 async fn count(path: &Path, ttl: Duration) {
     let store = open(path);
     let counter = path.with_file_name("counter");
     let mut log = OpenOptions::new().create(true).append(true).open(path.with_file_name("log")).unwrap();
-    let mut say = |line: String| log.write_all(line.as_bytes()).unwrap();
+    let mut write = |line: String| log.write_all(line.as_bytes()).unwrap();
     while !path.with_file_name("stop").exists() {
         let (ours, asked) = (claim("k", ttl), now());
         let Some(fences) = take(&store, &ours).await else {
-            // Not sooner: 64 processes that ask all the time leave no time for work.
+            // A long interval: 64 processes that poll all the time leave no time for work.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
         let fence = fences.last();
-        say(format!("granted {fence} {asked} {}\n", now()));
+        write(format!("granted {fence} {asked} {}\n", now()));
         let before: u64 = fs::read_to_string(&counter).map_or(0, |text| text.parse().unwrap());
         let draft = path.with_file_name(format!("counter-{}", std::process::id()));
         fs::write(&draft, (before + 1).to_string()).unwrap();
         fs::rename(draft, &counter).unwrap();
-        say(format!("releasing {fence} {} 0\n", now()));
+        write(format!("releasing {fence} {} 0\n", now()));
         release(&store, &ours).await;
     }
 }

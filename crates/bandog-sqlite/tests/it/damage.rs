@@ -1,4 +1,4 @@
-//! What others do to the files under our feet: overwritten, cut off, replaced, read without an end.
+//! Files that other programs overwrite, truncate or replace, or read for a long time.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use rusqlite::Connection;
 use crate::{
     child::command,
     records::put,
-    support::{Place, TTL, claim, eventually, release, renew, take, try_take},
+    support::{TTL, TestDir, claim, eventually, release, renew, take, try_take},
 };
 
-/// Another process does that: if this one closed a descriptor of the database, it would give up its locks.
+/// Runs in another process: if this one closed a descriptor of the database, it would release its locks.
 fn shell(script: &str) {
     let status = Command::new("sh").args(["-e", "-c", script]).status().unwrap();
     assert!(status.success(), "{script}");
@@ -33,22 +33,22 @@ fn overwrite(path: &Path, from_page: u64, pages: u64) {
     ));
 }
 
-fn beside(place: &Place, ending: &str) -> std::path::PathBuf {
-    place.path().with_file_name(format!("locks.db{ending}"))
+fn beside(dir: &TestDir, ending: &str) -> std::path::PathBuf {
+    dir.path().with_file_name(format!("locks.db{ending}"))
 }
 
-/// Locks by the hundred, all in the database file itself.
-async fn many(store: &Sqlite, place: &Place) -> Vec<bandog_core::Claim> {
+/// Takes hundreds of locks, all in the database file itself.
+async fn many(store: &Sqlite, dir: &TestDir) -> Vec<bandog_core::Claim> {
     let claims: Vec<_> = (0..300).map(|n| claim(&format!("k{n}"), TTL)).collect();
     for each in &claims {
         take(store, each).await.unwrap();
     }
-    let raw = Connection::open(place.path()).unwrap();
+    let raw = Connection::open(dir.path()).unwrap();
     raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
     claims
 }
 
-/// Nothing that is held is granted, whatever else is answered.
+/// Checks that no held lock is granted. Returns the number of errors.
 async fn nothing_is_granted_twice(store: &Sqlite, held: &[bandog_core::Claim]) -> usize {
     let mut faults = 0;
     for each in held.iter().step_by(7) {
@@ -64,81 +64,81 @@ async fn nothing_is_granted_twice(store: &Sqlite, held: &[bandog_core::Claim]) -
     faults
 }
 
-async fn moving_it_away_heals(stores: &[&Sqlite], place: &Place, held: &bandog_core::Claim) {
+async fn moving_it_away_heals(stores: &[&Sqlite], dir: &TestDir, held: &bandog_core::Claim) {
     for ending in ["", "-wal", "-shm"] {
-        let _ = fs::rename(beside(place, ending), beside(place, &format!("-old{ending}")));
+        let _ = fs::rename(beside(dir, ending), beside(dir, &format!("-old{ending}")));
     }
     for (n, store) in stores.iter().enumerate() {
         take(*store, &claim(&format!("new{n}"), TTL)).await.unwrap();
     }
-    assert_eq!(renew(stores[0], held).await, Renewal::Gone, "the new file knows of nobody");
+    assert_eq!(renew(stores[0], held).await, Renewal::Gone, "the new file contains no holds");
 }
 
 #[tokio::test]
 async fn overwritten_pages_are_corrupt_and_nothing_is_granted_twice() {
-    let place = Place::new();
-    let store = place.open();
-    let held = many(&store, &place).await;
-    let pages = fs::metadata(place.path()).unwrap().size() / 4096;
+    let dir = TestDir::new();
+    let store = dir.open();
+    let held = many(&store, &dir).await;
+    let pages = fs::metadata(dir.path()).unwrap().size() / 4096;
     assert!(pages > 8);
-    overwrite(&place.path(), 1, pages - 1);
-    let late = place.open();
-    assert!(nothing_is_granted_twice(&late, &held).await > 0, "who reads the pages must see it");
+    overwrite(&dir.path(), 1, pages - 1);
+    let late = dir.open();
+    assert!(nothing_is_granted_twice(&late, &held).await > 0, "a handle that reads the pages must detect it");
     nothing_is_granted_twice(&store, &held).await;
     let error = try_take(&late, &claim("k0", TTL)).await.unwrap_err();
     assert!(error.to_string().contains("is damaged") && error.to_string().contains("move it"), "{error}");
-    moving_it_away_heals(&[&store, &late], &place, &held[0]).await;
+    moving_it_away_heals(&[&store, &late], &dir, &held[0]).await;
 }
 
 #[tokio::test]
-async fn an_overwritten_header_is_no_database_to_whoever_opens_it() {
-    let place = Place::new();
-    let store = place.open();
-    let held = many(&store, &place).await;
-    overwrite(&place.path(), 0, 1);
-    let late = place.open();
+async fn an_overwritten_header_is_reported_as_no_database() {
+    let dir = TestDir::new();
+    let store = dir.open();
+    let held = many(&store, &dir).await;
+    overwrite(&dir.path(), 0, 1);
+    let late = dir.open();
     assert!(nothing_is_granted_twice(&late, &held).await > 0);
     nothing_is_granted_twice(&store, &held).await;
     let error = late.ping().await.unwrap_err();
     assert!(error.to_string().contains("no SQLite database"), "{error}");
-    moving_it_away_heals(&[&store, &late], &place, &held[0]).await;
+    moving_it_away_heals(&[&store, &late], &dir, &held[0]).await;
 }
 
 #[tokio::test]
 async fn a_log_that_was_cut_off_is_corrupt_and_nothing_is_granted_twice() {
-    let place = Place::new();
-    let (store, other) = (place.open(), place.open());
+    let dir = TestDir::new();
+    let (store, other) = (dir.open(), dir.open());
     let held: Vec<_> = (0..20).map(|n| claim(&format!("k{n}"), TTL)).collect();
     for each in &held {
         take(&store, each).await.unwrap();
     }
     other.ping().await.unwrap();
-    shell(&format!(": > '{}'", beside(&place, "-wal").display()));
+    shell(&format!(": > '{}'", beside(&dir, "-wal").display()));
     for _ in 0..3 {
-        // Whoever has read the pages before may go on with them, and writes behind the gap.
+        // A handle that has read the pages before may continue with them, and writes behind the gap.
         let _ = store.renew(&held).await;
         nothing_is_granted_twice(&other, &held).await;
-        assert!(nothing_is_granted_twice(&place.open(), &held).await > 0, "who opens it must see it");
+        assert!(nothing_is_granted_twice(&dir.open(), &held).await > 0, "a handle that opens it must detect it");
     }
-    moving_it_away_heals(&[&store, &other], &place, &held[0]).await;
+    moving_it_away_heals(&[&store, &other], &dir, &held[0]).await;
 }
 
 #[tokio::test]
 async fn a_database_that_was_deleted_without_its_log_is_new() {
-    let place = Place::new();
-    let (store, ours) = (place.open(), claim("k", TTL));
+    let dir = TestDir::new();
+    let (store, ours) = (dir.open(), claim("k", TTL));
     let old = take(&store, &ours).await.unwrap().last();
-    fs::remove_file(place.path()).unwrap();
-    let mut new = take(&place.open(), &claim("k", TTL)).await.expect("the new file knows of nobody");
+    fs::remove_file(dir.path()).unwrap();
+    let mut new = take(&dir.open(), &claim("k", TTL)).await.expect("the new file contains no holds");
     assert!(new.take().unwrap() > old);
     assert_eq!(renew(&store, &ours).await, Renewal::Gone);
-    assert!(place.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
+    assert!(dir.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
 }
 
 #[tokio::test]
-async fn a_database_that_was_replaced_with_its_log_is_taken_up() {
-    let (place, elsewhere) = (Place::new(), Place::new());
-    let (store, ours, theirs) = (place.open(), claim("k", TTL), claim("k", TTL));
+async fn a_database_that_was_replaced_with_its_log_is_used() {
+    let (dir, elsewhere) = (TestDir::new(), TestDir::new());
+    let (store, ours, theirs) = (dir.open(), claim("k", TTL), claim("k", TTL));
     take(&store, &ours).await.unwrap();
     let there = elsewhere.open();
     take(&there, &theirs).await.unwrap();
@@ -147,17 +147,17 @@ async fn a_database_that_was_replaced_with_its_log_is_taken_up() {
     let replace = |by: &Path| {
         // The old log must go first: SQLite would add it to the new file.
         for ending in ["-wal", "-shm"] {
-            fs::remove_file(beside(&place, ending)).unwrap();
+            fs::remove_file(beside(&dir, ending)).unwrap();
         }
-        fs::rename(by, place.path()).unwrap();
+        fs::rename(by, dir.path()).unwrap();
     };
     replace(&elsewhere.path());
     assert_eq!(renew(&store, &ours).await, Renewal::Gone);
     let row = store.show(&ours.key).await.unwrap();
-    assert_eq!(row.owner, Some(theirs.id.to_string()), "the new file's hold counts");
+    assert_eq!(row.owner, Some(theirs.id.to_string()), "the hold of the new file is valid");
     assert_eq!(release(&store, &theirs).await, bandog_core::Released::Freed { others: Some(0) });
 
-    let garbage = beside(&place, "-garbage");
+    let garbage = beside(&dir, "-garbage");
     fs::write(&garbage, "dear diary, ".repeat(1000)).unwrap();
     replace(&garbage);
     assert_eq!(try_take(&store, &ours).await.unwrap_err().kind(), ErrorKind::Corrupt);
@@ -166,33 +166,33 @@ async fn a_database_that_was_replaced_with_its_log_is_taken_up() {
 #[test]
 fn a_database_that_may_only_be_read_is_shown_and_not_locked() {
     const NOBODY: u32 = 65534;
-    let place = Place::new();
+    let dir = TestDir::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let store = place.open();
+    let store = dir.open();
     // The store stays open, so that the files beside the database stay.
     runtime.block_on(take(&store, &claim("k", TTL))).unwrap();
-    let directory = place.path().parent().unwrap().to_owned();
+    let directory = dir.path().parent().unwrap().to_owned();
     for (path, mode) in
-        [(directory, 0o555), (place.path(), 0o444), (beside(&place, "-wal"), 0o444), (beside(&place, "-shm"), 0o444)]
+        [(directory, 0o555), (dir.path(), 0o444), (beside(&dir, "-wal"), 0o444), (beside(&dir, "-shm"), 0o444)]
     {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    let mut child = command("read-only", &place.path(), TTL);
+    let mut child = command("read-only", &dir.path(), TTL);
     if rustix::process::geteuid().is_root() {
-        child.uid(NOBODY).gid(NOBODY); // Rights do not bind root.
+        child.uid(NOBODY).gid(NOBODY); // Permissions do not bind root.
     }
     let output = child.current_dir("/").output().unwrap();
-    let said = format!("{} {}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("held true"), "{said}");
-    assert_eq!(said.matches("this process may not write").count(), 2, "{said}");
-    assert_eq!(said.matches("Denied").count(), 2, "{said}");
-    fs::set_permissions(place.path().parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("{} {}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("held true"), "{text}");
+    assert_eq!(text.matches("this process may not write").count(), 2, "{text}");
+    assert_eq!(text.matches("Denied").count(), 2, "{text}");
+    fs::set_permissions(dir.path().parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[tokio::test]
-async fn a_reader_without_an_end_sees_its_moment_and_the_log_begins_anew_after_it() {
-    let place = Place::new();
-    let (store, reader) = (place.open(), Connection::open(place.path()).unwrap());
+async fn a_long_reader_sees_one_state_and_the_log_is_reset_after_it() {
+    let dir = TestDir::new();
+    let (store, reader) = (dir.open(), Connection::open(dir.path()).unwrap());
     let (a, b) = (claim("a", TTL), claim("b", TTL));
     take(&store, &claim("always", TTL)).await.unwrap();
     let names = || {
@@ -203,14 +203,14 @@ async fn a_reader_without_an_end_sees_its_moment_and_the_log_begins_anew_after_i
         for n in 0..count {
             store.apply(&[Step::Claim(a.clone()), Step::Claim(b.clone())]).await;
             if n % 100 == 0 {
-                // Two locks that come and go together are seen together, whoever reads when.
-                let rows = place.open().list(&Pattern::new("?")).await.unwrap();
+                // Two locks that are taken and released together are listed together, whenever they are read.
+                let rows = dir.open().list(&Pattern::new("?")).await.unwrap();
                 assert_eq!(rows.len(), 2);
             }
             store.apply(&[Step::Release(a.clone()), Step::Release(b.clone())]).await;
         }
     };
-    let log = || fs::metadata(beside(&place, "-wal")).unwrap().size();
+    let log = || fs::metadata(beside(&dir, "-wal")).unwrap().size();
     reader.execute_batch("begin").unwrap();
     assert_eq!(names(), ["always"]);
     turns(1500).await;
@@ -219,31 +219,31 @@ async fn a_reader_without_an_end_sees_its_moment_and_the_log_begins_anew_after_i
     assert!(long > 8 << 20, "{long}");
     reader.execute_batch("commit").unwrap();
     turns(1500).await;
-    assert!(log() < long + (2 << 20), "{} after {long}: the log did not begin anew", log());
+    assert!(log() < long + (2 << 20), "{} after {long}: the log was not reset", log());
     assert!(store.show(&Key::new("always").unwrap()).await.unwrap().held);
-    assert!(place.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
+    assert!(dir.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
 }
 
 #[tokio::test]
-async fn records_on_overwritten_pages_are_corrupt_and_none_is_made_anew() {
-    let place = Place::new();
-    let store = place.open();
+async fn records_on_overwritten_pages_are_corrupt_and_none_is_created_twice() {
+    let dir = TestDir::new();
+    let store = dir.open();
     let mut versions = Vec::new();
     for n in 0..100 {
         versions.push(put(&store, &format!("r{n}"), None, &n.to_string().repeat(300)).await);
     }
-    let raw = Connection::open(place.path()).unwrap();
+    let raw = Connection::open(dir.path()).unwrap();
     raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
-    let pages = fs::metadata(place.path()).unwrap().size() / 4096;
-    overwrite(&place.path(), pages / 3, pages);
-    let late = place.open();
+    let pages = fs::metadata(dir.path()).unwrap().size() / 4096;
+    overwrite(&dir.path(), pages / 3, pages);
+    let late = dir.open();
     let mut faults = 0;
     for (n, version) in versions.into_iter().enumerate() {
         let key = Key::new(format!("r{n}")).unwrap();
         for from in [None, version] {
             match late.swap(&[Swap::new(key.clone(), from, "changed")]).await {
                 Ok(mut swaps) => match swaps.each.remove(0) {
-                    Ok(Swapped::Done(_)) => assert!(from.is_some(), "{key} was made twice"),
+                    Ok(Swapped::Done(_)) => assert!(from.is_some(), "{key} was created twice"),
                     Ok(Swapped::Differs(found)) => assert_eq!(found.map(|found| found.version), version, "{key}"),
                     other => panic!("{other:?}"),
                 },
@@ -254,5 +254,5 @@ async fn records_on_overwritten_pages_are_corrupt_and_none_is_made_anew() {
             }
         }
     }
-    assert!(faults > 0, "who reads the pages must see it");
+    assert!(faults > 0, "a handle that reads the pages must detect it");
 }

@@ -1,4 +1,4 @@
-//! Real file systems, mounted in a namespace of the child's own: full ones, those that are not for us, odd rights.
+//! Real file systems, mounted in a namespace of the child: full, refused, read-only.
 
 use std::{
     fs::{self, File},
@@ -17,20 +17,21 @@ use bandog_testkit::Ear;
 use crate::{
     child::command,
     records::{get, key, put},
-    support::{Place, TTL, claim, release, renew, step, take, take_at_last, try_take},
+    support::{TTL, TestDir, claim, release, renew, step, take, take_at_last, try_take},
 };
 
-/// Runs a child after a script, in namespaces where it may mount. Whoever may not have them cannot run these tests.
-pub(crate) fn mounted(what: &str, path: &Path, namespaces: &[&str], script: &str) -> String {
-    let child = command(what, path, TTL);
+/// Runs a child after a script, in namespaces where it may mount. Without the right to create namespaces these tests
+/// fail.
+pub(crate) fn mounted(role: &str, path: &Path, namespaces: &[&str], script: &str) -> String {
+    let child = command(role, path, TTL);
     let mut command = Command::new("unshare");
     command.args(namespaces).args(["sh", "-e", "-c", &format!("{script}\nexec \"$@\""), "sh"]);
     command.arg(child.get_program()).args(child.get_args());
     command.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let Output { status, stdout, stderr } = command.current_dir("/").output().unwrap();
-    let said = format!("{}\n{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success(), "{command:?} (may this user make namespaces?)\n{said}");
-    said
+    let text = format!("{}\n{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?} (may this user create namespaces?)\n{text}");
+    text
 }
 
 /// Root needs no user namespace, and may mount more without one.
@@ -42,18 +43,18 @@ pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }
 
-/// A place and the script that mounts this there.
-fn mount(place: &Place, options: &str) -> (PathBuf, String) {
-    let disk = place.path().with_file_name("disk");
+/// The path of a database on a new mount, and the script that mounts it.
+fn mount(dir: &TestDir, options: &str) -> (PathBuf, String) {
+    let disk = dir.path().with_file_name("disk");
     fs::create_dir(&disk).unwrap();
     (disk.join("locks.db"), format!("mount {options} none {}", quoted(&disk)))
 }
 
 #[test]
-fn a_full_disk_grants_nothing_and_everything_goes_on_when_there_is_room() {
-    let place = Place::new();
-    let (path, script) = mount(&place, "-t tmpfs -o size=2m");
-    assert!(mounted("full", &path, mounting(), &script).contains("goes on"));
+fn a_full_disk_grants_nothing_and_work_continues_when_there_is_space() {
+    let dir = TestDir::new();
+    let (path, script) = mount(&dir, "-t tmpfs -o size=2m");
+    assert!(mounted("full", &path, mounting(), &script).contains("work continues"));
 }
 
 /// The child's part.
@@ -68,7 +69,7 @@ pub(crate) async fn full(path: &Path) {
     fill(&filler);
     full_of(&store.swap(&[Swap::new(key("r"), version, "x".repeat(1 << 20))]).await.unwrap_err());
     let connections = *store.profile().epoch.borrow();
-    // What the log has room for is still granted, and given back.
+    // Claims for which the log has space are still granted.
     let mut granted = 0;
     let error = loop {
         let ours = claim(&format!("new{granted}"), TTL);
@@ -81,9 +82,13 @@ pub(crate) async fn full(path: &Path) {
     full_of(&error);
     full_of(&step(&store, Step::Release(held[0].clone())).await.unwrap_err());
     full_of(&store.renew(std::slice::from_ref(&held[1])).await.remove(0).unwrap_err());
-    assert!(store.show(&held[2].key).await.unwrap().held, "a look needs no room");
+    assert!(store.show(&held[2].key).await.unwrap().held, "a query needs no space");
     assert_eq!(get(&store, "r").await.unwrap().value, "before");
-    assert_eq!(*store.profile().epoch.borrow(), connections, "a new connection would make everybody ask again at once");
+    assert_eq!(
+        *store.profile().epoch.borrow(),
+        connections,
+        "a new connection would make all clients send requests at once"
+    );
     let findings = store.check().await.unwrap();
     let space = findings.iter().find(|finding| finding.subject == "space").unwrap();
     assert_eq!(space.level, bandog_core::Level::Danger, "{space:?}");
@@ -96,7 +101,7 @@ pub(crate) async fn full(path: &Path) {
     take(&store, &claim("held0", TTL)).await.unwrap();
     let integrity = store.check().await.unwrap().remove(5);
     assert_eq!((integrity.subject.as_str(), integrity.level), ("integrity", bandog_core::Level::Fine));
-    println!("it goes on");
+    println!("work continues");
 }
 
 fn fill(path: &Path) {
@@ -108,40 +113,40 @@ fn fill(path: &Path) {
 
 fn full_of(error: &Error) {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    let said = error.to_string();
-    assert!(said.contains("no space left") && said.contains("free some"), "{said}");
+    let text = error.to_string();
+    assert!(text.contains("no space left") && text.contains("free some"), "{text}");
 }
 
 #[test]
-fn a_disk_without_room_for_a_database_says_so() {
-    let place = Place::new();
-    let (path, script) = mount(&place, "-t tmpfs -o size=8k");
-    let said = mounted("ping", &path, mounting(), &script);
-    assert!(said.contains("no space left") && said.contains("Unavailable"), "{said}");
+fn a_disk_without_space_for_a_database_is_reported() {
+    let dir = TestDir::new();
+    let (path, script) = mount(&dir, "-t tmpfs -o size=8k");
+    let text = mounted("ping", &path, mounting(), &script);
+    assert!(text.contains("no space left") && text.contains("Unavailable"), "{text}");
 }
 
 #[test]
-fn a_disk_that_is_mounted_read_only_says_so() {
-    let place = Place::new();
-    let (path, script) = mount(&place, "-t tmpfs");
+fn a_disk_that_is_mounted_read_only_is_reported() {
+    let dir = TestDir::new();
+    let (path, script) = mount(&dir, "-t tmpfs");
     let disk = quoted(path.parent().unwrap());
-    let said = mounted("ping", &path, mounting(), &format!("{script}\nmount -o remount,ro {disk}"));
-    assert!(said.contains("mounted read-only") && said.contains("Denied"), "{said}");
+    let text = mounted("ping", &path, mounting(), &format!("{script}\nmount -o remount,ro {disk}"));
+    assert!(text.contains("mounted read-only") && text.contains("Denied"), "{text}");
 }
 
 #[test]
 fn a_database_on_a_disk_that_became_read_only_is_shown_and_not_locked() {
-    let place = Place::new();
-    let (path, script) = mount(&place, "-t tmpfs");
+    let dir = TestDir::new();
+    let (path, script) = mount(&dir, "-t tmpfs");
     let exe = quoted(&std::env::current_exe().unwrap());
     // The first child leaves a log behind, as a crash does; without one SQLite cannot read a database there.
     let first =
         format!("BANDOG_TEST_CHILD=private BANDOG_TEST_UMASK=77 {exe} child::the_child_s_part --exact >/dev/null");
     let remount = format!("mount -o remount,ro {}", quoted(path.parent().unwrap()));
-    let said = mounted("read-only", &path, mounting(), &format!("{script}\n{first}\n{remount}"));
-    assert!(said.contains("held true"), "{said}");
-    assert_eq!(said.matches("mounted read-only").count(), 3, "{said}");
-    assert_eq!(said.matches("Denied").count(), 2, "{said}");
+    let text = mounted("read-only", &path, mounting(), &format!("{script}\n{first}\n{remount}"));
+    assert!(text.contains("held true"), "{text}");
+    assert_eq!(text.matches("mounted read-only").count(), 3, "{text}");
+    assert_eq!(text.matches("Denied").count(), 2, "{text}");
 }
 
 /// The child's part.
@@ -157,8 +162,8 @@ pub(crate) async fn read_only(path: &Path) {
 
 #[tokio::test]
 async fn a_file_with_two_names_is_refused_under_both() {
-    let place = Place::new();
-    let (path, other) = (place.path(), place.path().with_file_name("other.db"));
+    let dir = TestDir::new();
+    let (path, other) = (dir.path(), dir.path().with_file_name("other.db"));
     Sqlite::new(SqliteOptions::at(&path)).unwrap().ping().await.unwrap();
     fs::hard_link(&path, &other).unwrap();
     for name in [&path, &other] {
@@ -172,28 +177,28 @@ async fn a_file_with_two_names_is_refused_under_both() {
 
 #[test]
 fn a_file_that_is_mounted_by_itself_is_refused() {
-    let place = Place::new();
-    let (path, script) = mount(&place, "-t tmpfs");
+    let dir = TestDir::new();
+    let (path, script) = mount(&dir, "-t tmpfs");
     let there = quoted(&path);
-    let said = mounted("ping", &path, mounting(), &format!("{script}\n: > {there}\nmount --bind {there} {there}"));
-    assert!(said.contains("mounted by itself") && said.contains("Unsupported"), "{said}");
+    let text = mounted("ping", &path, mounting(), &format!("{script}\n: > {there}\nmount --bind {there} {there}"));
+    assert!(text.contains("mounted by itself") && text.contains("Unsupported"), "{text}");
 }
 
 #[test]
-fn a_container_s_own_layer_is_warned_of_once_and_a_tmpfs_is_not() {
-    let place = Place::new();
-    let (path, script) = mount(&place, "-t tmpfs");
+fn an_overlay_is_logged_once_and_a_tmpfs_is_not() {
+    let dir = TestDir::new();
+    let (path, script) = mount(&dir, "-t tmpfs");
     let disk = quoted(path.parent().unwrap());
-    let said = mounted("warned", &path, mounting(), &script);
-    assert!(said.contains("warnings 0") && said.contains("filesystem Advice") && said.contains("tmpfs"), "{said}");
+    let text = mounted("warned", &path, mounting(), &script);
+    assert!(text.contains("warnings 0") && text.contains("filesystem Advice") && text.contains("tmpfs"), "{text}");
 
     let layers = format!("cd {disk}; mkdir l u w m\nmount -t overlay -o lowerdir=l,upperdir=u,workdir=w none m");
     let path = path.with_file_name("m").join("locks.db");
-    let said = mounted("warned", &path, mounting(), &format!("{script}\n{layers}"));
-    assert!(said.contains("warnings 1") && said.contains("filesystem Advice") && said.contains("overlay"), "{said}");
+    let text = mounted("warned", &path, mounting(), &format!("{script}\n{layers}"));
+    assert!(text.contains("warnings 1") && text.contains("filesystem Advice") && text.contains("overlay"), "{text}");
 }
 
-/// The child's part: two handles, and what the log and `check` say.
+/// The child's part: prints the number of warnings of two handles, and a finding of `check`.
 pub(crate) async fn warned(path: &Path) {
     let ear = Ear::of_process("");
     for _ in 0..2 {
@@ -209,18 +214,18 @@ fn a_file_system_that_another_program_serves_is_refused() {
         println!("not tried: only root may mount a FUSE file system in the name of another user");
         return;
     }
-    let place = Place::new();
-    let (path, script) = mount(&place, "-i -t fuse -o fd=9,rootmode=40000,user_id=65534,group_id=65534");
-    let said = mounted("ping", &path, mounting(), &format!("exec 9<>/dev/fuse\n{script}"));
-    assert!(said.contains("lies on fuse") && said.contains("Unsupported") && said.contains("server"), "{said}");
-    assert_eq!(said.matches("lies on fuse").count(), 1, "{said}");
+    let dir = TestDir::new();
+    let (path, script) = mount(&dir, "-i -t fuse -o fd=9,rootmode=40000,user_id=65534,group_id=65534");
+    let text = mounted("ping", &path, mounting(), &format!("exec 9<>/dev/fuse\n{script}"));
+    assert!(text.contains("is on fuse") && text.contains("Unsupported") && text.contains("server"), "{text}");
+    assert_eq!(text.matches("is on fuse").count(), 1, "{text}");
 }
 
 #[test]
 fn files_are_private_whatever_the_umask() {
     for umask in ["0", "777"] {
-        let place = Place::new();
-        let path = place.path().with_file_name("new").join("deep").join("locks.db");
+        let dir = TestDir::new();
+        let path = dir.path().with_file_name("new").join("deep").join("locks.db");
         let mut child = command("private", &path, TTL);
         let output = child.env("BANDOG_TEST_UMASK", umask).output().unwrap();
         assert!(output.status.success(), "{umask}: {output:?}");
@@ -234,13 +239,13 @@ fn files_are_private_whatever_the_umask() {
     }
 }
 
-/// The child's part: it makes everything and leaves at once, so that the files stay.
+/// The child's part: it creates all files and exits at once, so that they remain.
 pub(crate) async fn private(path: &Path) {
     let umask = u32::from_str_radix(&std::env::var("BANDOG_TEST_UMASK").unwrap(), 8).unwrap();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let ours = claim("k", TTL);
-    let _bell = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
+    let _subscription = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
     io::stdout().flush().unwrap();
     std::process::exit(0);
@@ -248,16 +253,16 @@ pub(crate) async fn private(path: &Path) {
 
 #[test]
 fn without_inotify_waiters_poll_and_are_warned_once() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let script = "echo 0 > /proc/sys/user/max_inotify_instances";
-    let said = mounted("deaf", &place.path(), &["-Ur"], script);
-    assert!(said.contains("warnings 1") && said.contains("inotify Advice"), "{said}");
+    let text = mounted("without inotify", &dir.path(), &["-Ur"], script);
+    assert!(text.contains("warnings 1") && text.contains("inotify Advice"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_without_inotify_has_its_turn_beside_four_busy_tasks() {
-    let place = Place::new();
-    let busy = Client::options().over(place.open()).unwrap();
+    let dir = TestDir::new();
+    let busy = Client::options().over(dir.open()).unwrap();
     let tasks: Vec<_> = (0..4)
         .map(|_| {
             let mutex = busy.mutex("k");
@@ -270,10 +275,10 @@ async fn a_waiter_without_inotify_has_its_turn_beside_four_busy_tasks() {
             })
         })
         .collect();
-    let path = place.path();
+    let path = dir.path();
     let script = "echo 0 > /proc/sys/user/max_inotify_instances";
-    let said = tokio::task::spawn_blocking(move || mounted("starving", &path, &["-Ur"], script)).await.unwrap();
-    assert_eq!(said.matches("granted").count(), 3, "{said}");
+    let text = tokio::task::spawn_blocking(move || mounted("starving", &path, &["-Ur"], script)).await.unwrap();
+    assert_eq!(text.matches("granted").count(), 3, "{text}");
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
@@ -290,7 +295,7 @@ pub(crate) async fn starving(path: &Path) {
 }
 
 /// The child's part.
-pub(crate) async fn deaf(path: &Path) {
+pub(crate) async fn without_inotify(path: &Path) {
     let ear = Ear::of_process("");
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let (ours, theirs) = (claim("k", TTL), claim("k", TTL));

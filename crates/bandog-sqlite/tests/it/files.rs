@@ -1,4 +1,4 @@
-//! The files: their rights, and what is wrong with them.
+//! The files: their permissions, and faults of them.
 
 use std::{
     fs,
@@ -15,8 +15,8 @@ use rusqlite::Connection;
 
 use crate::{
     child::command,
-    obeying::is_open,
-    support::{Place, TTL, claim, eventually, release, renew, take},
+    remote_store::is_open,
+    support::{TTL, TestDir, claim, eventually, release, renew, take},
 };
 
 fn mode(path: &Path) -> u32 {
@@ -33,12 +33,12 @@ async fn error_at(path: &Path) -> Error {
 
 #[tokio::test]
 async fn all_files_are_for_their_owner_only() {
-    let place = Place::new();
-    let path = place.path().with_file_name("new").join("deep").join("locks.db");
+    let dir = TestDir::new();
+    let path = dir.path().with_file_name("new").join("deep").join("locks.db");
     let store = Sqlite::new(SqliteOptions::at(&path)).unwrap();
     assert!(!path.parent().unwrap().exists(), "building a handle does no I/O");
     let ours = claim("k", TTL);
-    let _bell = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
+    let _subscription = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
     for ending in ["", "-wal", "-shm", "-bell"] {
         let file = path.with_file_name(format!("locks.db{ending}"));
@@ -51,113 +51,113 @@ async fn all_files_are_for_their_owner_only() {
 
 #[tokio::test]
 async fn the_files_beside_a_shared_database_are_shared_as_well() {
-    let place = Place::new();
-    fs::write(place.path(), "").unwrap();
-    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o660)).unwrap();
-    let store = place.open();
-    let _bell = store.subscribe(&claim("k", TTL).key, Notifier::new(|| {})).await.unwrap();
+    let dir = TestDir::new();
+    fs::write(dir.path(), "").unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o660)).unwrap();
+    let store = dir.open();
+    let _subscription = store.subscribe(&claim("k", TTL).key, Notifier::new(|| {})).await.unwrap();
     for ending in ["", "-wal", "-shm", "-bell"] {
-        assert_eq!(mode(&place.path().with_file_name(format!("locks.db{ending}"))), 0o660, "{ending}");
+        assert_eq!(mode(&dir.path().with_file_name(format!("locks.db{ending}"))), 0o660, "{ending}");
     }
 }
 
 #[tokio::test]
 async fn a_file_that_is_no_database_is_corrupt_and_left_alone() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let text = "dear diary, ".repeat(1000);
-    fs::write(place.path(), &text).unwrap();
-    let error = error_at(&place.path()).await;
+    fs::write(dir.path(), &text).unwrap();
+    let error = error_at(&dir.path()).await;
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-    assert_eq!(fs::read_to_string(place.path()).unwrap(), text);
+    assert_eq!(fs::read_to_string(dir.path()).unwrap(), text);
 }
 
 #[tokio::test]
 async fn a_database_of_another_program_is_left_alone() {
-    let place = Place::new();
-    let conn = Connection::open(place.path()).unwrap();
+    let dir = TestDir::new();
+    let conn = Connection::open(dir.path()).unwrap();
     conn.execute_batch("create table bones (x)").unwrap();
-    let before = fs::read(place.path()).unwrap();
-    let error = error_at(&place.path()).await;
+    let before = fs::read(dir.path()).unwrap();
+    let error = error_at(&dir.path()).await;
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-    assert_eq!(fs::read(place.path()).unwrap(), before);
+    assert_eq!(fs::read(dir.path()).unwrap(), before);
 }
 
 #[tokio::test]
 async fn a_newer_version_of_the_tables_is_unsupported() {
-    let place = Place::new();
-    place.open().ping().await.unwrap();
-    Connection::open(place.path()).unwrap().pragma_update(None, "user_version", 4).unwrap();
-    let error = error_at(&place.path()).await;
+    let dir = TestDir::new();
+    dir.open().ping().await.unwrap();
+    Connection::open(dir.path()).unwrap().pragma_update(None, "user_version", 4).unwrap();
+    let error = error_at(&dir.path()).await;
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("version 4") && error.to_string().contains("update"), "{error}");
 }
 
 #[tokio::test]
 async fn a_path_that_cannot_work_is_misused() {
-    let place = Place::new();
+    let dir = TestDir::new();
     for path in ["", "/", "..", ":memory:"] {
         assert_eq!(Sqlite::new(SqliteOptions::at(path)).unwrap_err().kind(), ErrorKind::Misused, "{path:?}");
     }
-    fs::write(place.path(), "").unwrap();
-    assert_eq!(error_at(&place.path().join("locks.db")).await.kind(), ErrorKind::Misused, "its directory is a file");
-    let directory = place.path().with_file_name("directory");
+    fs::write(dir.path(), "").unwrap();
+    assert_eq!(error_at(&dir.path().join("locks.db")).await.kind(), ErrorKind::Misused, "its directory is a file");
+    let directory = dir.path().with_file_name("directory");
     fs::create_dir(&directory).unwrap();
     assert_eq!(error_at(&directory).await.kind(), ErrorKind::Misused);
 }
 
 #[test]
-fn a_place_without_the_right_to_write_is_denied() {
+fn a_directory_without_write_permission_is_denied() {
     const NOBODY: u32 = 65534;
-    let place = Place::new();
-    let sealed = place.path().with_file_name("sealed");
+    let dir = TestDir::new();
+    let sealed = dir.path().with_file_name("sealed");
     fs::create_dir(&sealed).unwrap();
     let mut child = command("ping", &sealed.join("locks.db"), TTL);
     if rustix::process::geteuid().is_root() {
-        // Rights do not bind root, so the child is nobody.
+        // Permissions do not bind root, so the child runs as another user.
         let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-        open(place.path().parent().unwrap());
+        open(dir.path().parent().unwrap());
         chown(&sealed, Some(NOBODY), Some(NOBODY)).unwrap();
         child.uid(NOBODY).gid(NOBODY);
     }
     fs::set_permissions(&sealed, fs::Permissions::from_mode(0o500)).unwrap();
     let output = child.current_dir("/").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("Denied"), "{said} {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("Denied"), "{text} {}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test]
-async fn what_was_wrong_and_is_right_again_works_again() {
-    let place = Place::new();
-    fs::write(place.path(), "dear diary, ".repeat(1000)).unwrap();
-    let store = place.open();
+async fn a_handle_works_again_after_the_damaged_file_was_removed() {
+    let dir = TestDir::new();
+    fs::write(dir.path(), "dear diary, ".repeat(1000)).unwrap();
+    let store = dir.open();
     assert_eq!(store.ping().await.unwrap_err().kind(), ErrorKind::Corrupt);
-    fs::remove_file(place.path()).unwrap();
+    fs::remove_file(dir.path()).unwrap();
     store.ping().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_file_deleted_under_us_is_noticed_and_its_holds_are_lost() {
-    let place = Place::new();
-    let (store, ours) = (place.open(), claim("k", TTL));
+async fn a_deleted_file_is_detected_and_its_holds_are_lost() {
+    let dir = TestDir::new();
+    let (store, ours) = (dir.open(), claim("k", TTL));
     let mut epoch = store.profile().epoch;
     let old = take(&store, &ours).await.unwrap().last();
     epoch.mark_unchanged();
     for ending in ["", "-wal", "-shm", "-bell"] {
-        let _ = fs::remove_file(place.path().with_file_name(format!("locks.db{ending}")));
+        let _ = fs::remove_file(dir.path().with_file_name(format!("locks.db{ending}")));
     }
-    let other = place.open();
-    let mut new = take(&other, &claim("k", TTL)).await.expect("the new file knows of nobody");
+    let other = dir.open();
+    let mut new = take(&other, &claim("k", TTL)).await.expect("the new file contains no holds");
     assert!(new.take().unwrap() > old, "a fence rises although the file was lost");
     assert_eq!(renew(&store, &ours).await, bandog_core::Renewal::Gone);
     assert!(epoch.has_changed().unwrap());
 }
 
 #[tokio::test]
-async fn many_handles_may_make_the_database_at_once() {
+async fn many_handles_may_create_the_database_at_once() {
     for _ in 0..20 {
-        let place = Place::new();
+        let dir = TestDir::new();
         let tasks: Vec<_> =
-            (0..8).map(|_| place.open()).map(|store| tokio::spawn(async move { store.ping().await })).collect();
+            (0..8).map(|_| dir.open()).map(|store| tokio::spawn(async move { store.ping().await })).collect();
         for task in tasks {
             task.await.unwrap().unwrap();
         }
@@ -166,14 +166,14 @@ async fn many_handles_may_make_the_database_at_once() {
 
 #[tokio::test]
 async fn the_last_handle_closes_the_database() {
-    let place = Place::new();
-    let is_open = || is_open(&place.path());
-    let (store, ours) = (place.open(), claim("k", TTL));
-    let (again, bell) = (store.clone(), store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap());
+    let dir = TestDir::new();
+    let is_open = || is_open(&dir.path());
+    let (store, ours) = (dir.open(), claim("k", TTL));
+    let (again, subscription) = (store.clone(), store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap());
     drop(store);
     take(&again, &ours).await.unwrap();
     release(&again, &ours).await;
     assert!(is_open());
-    drop((again, bell));
+    drop((again, subscription));
     eventually("the database is closed", async || !is_open()).await;
 }

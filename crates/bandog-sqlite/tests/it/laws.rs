@@ -1,4 +1,4 @@
-//! The rules of claim, pass, renew and release.
+//! The rules of claims, passes, renewals and releases.
 
 use std::{
     pin::Pin,
@@ -9,14 +9,16 @@ use std::{
 use bandog_core::{Answer, Inspect, Key, Leases, Pattern, Released, Renewal, Row, Step, Verdict};
 use bandog_sqlite::Sqlite;
 
-use crate::support::{Place, TTL, busy, claim, eventually, fences, pass, release, renew, take, take_at_last, try_take};
+use crate::support::{
+    TTL, TestDir, busy, claim, eventually, fences, pass, release, renew, take, take_at_last, try_take,
+};
 
 const SHORT: Duration = Duration::from_millis(150);
 
 #[tokio::test]
 async fn a_free_key_is_granted_and_a_held_one_is_busy() {
-    let place = Place::new();
-    let (store, first, second) = (place.open(), claim("k", TTL), claim("k", TTL));
+    let dir = TestDir::new();
+    let (store, first, second) = (dir.open(), claim("k", TTL), claim("k", TTL));
     let granted = try_take(&store, &first).await.unwrap();
     let Verdict::Granted { mut fences, valid_for } = granted else { panic!("{granted:?}") };
     assert_eq!((std::iter::from_fn(|| fences.take()).count(), valid_for), (4, TTL));
@@ -26,8 +28,8 @@ async fn a_free_key_is_granted_and_a_held_one_is_busy() {
 
 #[tokio::test]
 async fn a_repeated_claim_is_granted_again_with_the_same_fences_and_a_fresh_ttl() {
-    let place = Place::new();
-    let (store, mut ours, theirs) = (place.open(), claim("k", TTL), claim("k", TTL));
+    let dir = TestDir::new();
+    let (store, mut ours, theirs) = (dir.open(), claim("k", TTL), claim("k", TTL));
     let granted = take(&store, &ours).await;
     ours.ttl = TTL * 2;
     assert_eq!(take(&store, &ours).await, granted);
@@ -35,9 +37,9 @@ async fn a_repeated_claim_is_granted_again_with_the_same_fences_and_a_fresh_ttl(
 }
 
 #[tokio::test]
-async fn a_lease_that_ran_out_frees_its_key_and_the_fence_rises() {
-    let place = Place::new();
-    let (store, first, second) = (place.open(), claim("k", SHORT), claim("k", TTL));
+async fn an_expired_lease_frees_its_key_and_the_fence_rises() {
+    let dir = TestDir::new();
+    let (store, first, second) = (dir.open(), claim("k", SHORT), claim("k", TTL));
     let before = Instant::now();
     let old = take(&store, &first).await.unwrap().last();
     let (mut new, _) = take_at_last(&store, &second).await;
@@ -49,11 +51,11 @@ async fn a_lease_that_ran_out_frees_its_key_and_the_fence_rises() {
 }
 
 #[tokio::test]
-async fn a_hold_that_ran_out_is_gone_even_if_nobody_took_it() {
-    let place = Place::new();
-    let (store, ours) = (place.open(), claim("k", SHORT));
+async fn an_expired_hold_is_gone_even_if_no_other_claim_took_it() {
+    let dir = TestDir::new();
+    let (store, ours) = (dir.open(), claim("k", SHORT));
     let mut first = take(&store, &ours).await.unwrap();
-    eventually("the row has run out", async || !store.show(&ours.key).await.unwrap().held).await;
+    eventually("the row has expired", async || !store.show(&ours.key).await.unwrap().held).await;
     assert_eq!(renew(&store, &ours).await, Renewal::Gone);
     assert_eq!(release(&store, &ours).await, Released::NotHeld);
     let mut second = take(&store, &ours).await.unwrap();
@@ -62,8 +64,8 @@ async fn a_hold_that_ran_out_is_gone_even_if_nobody_took_it() {
 
 #[tokio::test]
 async fn a_renewal_makes_a_hold_last() {
-    let place = Place::new();
-    let (store, mut ours, theirs) = (place.open(), claim("k", Duration::from_secs(5)), claim("k", TTL));
+    let dir = TestDir::new();
+    let (store, mut ours, theirs) = (dir.open(), claim("k", Duration::from_secs(5)), claim("k", TTL));
     take(&store, &ours).await.unwrap();
     ours.ttl = TTL;
     assert_eq!(renew(&store, &ours).await, Renewal::Extended { valid_for: TTL });
@@ -73,9 +75,9 @@ async fn a_renewal_makes_a_hold_last() {
 }
 
 #[tokio::test]
-async fn many_renewals_are_answered_each_in_its_place() {
-    let place = Place::new();
-    let store = place.open();
+async fn many_renewals_are_answered_in_order() {
+    let dir = TestDir::new();
+    let store = dir.open();
     let claims: Vec<_> = (0..100).map(|n| claim(&format!("k{n}"), TTL)).collect();
     for claim in claims.iter().step_by(2) {
         take(&store, claim).await.unwrap();
@@ -88,8 +90,8 @@ async fn many_renewals_are_answered_each_in_its_place() {
 
 #[tokio::test]
 async fn a_second_release_is_harmless_and_so_is_a_stranger_s() {
-    let place = Place::new();
-    let (store, ours, theirs) = (place.open(), claim("k", TTL), claim("k", TTL));
+    let dir = TestDir::new();
+    let (store, ours, theirs) = (dir.open(), claim("k", TTL), claim("k", TTL));
     take(&store, &ours).await.unwrap();
     assert_eq!(release(&store, &theirs).await, Released::NotHeld);
     assert_eq!(release(&store, &ours).await, Released::Freed { others: Some(0) });
@@ -102,8 +104,8 @@ async fn a_second_release_is_harmless_and_so_is_a_stranger_s() {
 
 #[tokio::test]
 async fn a_pass_gives_the_key_on_with_new_fences() {
-    let place = Place::new();
-    let (store, from, to) = (place.open(), claim("k", TTL), claim("k", TTL * 2));
+    let dir = TestDir::new();
+    let (store, from, to) = (dir.open(), claim("k", TTL), claim("k", TTL * 2));
     let old = take(&store, &from).await.unwrap().last();
     let new = pass(&store, &from, &to).await.unwrap();
     assert!(new.clone().take().unwrap() > old);
@@ -113,9 +115,9 @@ async fn a_pass_gives_the_key_on_with_new_fences() {
 }
 
 #[tokio::test]
-async fn a_pass_from_somebody_who_holds_nothing_is_an_ordinary_claim() {
-    let place = Place::new();
-    let (store, from, to, third) = (place.open(), claim("k", TTL), claim("k", TTL), claim("k", TTL));
+async fn a_pass_from_a_claim_without_a_hold_is_an_ordinary_claim() {
+    let dir = TestDir::new();
+    let (store, from, to, third) = (dir.open(), claim("k", TTL), claim("k", TTL), claim("k", TTL));
     assert!(pass(&store, &from, &to).await.is_some(), "the key was free");
     assert!(pass(&store, &from, &third).await.is_none(), "the key is held");
     assert_eq!(renew(&store, &to).await, Renewal::Extended { valid_for: TTL });
@@ -123,8 +125,8 @@ async fn a_pass_from_somebody_who_holds_nothing_is_an_ordinary_claim() {
 
 #[tokio::test]
 async fn mixed_steps_are_applied_in_their_order() {
-    let place = Place::new();
-    let (store, a, b, c) = (place.open(), claim("k", TTL), claim("k", TTL), claim("other", TTL));
+    let dir = TestDir::new();
+    let (store, a, b, c) = (dir.open(), claim("k", TTL), claim("k", TTL), claim("other", TTL));
     let steps = [
         Step::Claim(a.clone()),
         Step::Claim(b.clone()),
@@ -145,9 +147,9 @@ async fn mixed_steps_are_applied_in_their_order() {
 
 #[tokio::test]
 async fn calls_are_applied_in_the_order_of_their_first_poll() {
-    let place = Place::new();
-    let store = Sqlite::new(place.options().timeout(Duration::from_secs(60))).unwrap();
-    // More than the queue has room for, so that some wait for room.
+    let dir = TestDir::new();
+    let store = Sqlite::new(dir.options().timeout(Duration::from_secs(60))).unwrap();
+    // More than the queue can contain, so that some calls wait for room.
     let claims: Vec<_> = (0..1400).map(|_| claim("k", TTL)).collect();
     let steps: Vec<_> = claims.iter().map(|claim| [Step::Claim(claim.clone()), Step::Release(claim.clone())]).collect();
     let mut calls: Vec<_> = steps.iter().map(|steps| store.apply(steps)).collect();
@@ -160,7 +162,7 @@ async fn calls_are_applied_in_the_order_of_their_first_poll() {
     }
 }
 
-/// Polls the calls in their order once, and then in the reverse order, in which they must not overtake each other.
+/// Polls the calls once in their order, and then in the reverse order, which must not change the order of execution.
 async fn poll_all<F: Future + Unpin>(calls: &mut [F]) -> Vec<F::Output> {
     let mut outputs: Vec<Option<F::Output>> = calls.iter().map(|_| None).collect();
     let mut first = true;
@@ -182,8 +184,8 @@ async fn poll_all<F: Future + Unpin>(calls: &mut [F]) -> Vec<F::Output> {
 
 #[tokio::test]
 async fn operators_see_what_is_held() {
-    let place = Place::new();
-    let store = place.open();
+    let dir = TestDir::new();
+    let store = dir.open();
     let (b, a, free) = (claim("order-b", TTL), claim("order-a", TTL), claim("order-free", TTL));
     let fence = take(&store, &a).await.unwrap().last();
     for claim in [&b, &free, &claim("other", TTL)] {
@@ -193,7 +195,7 @@ async fn operators_see_what_is_held() {
     let rows = store.list(&Pattern::new("order-*")).await.unwrap();
     let names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["order-a", "order-b"]);
-    let row = place.open().show(&a.key).await.unwrap();
+    let row = dir.open().show(&a.key).await.unwrap();
     assert!(row.held && row.owner == Some(a.id.to_string()) && row.last_fence == Some(fence), "{row:?}");
     assert!(row.ttl.is_some_and(|ttl| ttl <= TTL), "{row:?}");
     for name in ["order-free", "never"] {
@@ -204,8 +206,8 @@ async fn operators_see_what_is_held() {
 
 #[tokio::test]
 async fn two_handles_on_one_file_exclude_each_other() {
-    let place = Place::new();
-    let (one, two) = (place.open(), place.open());
+    let dir = TestDir::new();
+    let (one, two) = (dir.open(), dir.open());
     let (a, b) = (claim("k", TTL), claim("k", TTL));
     take(&one, &a).await.unwrap();
     busy(&two, &b).await;

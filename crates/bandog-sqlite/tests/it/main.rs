@@ -1,18 +1,18 @@
-//! The laws of leases on a real file, by real processes.
+//! Leases and records on a real file, with real processes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod bells;
 mod checks;
 mod child;
 mod damage;
 mod disks;
 mod files;
+mod inspection;
 mod laws;
-mod looking;
-mod obeying;
+mod notifications;
 mod power;
 mod processes;
 mod records;
 mod registry;
+mod remote_store;
 mod support;
 mod unlinked;

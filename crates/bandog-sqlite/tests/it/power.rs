@@ -1,5 +1,5 @@
-//! What is left when the power fails: the disk is an image that is copied while it is used, which gets what was written
-//! through to the disk and nothing that the kernel has only in its memory.
+//! Power failures: the disk is an image that is copied while it is in use. The copy contains all data that was flushed
+//! to the disk, and no data that the kernel has only in memory.
 
 use std::{
     fs::{self, File},
@@ -13,7 +13,7 @@ use bandog_sqlite::{Sqlite, SqliteOptions};
 use crate::{
     disks::{mounted, quoted},
     records::{get, put},
-    support::{Place, TTL, claim, release, take},
+    support::{TTL, TestDir, claim, release, take},
 };
 
 #[test]
@@ -22,14 +22,14 @@ fn every_swap_that_was_answered_outlives_a_power_failure() {
         println!("not tried: only root may mount the image of a disk");
         return;
     }
-    let place = Place::new();
-    let (disk, image) = (place.path().with_file_name("disk"), place.path().with_file_name("image"));
+    let dir = TestDir::new();
+    let (disk, image) = (dir.path().with_file_name("disk"), dir.path().with_file_name("image"));
     fs::create_dir(&disk).unwrap();
-    fs::create_dir(place.path().with_file_name("after")).unwrap();
+    fs::create_dir(dir.path().with_file_name("after")).unwrap();
     File::create(&image).unwrap().set_len(32 << 20).unwrap();
     let script = format!("mkfs.ext4 -q -F {image}\nmount -o loop {image} {}", quoted(&disk), image = quoted(&image));
-    let said = mounted("power", &disk.join("new").join("locks.db"), &["-m"], &script);
-    assert!(said.contains("nothing was lost"), "{said}");
+    let output = mounted("power", &disk.join("new").join("locks.db"), &["-m"], &script);
+    assert!(output.contains("nothing was lost"), "{output}");
 }
 
 /// The child's part.

@@ -12,29 +12,29 @@ use rusqlite::Connection;
 
 use crate::{
     child::{SOON, now, start},
-    support::{Place, TTL, claim, eventually, release, take, take_at_last, try_take},
+    support::{TTL, TestDir, claim, eventually, release, take, take_at_last, try_take},
 };
 
 #[tokio::test]
-async fn the_hold_of_a_killed_process_ends_with_its_ttl() {
-    let (place, ttl) = (Place::new(), Duration::from_secs(1));
-    let holder = start("hold", &place.path(), ttl);
+async fn the_hold_of_a_killed_process_expires_after_its_ttl() {
+    let (dir, ttl) = (TestDir::new(), Duration::from_secs(1));
+    let holder = start("hold", &dir.path(), ttl);
     let line = holder.stdout_line("held", SOON);
     let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     holder.kill();
-    let (fences, _) = take_at_last(&place.open(), &claim("k", TTL)).await;
+    let (fences, _) = take_at_last(&dir.open(), &claim("k", TTL)).await;
     let age = Duration::from_nanos(now() - numbers[0]);
-    assert!(age >= ttl, "granted {age:?} after it was asked for");
+    assert!(age >= ttl, "granted {age:?} after its request");
     assert!(fences.last() > Fence::new(numbers[1]));
 }
 
 #[tokio::test]
 async fn a_process_stopped_in_a_transaction_makes_writers_unavailable_in_time() {
-    let place = Place::new();
-    let store = bandog_sqlite::Sqlite::new(place.options().timeout(Duration::from_millis(600))).unwrap();
+    let dir = TestDir::new();
+    let store = bandog_sqlite::Sqlite::new(dir.options().timeout(Duration::from_millis(600))).unwrap();
     let ours = claim("held", TTL);
     take(&store, &ours).await.unwrap();
-    let stopped = start("lock", &place.path(), TTL);
+    let stopped = start("lock", &dir.path(), TTL);
     stopped.stdout_line("locked", SOON);
     stopped.stop();
 
@@ -46,7 +46,7 @@ async fn a_process_stopped_in_a_transaction_makes_writers_unavailable_in_time() 
     assert!(error.to_string().contains("stopped"), "{error}");
 
     let busy = try_take(&store, &claim("held", TTL)).await.unwrap();
-    assert!(matches!(busy, Verdict::Busy { .. }), "who only looks is answered");
+    assert!(matches!(busy, Verdict::Busy { .. }), "a read-only request is answered");
     assert!(store.show(&ours.key).await.unwrap().held);
 
     stopped.kill();
@@ -56,14 +56,14 @@ async fn a_process_stopped_in_a_transaction_makes_writers_unavailable_in_time() 
 
 #[tokio::test]
 async fn a_process_stopped_in_a_transaction_writes_it_when_it_goes_on() {
-    let place = Place::new();
-    let store = bandog_sqlite::Sqlite::new(place.options().timeout(Duration::from_millis(400))).unwrap();
+    let dir = TestDir::new();
+    let store = bandog_sqlite::Sqlite::new(dir.options().timeout(Duration::from_millis(400))).unwrap();
     let ours = claim("k", TTL);
     take(&store, &ours).await.unwrap();
-    let mut stopped = start("commit", &place.path(), TTL);
+    let mut stopped = start("commit", &dir.path(), TTL);
     stopped.stdout_line("writing", SOON);
     stopped.stop();
-    stopped.write_line("go on");
+    stopped.write_line("commit");
     let error = try_take(&store, &claim("free", TTL)).await.unwrap_err();
     assert!(error.to_string().contains(&format!("process {}", stopped.pid())), "{error}");
     stopped.cont();
@@ -75,43 +75,44 @@ async fn a_process_stopped_in_a_transaction_writes_it_when_it_goes_on() {
 #[test]
 fn sixty_four_processes_lose_no_increment() {
     const LONG: Duration = Duration::from_secs(120); // The machine may be busy with other things.
-    let place = Place::new();
-    let log = || fs::read_to_string(place.path().with_file_name("log")).unwrap_or_default();
-    let mut children: Vec<_> = (0..64).map(|_| start("count", &place.path(), Duration::from_secs(600))).collect();
+    let dir = TestDir::new();
+    let log = || fs::read_to_string(dir.path().with_file_name("log")).unwrap_or_default();
+    let mut children: Vec<_> = (0..64).map(|_| start("count", &dir.path(), Duration::from_secs(600))).collect();
     bandog_testkit::eventually(LONG, || log().lines().count() > 1_000);
-    fs::write(place.path().with_file_name("stop"), "").unwrap();
+    fs::write(dir.path().with_file_name("stop"), "").unwrap();
     for child in &mut children {
         assert!(child.wait(LONG).success(), "{:?}", child.stderr());
     }
-    let count: usize = fs::read_to_string(place.path().with_file_name("counter")).unwrap().parse().unwrap();
+    let count: usize = fs::read_to_string(dir.path().with_file_name("counter")).unwrap().parse().unwrap();
     assert_eq!(log().lines().filter(|line| line.starts_with("granted")).count(), count, "an increment was lost");
-    check_history(&log(), Duration::from_secs(600), &place.path());
+    check_history(&log(), Duration::from_secs(600), &dir.path());
 }
 
 #[tokio::test]
 async fn processes_that_are_killed_anywhere_never_hold_together() {
-    let (place, ttl) = (Place::new(), Duration::from_millis(600));
-    let log = || fs::read_to_string(place.path().with_file_name("log")).unwrap_or_default();
-    let mut children: Vec<_> = (0..4).map(|_| start("count", &place.path(), ttl)).collect();
-    // Each kill waits until work was done since the last one, so that holders and writers are hit.
+    let (dir, ttl) = (TestDir::new(), Duration::from_millis(600));
+    let log = || fs::read_to_string(dir.path().with_file_name("log")).unwrap_or_default();
+    let mut children: Vec<_> = (0..4).map(|_| start("count", &dir.path(), ttl)).collect();
+    // Before each kill there is work since the last one, so that holders and writers are killed.
     for round in 0..12 {
         let seen = log().lines().count();
-        eventually("work goes on", async || log().lines().count() > seen + 40).await;
+        eventually("work continues", async || log().lines().count() > seen + 40).await;
         let next = round % children.len();
         children[next].kill();
-        children[next] = start("count", &place.path(), ttl);
+        children[next] = start("count", &dir.path(), ttl);
     }
     let seen = log().lines().count();
-    eventually("work goes on", async || log().lines().count() > seen + 100).await;
+    eventually("work continues", async || log().lines().count() > seen + 100).await;
     for child in &mut children {
         assert!(child.try_wait().is_none(), "{:?}", child.stderr());
         child.kill();
         child.wait(SOON);
     }
-    check_history(&log(), ttl, &place.path());
+    check_history(&log(), ttl, &dir.path());
 }
 
-/// No grant before the hold before it was being released or had run out; fences rise; no increment is lost.
+/// Checks that no grant precedes the release or the expiry of the previous hold, that fences rise, and that no
+/// increment is lost.
 fn check_history(log: &str, ttl: Duration, path: &Path) {
     let (mut grants, mut releases) = (BTreeMap::new(), BTreeMap::new());
     let ttl = u64::try_from(ttl.as_nanos()).unwrap();
@@ -122,7 +123,7 @@ fn check_history(log: &str, ttl: Duration, path: &Path) {
             "granted" => grants.insert(number(1), (number(2), number(3))).is_some(),
             _ => releases.insert(number(1), number(2)).is_some(),
         };
-        assert!(!old, "a fence was given twice: {line}");
+        assert!(!old, "a fence was granted twice: {line}");
     }
     let mut overran = false;
     for ((fence, (asked, _)), (next, (_, granted))) in grants.iter().zip(grants.iter().skip(1)) {
@@ -132,8 +133,8 @@ fn check_history(log: &str, ttl: Duration, path: &Path) {
         overran |= released != u64::MAX && released > asked + ttl;
     }
     let count: usize = fs::read_to_string(path.with_file_name("counter")).unwrap().parse().unwrap();
-    // A process that was killed between its increment and its note has one without the other. One that stood still
-    // for longer than its ttl has written to a counter that was not its own any more: the file checks no fences.
+    // A process that was killed between its increment and its log line has one without the other. A process that was
+    // stopped for longer than its ttl has written to the counter without the lock: the file checks no fences.
     assert!(
         overran || (releases.len() <= count && count <= grants.len()),
         "{} {count} {}",
@@ -143,19 +144,19 @@ fn check_history(log: &str, ttl: Duration, path: &Path) {
 }
 
 #[tokio::test]
-async fn a_waiter_in_another_process_has_a_released_lock_within_milliseconds() {
-    let place = Place::new();
-    let store = place.open();
-    let (reader, wanted) = (place.open(), "select count(*) from lease where name = 'k' and wanted = 1");
+async fn a_waiter_in_another_process_gets_a_released_lock_within_milliseconds() {
+    let dir = TestDir::new();
+    let store = dir.open();
+    let (reader, wanted) = (dir.open(), "select count(*) from lease where name = 'k' and wanted = 1");
     reader.ping().await.unwrap();
-    let conn = Connection::open(place.path()).unwrap();
+    let conn = Connection::open(dir.path()).unwrap();
     let mut ours = claim("k", TTL);
     take(&store, &ours).await.unwrap();
-    let waiter = start("wait", &place.path(), TTL);
-    waiter.stdout_line("listening", SOON);
+    let waiter = start("wait", &dir.path(), TTL);
+    waiter.stdout_line("subscribed", SOON);
     let mut late = Vec::new();
     for _ in 0..20 {
-        // The waiter polls never, so nothing but the bell can wake it.
+        // The waiter never polls, so only a notification can wake it.
         eventually("it waits", async || conn.query_row(wanted, [], |row| row.get(0)).unwrap_or(0) == 1).await;
         let released = now();
         assert_eq!(release(&store, &ours).await, Released::Freed { others: None });
@@ -169,9 +170,9 @@ async fn a_waiter_in_another_process_has_a_released_lock_within_milliseconds() {
 }
 
 #[tokio::test]
-async fn many_processes_may_make_the_database_at_once() {
-    let place = Place::new();
-    let path = place.path().with_file_name("sub").join("locks.db");
+async fn many_processes_may_create_the_database_at_once() {
+    let dir = TestDir::new();
+    let path = dir.path().with_file_name("sub").join("locks.db");
     let children: Vec<_> = (0..8).map(|_| start("ping", &path, TTL)).collect();
     for child in &children {
         assert!(child.stdout_line("answer", SOON).ends_with("Ok(())"), "{:?}", child.stdout());

@@ -1,4 +1,4 @@
-//! Records: the same as the reference, between processes, and after bad days.
+//! Records: compared with the reference, between processes, and after faults.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use crate::{
     child::{SOON, start},
-    support::{Place, TTL, busy, claim, eventually, release, take},
+    support::{TTL, TestDir, busy, claim, eventually, release, take},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -28,7 +28,7 @@ pub(crate) async fn swap(store: &impl Records, swap: Swap) -> Swapped {
     store.swap(&[swap]).await.unwrap().each.remove(0).unwrap()
 }
 
-/// The version that it has now.
+/// Writes a record. Returns its new version.
 pub(crate) async fn put(store: &impl Records, name: &str, from: Option<Version>, to: &str) -> Option<Version> {
     match swap(store, Swap::new(key(name), from, to)).await {
         Swapped::Done(version) => version,
@@ -49,9 +49,9 @@ fn line(slot: &str, value: &str) -> Line {
 }
 
 #[tokio::test]
-async fn a_record_is_made_swapped_and_deleted() {
-    let place = Place::new();
-    let (here, there) = (place.open(), place.open());
+async fn a_record_is_created_swapped_and_deleted() {
+    let dir = TestDir::new();
+    let (here, there) = (dir.open(), dir.open());
     assert_eq!(get(&here, "r").await, None);
     let first = put(&here, "r", None, "one").await;
     assert_eq!(get(&there, "r").await, Some(Record { version: first.unwrap(), value: "one".into() }));
@@ -64,13 +64,13 @@ async fn a_record_is_made_swapped_and_deleted() {
     assert_eq!(swap(&here, Swap { to: None, ..Swap::new(key("r"), second, "") }).await, Swapped::Done(None));
     assert_eq!(get(&there, "r").await, None);
     assert_eq!(swap(&here, Swap::new(key("r"), second, "three")).await, Swapped::Differs(None));
-    assert!(put(&there, "r", None, "four").await > second, "a version came twice");
+    assert!(put(&there, "r", None, "four").await > second, "a version was used twice");
 }
 
 #[tokio::test]
-async fn a_version_is_the_machine_s_time_and_the_time_is_always_told() {
-    let place = Place::new();
-    let store = place.open();
+async fn a_version_is_the_machine_s_time_and_the_time_is_always_returned() {
+    let dir = TestDir::new();
+    let store = dir.open();
     let before = SystemTime::now();
     let made = store.swap(&[Swap::new(key("r"), None, "")]).await.unwrap();
     let read = store.read(&[], &[]).await.unwrap();
@@ -82,9 +82,9 @@ async fn a_version_is_the_machine_s_time_and_the_time_is_always_told() {
 }
 
 #[tokio::test]
-async fn lines_stand_in_their_slots_and_go_with_their_record() {
-    let place = Place::new();
-    let store = place.open();
+async fn lines_are_stored_by_slot_and_deleted_with_their_record() {
+    let dir = TestDir::new();
+    let store = dir.open();
     let with = |from, lines| Swap { lines, ..Swap::new(key("r"), from, "") };
     let first = put(&store, "other", None, "").await;
     swap(&store, Swap { lines: vec![line("a", "theirs")], ..Swap::new(key("other"), first, "") }).await;
@@ -99,14 +99,14 @@ async fn lines_stand_in_their_slots_and_go_with_their_record() {
     swap(&store, Swap { to: None, ..with(version, vec![line("c", "last")]) }).await;
     assert_eq!(store.history(&key("r")).await.unwrap(), []);
     put(&store, "r", None, "").await;
-    assert_eq!(store.history(&key("r")).await.unwrap(), [], "an old history has come back");
+    assert_eq!(store.history(&key("r")).await.unwrap(), [], "an old history is still there");
     assert_eq!(store.history(&key("other")).await.unwrap(), [line("a", "theirs")]);
 }
 
 #[tokio::test]
-async fn conditions_are_looked_at_in_their_order() {
-    let place = Place::new();
-    let (store, ours) = (place.open(), claim("lock", TTL));
+async fn conditions_are_checked_in_their_order() {
+    let dir = TestDir::new();
+    let (store, ours) = (dir.open(), claim("lock", TTL));
     let holding = |id| Some(Holding { key: ours.key.clone(), id });
     let all =
         Swap { not_before: Some(SystemTime::now() + HOUR), held: holding(ours.id), ..Swap::new(key("r"), None, "") };
@@ -124,18 +124,18 @@ async fn conditions_are_looked_at_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_holding_stands_until_its_lease_ends() {
-    let place = Place::new();
-    let (store, brief, lasting) = (place.open(), claim("brief", Duration::from_millis(100)), claim("lasting", TTL));
+async fn a_holding_is_valid_until_its_lease_expires() {
+    let dir = TestDir::new();
+    let (store, brief, lasting) = (dir.open(), claim("brief", Duration::from_millis(100)), claim("lasting", TTL));
     let holdings = [&brief, &lasting].map(|claim| Holding { key: claim.key.clone(), id: claim.id });
     let held = async || {
-        let reading = place.open().read(&[], &holdings).await.unwrap();
+        let reading = dir.open().read(&[], &holdings).await.unwrap();
         reading.held.into_iter().map(Result::unwrap).collect::<Vec<_>>()
     };
     assert_eq!(held().await, [false, false]);
     store.apply(&[Step::Claim(lasting.clone()), Step::Claim(brief)]).await;
     assert!(held().await[1]);
-    eventually("it has run out", async || held().await == [false, true]).await;
+    eventually("it has expired", async || held().await == [false, true]).await;
     let next = claim("lasting", TTL);
     store.apply(&[Step::Pass { from: lasting, to: next }]).await;
     assert_eq!(held().await, [false, false]);
@@ -143,8 +143,8 @@ async fn a_holding_stands_until_its_lease_ends() {
 
 #[tokio::test]
 async fn records_and_locks_do_not_meet_and_names_may_be_odd() {
-    let place = Place::new();
-    let store = place.open();
+    let dir = TestDir::new();
+    let store = dir.open();
     let long = "\u{1f415}".repeat(256);
     let odd = ["a", "A", "a ", "'; drop table record; --", "%_*?[]\\", "\u{e4}", "a\u{308}", &long, "job/x:y"];
     let mut versions = BTreeMap::new();
@@ -165,11 +165,11 @@ async fn records_and_locks_do_not_meet_and_names_may_be_odd() {
     assert_eq!(store.names(&Pattern::new("a*")).await.unwrap().len(), 3);
 }
 
-/// The reference and this backend are asked the same at random, and answer the same.
+/// The reference and this backend get the same random requests, and give the same answers.
 #[tokio::test]
 async fn it_answers_what_the_reference_answers() {
-    let (place, memory) = (Place::new(), Memory::new(Clock::system()));
-    let (mut real, mut model) = (Asked::new(place.open()), Asked::new(memory));
+    let (dir, memory) = (TestDir::new(), Memory::new(Clock::system()));
+    let (mut real, mut model) = (Tested::new(dir.open()), Tested::new(memory));
     let mut seed = 0x62_64_6f_67_u64;
     let mut random = |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -180,27 +180,27 @@ async fn it_answers_what_the_reference_answers() {
         let claim = &claims[usize::try_from(random(2)).unwrap()];
         let step = if random(2) == 0 { Step::Claim(claim.clone()) } else { Step::Release(claim.clone()) };
         let asked: Vec<[u64; 6]> = (0..random(5)).map(|_| [3, 4, 8, 3, 3, 3].map(&mut random)).collect();
-        let (a, b) = (real.ask(&step, &asked, &claims).await, model.ask(&step, &asked, &claims).await);
+        let (a, b) = (real.request(&step, &asked, &claims).await, model.request(&step, &asked, &claims).await);
         assert_eq!(a, b, "round {round}: {asked:?}");
     }
 }
 
-/// A store, and the versions that it has told of.
-struct Asked<B> {
+/// A store, and the versions that it has returned.
+struct Tested<B> {
     store: B,
     known: BTreeMap<String, Option<Version>>,
 }
 
-impl<B: Backend> Asked<B> {
+impl<B: Backend> Tested<B> {
     fn new(store: B) -> Self {
         Self { store, known: BTreeMap::new() }
     }
 
-    /// What it answers, without versions and times, which are its own.
-    async fn ask(&mut self, step: &Step, asked: &[[u64; 6]], claims: &[bandog_core::Claim; 2]) -> Vec<String> {
+    /// Its answers, without versions and times, which differ between stores.
+    async fn request(&mut self, step: &Step, asked: &[[u64; 6]], claims: &[bandog_core::Claim; 2]) -> Vec<String> {
         self.store.apply(std::slice::from_ref(step)).await;
         let swaps: Vec<Swap> = asked.iter().map(|numbers| self.swap(numbers, claims)).collect();
-        let mut said = Vec::new();
+        let mut answers = Vec::new();
         for (swap, answer) in swaps.iter().zip(self.store.swap(&swaps).await.unwrap().each) {
             let (text, version) = match answer.unwrap() {
                 Swapped::Done(version) => (format!("done {}", version.is_some()), version),
@@ -212,17 +212,17 @@ impl<B: Backend> Asked<B> {
                 Swapped::NotHeld => ("not held".into(), swap.from),
             };
             self.known.insert(swap.key.to_string(), version);
-            said.push(text);
+            answers.push(text);
         }
         let names = self.store.names(&Pattern::all()).await.unwrap();
         let holdings = claims.each_ref().map(|claim| Holding { key: claim.key.clone(), id: claim.id });
         let reading = self.store.read(&names, &holdings).await.unwrap();
         for (name, record) in names.iter().zip(reading.records) {
             let history = self.store.history(name).await.unwrap();
-            said.push(format!("{name:?} {:?} {history:?}", record.unwrap().unwrap().value));
+            answers.push(format!("{name:?} {:?} {history:?}", record.unwrap().unwrap().value));
         }
-        said.push(format!("{:?}", reading.held.into_iter().map(Result::unwrap).collect::<Vec<_>>()));
-        said
+        answers.push(format!("{:?}", reading.held.into_iter().map(Result::unwrap).collect::<Vec<_>>()));
+        answers
     }
 
     fn swap(&self, [name, from, to, lines, not_before, held]: &[u64; 6], claims: &[bandog_core::Claim; 2]) -> Swap {
@@ -247,13 +247,13 @@ impl<B: Backend> Asked<B> {
 
 #[tokio::test]
 async fn one_bad_record_fails_by_itself() {
-    let place = Place::new();
-    let store = place.open();
+    let dir = TestDir::new();
+    let store = dir.open();
     let good = put(&store, "good", None, "").await;
     for name in ["negative", "zero"] {
         put(&store, name, None, "").await;
     }
-    let raw = Connection::open(place.path()).unwrap();
+    let raw = Connection::open(dir.path()).unwrap();
     raw.execute_batch(
         "update record set version = -5 where name = 'negative'; update record set version = 0 where name = 'zero';
          create trigger picky before insert on line when new.slot = 'bad' begin select raise(abort, 'no'); end",
@@ -269,59 +269,59 @@ async fn one_bad_record_fails_by_itself() {
     assert_eq!((error.verb(), error.key(), error.maybe_applied()), (Some("swap"), Some(&key("negative")), false));
     let mut reading = read(&store, &["negative", "half", "good"]).await.records;
     assert_eq!(reading.remove(2).unwrap().unwrap().value, "changed");
-    assert_eq!(reading.remove(1).unwrap(), None, "half of a swap was done");
+    assert_eq!(reading.remove(1).unwrap(), None, "half of a swap was applied");
     assert_eq!(reading.remove(0).unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(store.history(&key("half")).await.unwrap(), []);
 }
 
 #[tokio::test]
-async fn who_must_find_a_database_makes_none_and_changes_none() {
-    let place = Place::new();
-    let looking = Sqlite::new(place.options().must_exist()).unwrap();
+async fn a_handle_that_must_find_a_database_creates_and_upgrades_none() {
+    let dir = TestDir::new();
+    let handle = Sqlite::new(dir.options().must_exist()).unwrap();
     let fails = async || {
         let errors = [
-            looking.read(&[key("r")], &[]).await.unwrap_err(),
-            looking.names(&Pattern::all()).await.unwrap_err(),
-            looking.history(&key("r")).await.unwrap_err(),
-            looking.swap(&[Swap::new(key("r"), None, "")]).await.unwrap_err(),
+            handle.read(&[key("r")], &[]).await.unwrap_err(),
+            handle.names(&Pattern::all()).await.unwrap_err(),
+            handle.history(&key("r")).await.unwrap_err(),
+            handle.swap(&[Swap::new(key("r"), None, "")]).await.unwrap_err(),
         ];
         errors.map(|error| (error.kind(), error.verb()))
     };
     let verbs = ["read", "names", "history", "swap"].map(|verb| (ErrorKind::Unavailable, Some(verb)));
     assert_eq!(fails().await, verbs);
-    assert!(!place.path().exists());
-    assert_eq!(get(&place.open(), "r").await, None);
-    put(&looking, "r", None, "found").await;
+    assert!(!dir.path().exists());
+    assert_eq!(get(&dir.open(), "r").await, None);
+    put(&handle, "r", None, "found").await;
 }
 
 #[tokio::test]
-async fn who_waits_for_a_swap_keeps_nobody_waiting() {
-    let place = Place::new();
-    let (store, held) = (place.open(), claim("held", TTL));
+async fn a_waiting_swap_blocks_no_queries_and_no_refused_requests() {
+    let dir = TestDir::new();
+    let (store, held) = (dir.open(), claim("held", TTL));
     take(&store, &held).await.unwrap();
     let version = put(&store, "r", None, "").await;
-    let writer = Connection::open(place.path()).unwrap();
+    let writer = Connection::open(dir.path()).unwrap();
     writer.execute_batch("begin immediate").unwrap();
     let swapping = swap(&store, Swap::new(key("r"), version, "later"));
-    let looking = async {
+    let reading = async {
         for _ in 0..20 {
             busy(&store, &claim("held", TTL)).await;
             assert_eq!(get(&store, "r").await.unwrap().value, "");
             let refused = Swap { not_before: Some(SystemTime::now() + HOUR), ..Swap::new(key("other"), None, "") };
-            assert!(matches!(swap(&place.open(), refused).await, Swapped::Early(_)), "a refusal writes nothing");
+            assert!(matches!(swap(&dir.open(), refused).await, Swapped::Early(_)), "a refused swap writes nothing");
         }
         writer.execute_batch("rollback").unwrap();
     };
-    let (swapped, ()) = tokio::join!(swapping, looking);
+    let (swapped, ()) = tokio::join!(swapping, reading);
     assert!(matches!(swapped, Swapped::Done(_)));
 }
 
 #[tokio::test]
-async fn a_swap_that_never_had_its_turn_was_surely_not_done() {
-    let place = Place::new();
-    let store = Sqlite::new(place.options().timeout(Duration::from_millis(300))).unwrap();
+async fn a_swap_that_timed_out_in_the_queue_was_not_applied() {
+    let dir = TestDir::new();
+    let store = Sqlite::new(dir.options().timeout(Duration::from_millis(300))).unwrap();
     let version = put(&store, "r", None, "").await;
-    let writer = Connection::open(place.path()).unwrap();
+    let writer = Connection::open(dir.path()).unwrap();
     writer.execute_batch("begin immediate").unwrap();
     let error = store.swap(&[Swap::new(key("r"), version, "never")]).await.unwrap_err();
     assert_eq!((error.kind(), error.verb(), error.maybe_applied()), (ErrorKind::Unavailable, Some("swap"), false));
@@ -333,8 +333,8 @@ async fn a_swap_that_never_had_its_turn_was_surely_not_done() {
 
 #[tokio::test]
 async fn locks_are_taken_and_given_back_while_records_are_swapped() {
-    let place = Place::new();
-    let store = place.open();
+    let dir = TestDir::new();
+    let store = dir.open();
     let done = AtomicBool::new(false);
     let locking = async {
         for n in 0..300 {
@@ -360,8 +360,8 @@ async fn locks_are_taken_and_given_back_while_records_are_swapped() {
 fn processes_that_swap_one_record_lose_no_increment() {
     const LONG: Duration = Duration::from_secs(120); // The machine may be busy with other things.
     const EACH: u64 = 500;
-    let place = Place::new();
-    let children: Vec<_> = (0..4).map(|_| start("increment", &place.path(), TTL)).collect();
+    let dir = TestDir::new();
+    let children: Vec<_> = (0..4).map(|_| start("increment", &dir.path(), TTL)).collect();
     let mut versions = BTreeSet::new();
     for mut child in children {
         assert!(child.wait(LONG).success(), "{:?}", child.stderr());
@@ -370,12 +370,12 @@ fn processes_that_swap_one_record_lose_no_increment() {
         }
     }
     assert_eq!(versions.len(), 4 * usize::try_from(EACH).unwrap());
-    let raw = Connection::open(place.path()).unwrap();
+    let raw = Connection::open(dir.path()).unwrap();
     let count: String = raw.query_row("select value from record where name = 'r'", [], |row| row.get(0)).unwrap();
     assert_eq!(count, (4 * EACH).to_string());
 }
 
-/// The child's part: adds one, again and again, to what it finds.
+/// The child's part: increments the record repeatedly.
 pub(crate) async fn increment(store: &Sqlite) {
     let mut record = get(store, "r").await;
     let mut done = 0;
@@ -397,13 +397,13 @@ pub(crate) async fn increment(store: &Sqlite) {
 }
 
 #[tokio::test]
-async fn what_was_answered_to_a_process_that_was_killed_is_there_and_nothing_half() {
-    let place = Place::new();
+async fn answered_swaps_of_killed_processes_are_kept_and_no_swap_is_half_done() {
+    let dir = TestDir::new();
     let mut least: BTreeMap<String, u64> = BTreeMap::new();
     for round in 0..6 {
-        let children: Vec<_> = (0..3).map(|_| start("traffic", &place.path(), TTL)).collect();
+        let children: Vec<_> = (0..3).map(|_| start("traffic", &dir.path(), TTL)).collect();
         for child in &children {
-            // Each is killed after it was answered, at another point of its work.
+            // Each child is killed after an answer, at a different point of its work.
             for _ in 0..5 + round * 7 {
                 child.stdout_line("answered", SOON);
             }
@@ -414,19 +414,19 @@ async fn what_was_answered_to_a_process_that_was_killed_is_there_and_nothing_hal
             let lines = child.stdout();
             let answered = lines.iter().filter_map(|line| line.strip_prefix("answered ")?.split_once(' '));
             for (name, count) in answered {
-                // The last line may have been cut off by the kill, and then says less.
+                // The kill may have cut off the last line, which then contains a smaller number.
                 least.entry(name.into()).and_modify(|most| *most = (*most).max(count.parse().unwrap())).or_insert(0);
             }
         }
-        let store = place.open();
+        let store = dir.open();
         for (name, most) in &least {
-            let found = get(&store, name).await.expect("a record that was answered is gone");
+            let found = get(&store, name).await.expect("an answered record is missing");
             let count: u64 = found.value.parse().unwrap();
-            assert!(count >= *most, "{name} is {count}, and {most} was answered");
+            assert!(count >= *most, "{name} is {count}, but {most} was answered");
             let history = store.history(&key(name)).await.unwrap();
-            assert_eq!(history, [line("a", &found.value), line("b", &found.value)], "half of a swap was done");
+            assert_eq!(history, [line("a", &found.value), line("b", &found.value)], "half of a swap was applied");
         }
-        let raw = Connection::open(place.path()).unwrap();
+        let raw = Connection::open(dir.path()).unwrap();
         let found: String = raw.query_row("pragma integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(found, "ok");
     }
@@ -441,7 +441,7 @@ pub(crate) async fn traffic(store: &Sqlite) {
         count += 1;
         let lines = ["a", "b"].map(|slot| line(slot, &count.to_string())).into();
         let next = Swap { lines, ..Swap::new(key(&name), version, count.to_string()) };
-        let Swapped::Done(done) = swap(store, next).await else { panic!("somebody else has swapped it") };
+        let Swapped::Done(done) = swap(store, next).await else { panic!("another process has swapped it") };
         version = done;
         println!("answered {name} {count}");
     }

@@ -1,4 +1,4 @@
-//! Who is in the registry of clients, and evicting.
+//! The registry of clients, and evictions.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use bandog_core::{ClientId, Inspect, Key, Leases, MAX_WAITS, Member, Notifier, R
 use bandog_sqlite::Sqlite;
 use rusqlite::Connection;
 
-use crate::support::{Place, TTL, busy, claim, eventually, release, renew, take};
+use crate::support::{TTL, TestDir, busy, claim, eventually, release, renew, take};
 
 fn member(waits: &[&str]) -> Member {
     Member {
@@ -28,8 +28,8 @@ async fn members(store: &Sqlite) -> Vec<Member> {
 
 #[tokio::test]
 async fn a_member_is_listed_as_it_was_announced_until_it_withdraws() {
-    let place = Place::new();
-    let (here, there) = (place.open(), place.open());
+    let dir = TestDir::new();
+    let (here, there) = (dir.open(), dir.open());
     let many: Vec<String> = (0..MAX_WAITS).map(|n| format!("{n} \u{e4}'\\{}", "x".repeat(900))).collect();
     let (mut one, other) = (member(&["a", "b;c"]), member(&many.iter().map(String::as_str).collect::<Vec<_>>()));
     for each in [&one, &other] {
@@ -44,20 +44,20 @@ async fn a_member_is_listed_as_it_was_announced_until_it_withdraws() {
     there.announce(&one, TTL).await.unwrap();
     here.withdraw(other.id).await.unwrap();
     here.withdraw(other.id).await.unwrap();
-    assert_eq!(members(&there).await, std::slice::from_ref(&one), "a row says what was announced last");
+    assert_eq!(members(&there).await, std::slice::from_ref(&one), "a row contains the last announcement");
     there.withdraw(one.id).await.unwrap();
     assert_eq!(members(&here).await, []);
 }
 
 #[tokio::test]
 async fn a_member_that_is_not_announced_again_ends_and_its_row_goes_with_the_next_announcement() {
-    let place = Place::new();
-    let (store, brief, lasting) = (place.open(), member(&[]), member(&[]));
+    let dir = TestDir::new();
+    let (store, brief, lasting) = (dir.open(), member(&[]), member(&[]));
     store.announce(&brief, Duration::from_millis(200)).await.unwrap();
     store.announce(&lasting, TTL).await.unwrap();
-    eventually("it has ended", async || members(&store).await == std::slice::from_ref(&lasting)).await;
+    eventually("it has expired", async || members(&store).await == std::slice::from_ref(&lasting)).await;
     let rows = || {
-        let conn = Connection::open(place.path()).unwrap();
+        let conn = Connection::open(dir.path()).unwrap();
         conn.query_row("select count(*) from client", [], |row| row.get::<_, u32>(0)).unwrap()
     };
     assert_eq!(rows(), 2);
@@ -67,16 +67,16 @@ async fn a_member_that_is_not_announced_again_ends_and_its_row_goes_with_the_nex
 
 #[tokio::test]
 async fn a_member_from_before_1970_is_listed_all_the_same() {
-    let place = Place::new();
-    let (store, odd) = (place.open(), Member { since: UNIX_EPOCH - Duration::from_secs(9), ..member(&[]) });
+    let dir = TestDir::new();
+    let (store, odd) = (dir.open(), Member { since: UNIX_EPOCH - Duration::from_secs(9), ..member(&[]) });
     store.announce(&odd, TTL).await.unwrap();
     assert_eq!(members(&store).await, [Member { since: SystemTime::UNIX_EPOCH, ..odd }]);
 }
 
 #[tokio::test]
-async fn evicting_frees_whoever_holds_it_and_the_fence_rises() {
-    let place = Place::new();
-    let (holder, operator, ours) = (place.open(), place.open(), claim("k", TTL));
+async fn evicting_frees_the_lock_and_the_fence_rises() {
+    let dir = TestDir::new();
+    let (holder, operator, ours) = (dir.open(), dir.open(), claim("k", TTL));
     let old = take(&holder, &ours).await.unwrap().last();
     assert_eq!(operator.evict(&ours.key).await.unwrap().unwrap().owner, Some(ours.id.to_string()));
     assert_eq!(operator.evict(&ours.key).await.unwrap(), None);
@@ -88,22 +88,23 @@ async fn evicting_frees_whoever_holds_it_and_the_fence_rises() {
 }
 
 #[tokio::test]
-async fn evicting_rings_those_who_wait() {
-    let place = Place::new();
-    let (holder, waiter, operator, ours) = (place.open(), place.open(), place.open(), claim("k", TTL));
+async fn evicting_notifies_waiters() {
+    let dir = TestDir::new();
+    let (holder, waiter, operator, ours) = (dir.open(), dir.open(), dir.open(), claim("k", TTL));
     take(&holder, &ours).await.unwrap();
-    let (rung, rings) = tokio::sync::watch::channel(0);
-    let _bell = waiter.subscribe(&ours.key, Notifier::new(move || rung.send_modify(|n| *n += 1))).await.unwrap();
+    let (sender, count) = tokio::sync::watch::channel(0);
+    let notifier = Notifier::new(move || sender.send_modify(|n| *n += 1));
+    let _subscription = waiter.subscribe(&ours.key, notifier).await.unwrap();
     busy(&waiter, &claim("k", TTL)).await;
     assert!(operator.evict(&ours.key).await.unwrap().is_some());
-    eventually("a ring", async || *rings.borrow() > 0).await;
+    eventually("a notification", async || *count.borrow() > 0).await;
 }
 
 #[tokio::test]
-async fn a_hold_that_ran_out_is_not_evicted() {
-    let place = Place::new();
-    let (store, ours) = (place.open(), claim("k", Duration::from_millis(150)));
+async fn an_expired_hold_is_not_evicted() {
+    let dir = TestDir::new();
+    let (store, ours) = (dir.open(), claim("k", Duration::from_millis(150)));
     take(&store, &ours).await.unwrap();
-    eventually("it has run out", async || !store.show(&ours.key).await.unwrap().held).await;
+    eventually("it has expired", async || !store.show(&ours.key).await.unwrap().held).await;
     assert_eq!(store.evict(&ours.key).await.unwrap(), None);
 }

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 
 use std::{
     num::NonZeroU32,
@@ -13,10 +13,10 @@ use bandog_core::{
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use tempfile::TempDir;
 
-/// A directory of its own for a database.
-pub(crate) struct Place(TempDir);
+/// A temporary directory for a database.
+pub(crate) struct TestDir(TempDir);
 
-impl Place {
+impl TestDir {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -26,7 +26,7 @@ impl Place {
     }
 
     pub(crate) fn options(&self) -> SqliteOptions {
-        // The machine may be busy with other tests.
+        // A long timeout: the machine may be busy with other tests.
         SqliteOptions::at(self.path()).timeout(Duration::from_secs(20))
     }
 
@@ -37,7 +37,7 @@ impl Place {
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// A claim by somebody new.
+/// A claim by a new client.
 pub(crate) fn claim(key: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
@@ -62,7 +62,7 @@ pub(crate) async fn try_take(store: &impl Leases, claim: &Claim) -> Result<Verdi
     }
 }
 
-/// Claims; the fences, if it was granted.
+/// Claims. Returns the fences if the claim was granted.
 pub(crate) async fn take(store: &impl Leases, claim: &Claim) -> Option<Fences> {
     fences(try_take(store, claim).await.unwrap())
 }
@@ -74,7 +74,7 @@ pub(crate) fn fences(verdict: Verdict) -> Option<Fences> {
     }
 }
 
-/// Claims what is held; when to ask again.
+/// Claims a held lock. Returns the time after which to retry.
 pub(crate) async fn busy(store: &impl Leases, claim: &Claim) -> Duration {
     match try_take(store, claim).await.unwrap() {
         Verdict::Granted { .. } => panic!("{claim:?} was granted"),
@@ -100,7 +100,7 @@ pub(crate) async fn renew(store: &impl Leases, claim: &Claim) -> Renewal {
     store.renew(std::slice::from_ref(claim)).await.remove(0).unwrap()
 }
 
-/// Claims until it is granted, and tells how long that took.
+/// Claims until it is granted. Returns how long that took.
 pub(crate) async fn take_at_last(store: &impl Leases, claim: &Claim) -> (Fences, Duration) {
     let start = Instant::now();
     loop {
@@ -112,7 +112,7 @@ pub(crate) async fn take_at_last(store: &impl Leases, claim: &Claim) -> (Fences,
     }
 }
 
-/// Waits for a fact.
+/// Waits until the condition is true.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while !is_so().await {

@@ -1,4 +1,4 @@
-//! The laws over SQLite: a file for each.
+//! The conformance laws with SQLite, each with a file of its own.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
@@ -18,7 +18,7 @@ const NO_WIRE: Unkept = Unkept::Cannot("there is no wire to a file");
 
 struct OnSqlite {
     dir: TempDir,
-    /// A writer that does not end: all others stand still meanwhile.
+    /// A write transaction that stays open: all other writes are blocked meanwhile.
     writer: Mutex<Option<Connection>>,
 }
 
@@ -33,8 +33,8 @@ impl OnSqlite {
         targets.filter(|target| target.starts_with(self.dir.path())).count()
     }
 
-    /// A raw look, past the backend; it waits for writers.
-    fn look(&self) -> Connection {
+    /// A connection to the database that does not use the backend. It waits for writers.
+    fn raw_connection(&self) -> Connection {
         let raw = Connection::open(self.path()).unwrap();
         raw.busy_timeout(Duration::from_secs(10)).unwrap();
         raw
@@ -60,7 +60,7 @@ impl World for OnSqlite {
             return Vec::new();
         }
         let now = i64::try_from(Clock::system().now().as_nanos()).unwrap();
-        let raw = self.look();
+        let raw = self.raw_connection();
         let Ok(mut held) = raw.prepare("select name from lease where owner is not null and expires > ?1") else {
             return Vec::new(); // A file without tables has no holds.
         };
@@ -68,40 +68,40 @@ impl World for OnSqlite {
     }
 
     async fn forget(&self, key: &str) -> Can {
-        let changed = self.look().execute("update lease set owner = null where name = ?1", [key]).unwrap();
+        let changed = self.raw_connection().execute("update lease set owner = null where name = ?1", [key]).unwrap();
         assert_eq!(changed, 1);
         Ok(())
     }
 
     async fn plant(&self) -> Can<Vec<String>> {
-        // A first lock, so that the tables are there.
+        // A first lock creates the tables.
         let client = self.client();
         client.mutex("first").lock().await?.release().await?;
-        let boot: String = self.look().query_row("select boot from lease", [], |row| row.get(0)).unwrap();
+        let boot: String = self.raw_connection().query_row("select boot from lease", [], |row| row.get(0)).unwrap();
         let until = i64::try_from((Clock::system().now() + Duration::from_secs(3600)).as_nanos()).unwrap();
         let ttl = 3_600_000_000_000_i64;
         let insert =
             "insert into lease (name, owner, fence, expires, ttl, stamp, boot) values (?1, ?2, 7, ?3, ?4, 1, ?5)";
-        self.look().execute(insert, ("here", "somebody", until, ttl, &boot)).unwrap();
-        self.look().execute(insert, ("elsewhere", "somebody", 1, ttl, "another boot")).unwrap();
+        self.raw_connection().execute(insert, ("here", "somebody", until, ttl, &boot)).unwrap();
+        self.raw_connection().execute(insert, ("elsewhere", "somebody", 1, ttl, "another boot")).unwrap();
         Ok(vec!["here".into(), "elsewhere".into()])
     }
 
     async fn raw(&self, key: &str) -> Can<String> {
-        // All but the mark that a waiter leaves for whoever frees it.
+        // All columns but the waiters' mark.
         let columns = "printf('%s %s %d %d %d %d %s', name, owner, fence, expires, ttl, stamp, boot)";
         let query = format!("select {columns} from lease where name = ?1");
-        Ok(self.look().query_row(&query, [key], |row| row.get(0)).unwrap())
+        Ok(self.raw_connection().query_row(&query, [key], |row| row.get(0)).unwrap())
     }
 
     async fn plant_records(&self) -> Can<Vec<String>> {
         let insert = "insert into record (name, version, value) values ('none', 0, ''), ('less', -1, ''), \
                       ('garbled', 1, cast(x'ff' as text))";
-        self.look().execute(insert, []).unwrap();
+        self.raw_connection().execute(insert, []).unwrap();
         Ok(["none", "less", "garbled"].map(String::from).to_vec())
     }
 
-    /// The file is all that there is to it.
+    /// There is no server to restart.
     async fn restart(&self) -> Can {
         Ok(())
     }
@@ -123,19 +123,19 @@ impl World for OnSqlite {
     }
 
     async fn stand_still(&self, on: bool) -> Can {
-        let writer = on.then(|| self.look());
+        let writer = on.then(|| self.raw_connection());
         writer.iter().for_each(|writer| writer.execute_batch("begin exclusive").unwrap());
         *self.writer.lock().unwrap() = writer;
         Ok(())
     }
 
-    /// Files of this store that this process has open.
+    /// The number of files of this store that this process has open.
     async fn connections(&self) -> Can<usize> {
         Ok(self.open_files())
     }
 
     async fn jump(&self) -> Can {
-        Err(Unkept::Cannot("a test cannot move the machine's clock; its unit tests (boots) hand it one that jumps"))
+        Err(Unkept::Cannot("a test cannot set the machine's clock; the unit tests (boots) use a clock that jumps"))
     }
 
     fn address(&self) -> Can<String> {
@@ -154,7 +154,7 @@ impl World for OnSqlite {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         };
         let (has_owner, has_fence, expires, has_ttl): (String, i64, i64, i64) =
-            self.look().query_row(query, [key], row).unwrap();
+            self.raw_connection().query_row(query, [key], row).unwrap();
         assert_eq!((has_owner.as_str(), has_fence.cast_unsigned()), (owner, fence));
         assert_eq!(u128::from(has_ttl.cast_unsigned()), ttl.as_nanos());
         let now = Clock::system().now();
@@ -164,7 +164,8 @@ impl World for OnSqlite {
     }
 }
 
-/// Clients may end a little after their last handle; the folder goes when nobody would make it anew.
+/// A client may end a little after its last handle, so this waits before the directory is deleted: a client could
+/// create it again.
 impl Drop for OnSqlite {
     fn drop(&mut self) {
         if !std::thread::panicking() {

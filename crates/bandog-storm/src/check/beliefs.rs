@@ -1,4 +1,4 @@
-//! Who believed to hold a lock, and when.
+//! Checks which clients believed to hold a lock, and when.
 
 use super::{Call, Findings, History, excuse::Excuses};
 use crate::history::Nanos;
@@ -12,7 +12,7 @@ struct Belief<'a> {
     to: Nanos,
 }
 
-/// Looks at the beliefs under one name in the order in which they began.
+/// Checks the beliefs under one name, in the order of their starts.
 pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings: &mut Findings) {
     let of_name = history.calls.iter().filter(|call| call.name == name);
     let beliefs = of_name.filter_map(|call| call.belief().map(|(from, to)| Belief { call, from, to }));
@@ -28,7 +28,7 @@ fn overlaps(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &m
         open.retain(|older| older.to > newer.from);
         for older in &open {
             let end = older.to.min(newer.to);
-            // The one that was told first was not always granted first.
+            // The first to receive its grant was not always the first to be granted.
             let excuse =
                 excuses.find(older.call, newer.call, end).or_else(|| excuses.find(newer.call, older.call, end));
             match excuse {
@@ -51,11 +51,11 @@ fn fences(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &mut
             greatest = Some(belief);
             continue;
         };
-        // A hold that the store forgot may have been passed on since, with the fences that it had reserved.
+        // A hold that the store lost may have been passed on, with its reserved fences.
         let excused =
             before.call.fence() > belief.call.fence() && excuses.find(belief.call, before.call, belief.from).is_some();
         if !excused {
-            let what = format!("{} was told before {}", before.call, belief.call);
+            let what = format!("{} was granted before {}", before.call, belief.call);
             findings.broken(FENCE, name, belief.from, what);
         }
     }

@@ -1,4 +1,4 @@
-//! How calls ended, and when.
+//! Checks the results of calls, and their times.
 
 use super::{Call, Findings, History};
 use crate::{
@@ -11,12 +11,12 @@ const NEVER: &str = "every call ends";
 const ANSWER: &str = "a good call gets a documented answer";
 const AGAIN: &str = "an owner gets its own lock again, with the same fence";
 
-/// Looks at each call by itself.
+/// Checks each call.
 pub(super) fn check(history: &History, findings: &mut Findings) {
     let still = Still::of(history);
     for call in &history.calls {
         ends(call, findings);
-        if let Some(told) = call.told() {
+        if let Some(told) = call.answered_at() {
             in_time(call, call.asked, told, call.limit, &still, findings);
         }
         if let Some(grant) = &call.grant {
@@ -57,7 +57,7 @@ fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, still: &Still, fin
     }
 }
 
-/// When processes could not run; a fault names the first client of a process. In the order in which they began.
+/// Times when processes could not run, in the order of their starts. A fault names the first client of a process.
 struct Still(Vec<(Nanos, Nanos, Option<u32>)>);
 
 impl Still {
@@ -71,7 +71,7 @@ impl Still {
         Self(spans)
     }
 
-    /// For how much of this time a process could not run. Spans may overlap: a stop is a stall too.
+    /// The part of this time in which a process could not run. Spans may overlap: a stop is also a stall.
     fn during(&self, process: u32, from: Nanos, to: Nanos) -> Nanos {
         let (mut still, mut seen) = (0, from);
         for (begin, end, _) in self.0.iter().filter(|(.., who)| who.is_none_or(|who| who == process)) {

@@ -1,4 +1,4 @@
-//! The history as a whole: calls put together from their events.
+//! The whole history: calls, assembled from their events.
 
 use std::{
     collections::HashMap,
@@ -9,23 +9,23 @@ use std::{
 };
 
 use crate::{
-    crew::Life,
-    fault::{Fault, Kind},
-    history::{CallId, Entry, Event, Files, Nanos, Outcome, Verb},
+    fault::{Fault, FaultKind},
+    history::{CallId, Event, Files, Nanos, Outcome, ResourceWrite, Verb},
+    worker_pool::Life,
 };
 
-/// Everything that happened.
+/// All events.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) calls: Vec<Call>,
     pub(crate) faults: Vec<Fault>,
-    /// When the machine kept a process from running.
+    /// Times when the machine kept a process from running.
     pub(crate) stalled: Vec<(u32, Nanos, Nanos)>,
-    /// When somebody kept a process's runtime busy.
+    /// Times when a task blocked the runtime of a process.
     pub(crate) blocked: Vec<(u32, Nanos, Nanos)>,
-    /// What was written under each name's lock, in the order in which it was written.
-    pub(crate) resources: Vec<Vec<Entry>>,
-    /// When everybody had ended.
+    /// The writes under the lock of each name, in their order.
+    pub(crate) resources: Vec<Vec<ResourceWrite>>,
+    /// The time when all clients had ended.
     pub(crate) end: Nanos,
     pub(super) index: HashMap<(u32, CallId), usize>,
 }
@@ -41,37 +41,37 @@ pub(crate) struct Call {
     pub(crate) name: usize,
     pub(crate) verb: Verb,
     pub(crate) asked: Nanos,
-    /// How long it may take.
+    /// Its time limit.
     pub(crate) limit: Nanos,
     pub(crate) ttl: Nanos,
     pub(crate) watched: bool,
     pub(crate) grant: Option<Grant>,
-    /// How it ended without a grant, or how it was given back.
+    /// The result without a grant, or the result of the release.
     pub(crate) answer: Option<(Nanos, Outcome)>,
-    /// When its process was killed.
+    /// The time when its process was killed.
     pub(crate) killed: Option<Nanos>,
 }
 
-/// What was told to a holder, and what the holder saw.
+/// A grant, and the later observations of the holder.
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
     pub(crate) at: Nanos,
     pub(crate) fence: u64,
-    /// The deadline as of the moment at which it was told.
-    pub(crate) told_until: Nanos,
-    /// The deadline as of the last look that found it held.
+    /// The deadline at the time of the grant.
+    pub(crate) granted_until: Nanos,
+    /// The deadline at the last check that found it held.
     pub(crate) until: Nanos,
-    /// So many of its writes were surely made while it believed.
+    /// Number of writes that were certainly made while the holder believed.
     pub(crate) sure_writes: u32,
-    /// The last look, and whether it found it held.
+    /// The last check, and whether the lock was held.
     pub(crate) ended: Option<(Nanos, bool)>,
-    /// The fence that its owner was given when it asked again.
+    /// The fence of a re-entry of its owner.
     pub(crate) again: Option<u64>,
 }
 
 impl Call {
-    /// From when to when the holder surely believed, if it did: from when it was told, to the last look that found it
-    /// held. A lost hold has ended at its last known deadline; of a killed one nothing is known beyond that either.
+    /// The time in which the holder certainly believed: from the grant to the last check that found the lock held. A
+    /// lost hold ended at its last known deadline. For a killed holder nothing later is known either.
     pub(crate) fn belief(&self) -> Option<(Nanos, Nanos)> {
         let grant = self.grant.as_ref()?;
         let to = match grant.ended {
@@ -82,19 +82,19 @@ impl Call {
         (grant.at < to).then_some((grant.at, to))
     }
 
-    /// When the store has surely freed what this call held.
+    /// The time when the store has certainly freed the hold of this call.
     pub(crate) fn surely_free(&self) -> Option<Nanos> {
         let grant = self.grant.as_ref()?;
         Some(match (grant.ended, self.killed) {
             (Some((at, true)), _) => self.answer.map_or(at, |(answered, _)| answered),
-            // A renewal may have been on its way at the last moment.
+            // A renewal may have been in flight at the last moment.
             (Some((at, false)), _) => at.saturating_add(self.ttl),
             (None, killed) => killed.unwrap_or(grant.until).saturating_add(self.ttl),
         })
     }
 
-    /// When the caller was told something.
-    pub(crate) fn told(&self) -> Option<Nanos> {
+    /// The time of the answer to the caller.
+    pub(crate) fn answered_at(&self) -> Option<Nanos> {
         self.grant.as_ref().map(|grant| grant.at).or(self.answer.map(|(at, _)| at))
     }
 
@@ -115,10 +115,10 @@ impl fmt::Display for Call {
 }
 
 impl History {
-    /// Reads what everybody wrote.
+    /// Reads all files.
     ///
     /// # Errors
-    /// When a file cannot be read, or has a line that is no event; the last line of a file may be torn.
+    /// If a file cannot be read, or has a line that cannot be parsed; the last line of a file may be torn.
     pub(crate) fn read(
         files: &Files,
         lives: &[Life],
@@ -143,7 +143,7 @@ impl History {
         self.index.get(&(client, call)).map(|at| &self.calls[*at])
     }
 
-    /// Takes in one event of a client.
+    /// Adds one event of a client.
     pub(crate) fn add(&mut self, life: &Life, event: Event) {
         let client = life.client;
         match event {
@@ -168,7 +168,7 @@ impl History {
             }
             Event::Granted { call, at, fence, until } => self.change(client, call, |call| {
                 call.grant =
-                    Some(Grant { at, fence, told_until: until, until, sure_writes: 0, ended: None, again: None });
+                    Some(Grant { at, fence, granted_until: until, until, sure_writes: 0, ended: None, again: None });
             }),
             Event::Held { call, until, writes, .. } => self.change_grant(client, call, |grant| {
                 (grant.until, grant.sure_writes) = (until, writes);
@@ -186,12 +186,12 @@ impl History {
                 self.change(client, call, |call| call.answer = Some((at, outcome)));
             }
             Event::Evicted { from, to, name } => {
-                let same = |fault: &&mut Fault| fault.kind == Kind::Evict && fault.from == from;
-                // What was noted before it was tried is put right when it was done.
+                let same = |fault: &&mut Fault| fault.kind == FaultKind::Evict && fault.from == from;
+                // The later record replaces the one from before the attempt.
                 match self.faults.iter_mut().rev().take(64).find(same) {
                     Some(fault) => fault.to = to,
                     None => {
-                        self.faults.push(Fault { kind: Kind::Evict, from, to, client: None, name: Some(name) });
+                        self.faults.push(Fault { kind: FaultKind::Evict, from, to, client: None, name: Some(name) });
                     }
                 }
             }
@@ -200,7 +200,7 @@ impl History {
         }
     }
 
-    /// Puts everything into its order, when all has been taken in.
+    /// Sorts everything, after all events are added.
     pub(crate) fn tidy(&mut self) {
         self.faults.sort_by_key(|fault| fault.from);
         self.blocked.sort_unstable();
@@ -221,7 +221,7 @@ impl History {
     }
 }
 
-/// Reads a file line by line. Its last line may be torn, if its writer was killed; a file that nobody wrote is empty.
+/// Reads a file line by line. The last line may be torn, if the writer was killed. A missing file is empty.
 fn lines<T: FromStr<Err: fmt::Display>>(path: &Path, mut take: impl FnMut(T)) -> io::Result<()> {
     if !fs::exists(path)? {
         return Ok(());

@@ -1,17 +1,17 @@
-//! The resource that a lock protects: it refuses a fence smaller than the greatest that it has seen. Its log has the
-//! kernel's order, so what is found here rests on no clock.
+//! The resource that a lock protects: it refuses a fence smaller than the greatest so far. The kernel defines the order
+//! of its log, so these checks depend on no clock.
 
 use std::collections::HashMap;
 
 use super::{Call, Findings, History, excuse::Excuses};
-use crate::history::Entry;
+use crate::history::ResourceWrite;
 
 const STALE: &str = "no holder is overtaken while it believes";
 const SHARED: &str = "a fence is one holder's";
 
-/// Plays the resource.
+/// Simulates the resource.
 pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings: &mut Findings) {
-    let mut greatest: Option<Entry> = None;
+    let mut greatest: Option<ResourceWrite> = None;
     let mut written: HashMap<(u32, u64), u32> = HashMap::new();
     for entry in &history.resources[name] {
         findings.writes += 1;
@@ -40,7 +40,7 @@ pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings:
 }
 
 fn at(call: &Call) -> u64 {
-    call.told().unwrap_or(call.asked)
+    call.answered_at().unwrap_or(call.asked)
 }
 
 fn end(call: &Call) -> u64 {

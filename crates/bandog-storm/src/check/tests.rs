@@ -2,15 +2,15 @@
 
 use super::{Findings, History, check};
 use crate::{
-    crew::Life,
-    fault::{Fault, Kind},
-    history::{CallId, Entry, Event, Nanos, Outcome, Verb},
+    fault::{Fault, FaultKind},
+    history::{CallId, Event, Nanos, Outcome, ResourceWrite, Verb},
+    worker_pool::Life,
 };
 
 const MS: Nanos = 1_000_000;
 const TTL: Nanos = 600 * MS;
 
-/// A history that is written down by hand, in milliseconds.
+/// A hand-written history, in milliseconds.
 struct Story(History);
 
 impl Story {
@@ -18,42 +18,42 @@ impl Story {
         Self(History { resources: vec![Vec::new()], ..History::default() })
     }
 
-    fn tell(&mut self, client: u32, event: Event) {
+    fn record(&mut self, client: u32, event: Event) {
         self.0.add(&Life { client, process: client, killed: None }, event);
     }
 
     fn asks_with(&mut self, client: u32, call: CallId, at: Nanos, verb: Verb, limit: Nanos) {
         let (at, limit) = (at * MS, limit.saturating_mul(MS));
-        self.tell(client, Event::Asked { call, at, task: 0, name: 0, verb, limit, ttl: TTL, watched: true });
+        self.record(client, Event::Asked { call, at, task: 0, name: 0, verb, limit, ttl: TTL, watched: true });
     }
 
     fn asks(&mut self, client: u32, call: CallId, at: Nanos) {
         self.asks_with(client, call, at, Verb::Lock, Nanos::MAX);
     }
 
-    /// It is told that it holds the lock, and writes.
+    /// The call is granted, and writes.
     fn granted(&mut self, client: u32, call: CallId, at: Nanos, fence: u64) {
         let at = at * MS;
-        self.tell(client, Event::Granted { call, at, fence, until: at + TTL });
-        self.0.resources[0].push(Entry { fence, client, call });
+        self.record(client, Event::Granted { call, at, fence, until: at + TTL });
+        self.0.resources[0].push(ResourceWrite { fence, client, call });
     }
 
-    /// It writes again, looks, and gives the lock back.
-    fn gives_back(&mut self, client: u32, call: CallId, at: Nanos) {
+    /// The holder writes again, checks the guard, and releases the lock.
+    fn releases(&mut self, client: u32, call: CallId, at: Nanos) {
         let fence = self.0.find(client, call).map_or(0, super::Call::fence);
-        self.0.resources[0].push(Entry { fence, client, call });
-        self.tell(client, Event::Ended { call, at: at * MS, held: true, writes: 2 });
-        self.tell(client, Event::Answered { call, at: at * MS, outcome: Outcome::Released });
+        self.0.resources[0].push(ResourceWrite { fence, client, call });
+        self.record(client, Event::Ended { call, at: at * MS, held: true, writes: 2 });
+        self.record(client, Event::Answered { call, at: at * MS, outcome: Outcome::Released });
     }
 
-    /// A whole section.
+    /// A whole critical section.
     fn holds(&mut self, client: u32, call: CallId, from: Nanos, to: Nanos, fence: u64) {
         self.asks(client, call, from);
         self.granted(client, call, from, fence);
-        self.gives_back(client, call, to);
+        self.releases(client, call, to);
     }
 
-    fn fault(&mut self, kind: Kind, from: Nanos, to: Nanos, client: Option<u32>) {
+    fn fault(&mut self, kind: FaultKind, from: Nanos, to: Nanos, client: Option<u32>) {
         self.0.faults.push(Fault { kind, from: from * MS, to: to * MS, client, name: None });
     }
 
@@ -102,8 +102,8 @@ fn a_stopped_holder_believes_until_its_deadline_and_no_longer() {
         let mut story = Story::new();
         story.asks(1, 0, 10);
         story.granted(1, 0, 10, 5);
-        story.fault(Kind::Stop, 20, 900, Some(1));
-        story.tell(1, Event::Ended { call: 0, at: 900 * MS, held: false, writes: 2 });
+        story.fault(FaultKind::Stop, 20, 900, Some(1));
+        story.record(1, Event::Ended { call: 0, at: 900 * MS, held: false, writes: 2 });
         story.holds(2, 0, granted, granted + 10, 6);
         story.ends(1_000)
     };
@@ -141,31 +141,31 @@ fn a_store_that_forgot_explains_an_overlap_for_one_ttl() {
         let mut story = Story::new();
         story.asks(1, 0, 10);
         story.granted(1, 0, 10, 5);
-        story.fault(Kind::ServerEmpty, 50, 60, None);
+        story.fault(FaultKind::ServerEmpty, 50, 60, None);
         story.holds(2, 0, 70, 80, 6);
         story.asks(3, 0, 81);
         story.granted(3, 0, 81, 7);
-        // A renewal has succeeded that must not, if this is long after.
-        story.tell(1, Event::Held { call: 0, at: 500 * MS, until: 500 * MS + TTL, writes: 1 });
-        story.tell(1, Event::Ended { call: 0, at: to * MS, held: true, writes: 1 });
-        story.gives_back(3, 0, to + 10);
+        // If this is long after, a renewal has succeeded that must not.
+        story.record(1, Event::Held { call: 0, at: 500 * MS, until: 500 * MS + TTL, writes: 1 });
+        story.record(1, Event::Ended { call: 0, at: to * MS, held: true, writes: 1 });
+        story.releases(3, 0, to + 10);
         story.ends(to + 20)
     };
     let findings = story(600);
     is_broken(&findings, &[]);
-    assert_eq!(findings.excused[&Kind::ServerEmpty].overlaps, 2);
+    assert_eq!(findings.excused[&FaultKind::ServerEmpty].overlaps, 2);
     is_broken(&story(700), &["two believe at the same time"]);
 }
 
 #[test]
 fn a_hold_that_the_store_forgot_may_still_be_passed_on() {
-    let story = |told_until| {
+    let story = |granted_until| {
         let mut story = Story::new();
-        story.fault(Kind::ServerEmpty, 50, 60, None);
+        story.fault(FaultKind::ServerEmpty, 50, 60, None);
         story.holds(2, 0, 70, 80, 9);
         story.asks(1, 0, 65);
-        story.tell(1, Event::Granted { call: 0, at: 90 * MS, fence: 6, until: told_until * MS });
-        story.gives_back(1, 0, 100);
+        story.record(1, Event::Granted { call: 0, at: 90 * MS, fence: 6, until: granted_until * MS });
+        story.releases(1, 0, 100);
         story.ends(200)
     };
     is_broken(&story(650), &[]);
@@ -174,7 +174,9 @@ fn a_hold_that_the_store_forgot_may_still_be_passed_on() {
 
 #[test]
 fn a_fault_of_another_time_or_kind_explains_nothing() {
-    for (kind, from, to) in [(Kind::ServerEmpty, 200, 210), (Kind::ServerStop, 12, 14), (Kind::ServerEmpty, 1, 5)] {
+    for (kind, from, to) in
+        [(FaultKind::ServerEmpty, 200, 210), (FaultKind::ServerStop, 12, 14), (FaultKind::ServerEmpty, 1, 5)]
+    {
         let mut story = Story::new();
         story.holds(1, 0, 10, 30, 5);
         story.holds(2, 0, 25, 40, 6);
@@ -203,50 +205,50 @@ fn a_fence_of_two_holders_is_found_at_the_resource() {
 }
 
 #[test]
-fn a_believer_who_was_overtaken_is_found_whatever_the_clocks_say() {
+fn a_holder_that_was_overtaken_is_found_for_any_clocks() {
     let mut story = Story::new();
     story.asks(1, 0, 10);
     story.granted(1, 0, 10, 5);
-    // The clocks of the second are wrong, so that no beliefs overlap.
+    // The clocks of the second client are wrong, so no beliefs overlap.
     story.holds(2, 0, 2_000, 2_010, 6);
-    story.gives_back(1, 0, 30);
+    story.releases(1, 0, 30);
     is_broken(&story.ends(2_100), &["no holder is overtaken while it believes"]);
 }
 
 #[test]
-fn a_stale_write_of_one_who_knows_of_the_loss_is_refused_and_counted() {
+fn a_stale_write_of_a_holder_that_knows_of_the_loss_is_refused_and_counted() {
     let mut story = Story::new();
     story.asks(1, 0, 10);
     story.granted(1, 0, 10, 5);
-    story.fault(Kind::Stop, 20, 900, Some(1));
+    story.fault(FaultKind::Stop, 20, 900, Some(1));
     story.holds(2, 0, 700, 710, 6);
-    story.0.resources[0].push(Entry { fence: 5, client: 1, call: 0 });
-    story.tell(1, Event::Ended { call: 0, at: 900 * MS, held: false, writes: 2 });
+    story.0.resources[0].push(ResourceWrite { fence: 5, client: 1, call: 0 });
+    story.record(1, Event::Ended { call: 0, at: 900 * MS, held: false, writes: 2 });
     let findings = story.ends(1_000);
     is_broken(&findings, &[]);
     assert_eq!(findings.stale_writes, 1);
 }
 
 #[test]
-fn a_call_that_overruns_its_limit_is_found_unless_its_process_stood_still() {
-    let story = |fault: Option<Kind>| {
+fn a_call_that_exceeds_its_limit_is_found_unless_its_process_was_paused() {
+    let story = |fault: Option<FaultKind>| {
         let mut story = Story::new();
         story.asks_with(1, 0, 10, Verb::TryLockFor, 100);
-        story.tell(1, Event::Answered { call: 0, at: 1_500 * MS, outcome: Outcome::Busy });
+        story.record(1, Event::Answered { call: 0, at: 1_500 * MS, outcome: Outcome::Busy });
         if let Some(kind) = fault {
             story.fault(kind, 20, 1_400, Some(1));
         }
         story.ends(2_000)
     };
-    is_broken(&story(Some(Kind::Stop)), &[]);
+    is_broken(&story(Some(FaultKind::Stop)), &[]);
     let mut stalled = Story::new();
     stalled.asks_with(1, 0, 10, Verb::TryLockFor, 100);
-    stalled.tell(1, Event::Answered { call: 0, at: 3_000 * MS, outcome: Outcome::Busy });
+    stalled.record(1, Event::Answered { call: 0, at: 3_000 * MS, outcome: Outcome::Busy });
     // The same time is not counted twice.
-    stalled.tell(1, Event::Stalled { from: 20 * MS, to: 1_000 * MS });
-    stalled.tell(1, Event::Blocked { from: 20 * MS, to: 1_010 * MS });
+    stalled.record(1, Event::Stalled { from: 20 * MS, to: 1_000 * MS });
+    stalled.record(1, Event::Blocked { from: 20 * MS, to: 1_010 * MS });
     is_broken(&stalled.ends(4_000), &["every call ends in its time"]);
-    is_broken(&story(Some(Kind::ServerStop)), &["every call ends in its time"]);
+    is_broken(&story(Some(FaultKind::ServerStop)), &["every call ends in its time"]);
     is_broken(&story(None), &["every call ends in its time"]);
 }
 
@@ -261,7 +263,7 @@ fn a_call_that_never_ends_is_found() {
 fn an_answer_that_no_good_call_gets_is_found() {
     let mut story = Story::new();
     story.asks(1, 0, 10);
-    story.tell(1, Event::Answered { call: 0, at: 20 * MS, outcome: Outcome::Refused });
+    story.record(1, Event::Answered { call: 0, at: 20 * MS, outcome: Outcome::Refused });
     is_broken(&story.ends(100), &["a good call gets a documented answer"]);
 }
 
@@ -270,14 +272,14 @@ fn an_owner_that_does_not_get_its_own_lock_is_found() {
     let mut story = Story::new();
     story.asks(1, 0, 10);
     story.granted(1, 0, 10, 5);
-    story.tell(1, Event::Reentered { call: 0, at: 11 * MS, fence: 6 });
-    story.gives_back(1, 0, 20);
+    story.record(1, Event::Reentered { call: 0, at: 11 * MS, fence: 6 });
+    story.releases(1, 0, 20);
     is_broken(&story.ends(100), &["an owner gets its own lock again, with the same fence"]);
 }
 
 #[test]
 fn a_waiter_at_a_free_lock_is_found() {
-    let story = |granted, fault: Option<Kind>| {
+    let story = |granted, fault: Option<FaultKind>| {
         let mut story = Story::new();
         story.holds(1, 0, 10, 100, 5);
         story.asks(2, 0, 50);
@@ -285,13 +287,13 @@ fn a_waiter_at_a_free_lock_is_found() {
             story.fault(kind, 150, 400, None);
         }
         story.granted(2, 0, granted, 6);
-        story.gives_back(2, 0, granted + 10);
+        story.releases(2, 0, granted + 10);
         story.ends(granted + 20)
     };
     is_broken(&story(2_000, None), &[]);
     is_broken(&story(2_200, None), &["nobody waits at a free lock"]);
-    is_broken(&story(3_900, Some(Kind::ServerStop)), &[]);
-    is_broken(&story(4_100, Some(Kind::ServerStop)), &["nobody waits at a free lock"]);
+    is_broken(&story(3_900, Some(FaultKind::ServerStop)), &[]);
+    is_broken(&story(4_100, Some(FaultKind::ServerStop)), &["nobody waits at a free lock"]);
 }
 
 #[test]
@@ -305,11 +307,11 @@ fn a_client_that_is_passed_over_again_and_again_is_found() {
             story.holds(client, call, at, at + 99, 5 + spell);
         }
         if fault {
-            story.fault(Kind::ServerStop, 3_000, 3_100, None);
+            story.fault(FaultKind::ServerStop, 3_000, 3_100, None);
         }
         let end = 10 + spells * 100;
         story.granted(1, 0, end, 5 + spells);
-        story.gives_back(1, 0, end + 10);
+        story.releases(1, 0, end + 10);
         story.ends(end + 20)
     };
     is_broken(&story(50, false), &[]);

@@ -1,5 +1,5 @@
-//! Whether somebody waited at a lock that was free, for longer than a lost bell explains, or was passed over by others
-//! again and again.
+//! Checks whether a client waited at a free lock for longer than a lost notification explains, or was passed over
+//! repeatedly.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use crate::{
 const FREE: &str = "nobody waits at a free lock";
 const STARVED: &str = "no client is passed over for ever";
 
-/// After this time a client goes before those that have waited for less.
+/// After this time a client has priority over clients that have waited for less.
 const STARVING: Nanos = 2_000_000_000;
-/// So many spells of each other client may go before a waiter after that: several clients may starve, and which of them
-/// comes first is a matter of luck.
+/// Maximum number of turns of each other client before a waiter after that: several clients may starve, and their order
+/// is random.
 const PASSED_OVER: usize = 12;
 
 type Span = (Nanos, Nanos);
 
-/// Looks for spans longer than `bound` in which nobody held a name, somebody waited for it, and no fault was near.
+/// Finds times longer than `bound` in which no client held a name, a client waited for it, and no fault was near.
 pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
     let faults = disturbed(history);
     for name in 0..history.resources.len() {
@@ -31,17 +31,17 @@ pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
             continue;
         }
         for call in calls().filter(|call| waits(call)) {
-            let (from, to) = (call.asked, call.told().or(call.killed).unwrap_or(history.end));
+            let (from, to) = (call.asked, call.answered_at().or(call.killed).unwrap_or(history.end));
             let free = gaps.iter().map(|(begin, end)| (*end).min(to).saturating_sub((*begin).max(from))).max();
             if free.is_some_and(|free| free > bound) {
-                let what = format!("{call} waited {} ms while nobody held it", free.unwrap_or(0) / 1_000_000);
+                let what = format!("{call} waited {} ms while no client held it", free.unwrap_or(0) / 1_000_000);
                 findings.broken(FREE, name, from, what);
             }
         }
     }
 }
 
-/// Looks for clients that waited without a fault near them while the others had many spells at the name.
+/// Finds clients that waited without a fault near them while the others had many turns at the name.
 pub(super) fn check_starved(history: &History, findings: &mut Findings) {
     let faults = merged(disturbed(history));
     let clients = history.calls.iter().map(|call| call.client).collect::<BTreeSet<_>>().len();
@@ -50,11 +50,11 @@ pub(super) fn check_starved(history: &History, findings: &mut Findings) {
         let grants = calls().filter_map(|call| Some((call.grant.as_ref()?.at, call.client)));
         let mut grants: Vec<_> = grants.collect();
         grants.sort_unstable();
-        // A client passes a hold on among its own calls: what counts is when another client came.
+        // A client passes a hold on among its own calls: only changes of the client count.
         let mut spells = grants.clone();
         spells.dedup_by_key(|(_, client)| *client);
         for call in calls().filter(|call| waits(call)) {
-            let end = call.told().or(call.killed).unwrap_or(history.end);
+            let end = call.answered_at().or(call.killed).unwrap_or(history.end);
             let before_end = grants[..before(&grants, end)].iter().rev().take_while(|(at, _)| *at > call.asked);
             let own = before_end.copied().find(|(_, client)| *client == call.client).map_or(0, |(at, _)| at);
             let disturbed = faults[..before(&faults, end)].last().map_or(0, |(_, to)| *to);
@@ -62,37 +62,39 @@ pub(super) fn check_starved(history: &History, findings: &mut Findings) {
             let passed = before(&spells, end).saturating_sub(before(&spells, since));
             findings.most_passed_over = findings.most_passed_over.max(passed);
             if passed > PASSED_OVER * clients {
-                let what =
-                    format!("{call} waited {} ms while others came {passed} times", (end - call.asked) / 1_000_000);
+                let what = format!(
+                    "{call} waited {} ms while others were granted it {passed} times",
+                    (end - call.asked) / 1_000_000
+                );
                 findings.broken(STARVED, name, call.asked, what);
             }
         }
     }
 }
 
-/// How many of these, which are in their order, begin before a moment.
+/// Number of these sorted times that begin before a time.
 fn before<T>(spans: &[(Nanos, T)], moment: Nanos) -> usize {
     spans.partition_point(|(at, _)| *at < moment)
 }
 
-/// When a fault was near.
+/// Times with a fault nearby.
 fn disturbed(history: &History) -> Vec<Span> {
     let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to)));
     let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to)));
     faults.chain(stalls).collect()
 }
 
-/// A fault's consequences end when a hold that it left behind does, and a waiter has looked again.
+/// The effects of a fault end when a remaining hold expires and a waiter has polled again.
 fn aftermath(healed: Nanos) -> Nanos {
     healed.saturating_add(nanos(TTL + SLACK))
 }
 
-/// When the name may not have been free because of this call: a call whose future was dropped may have been granted
-/// the lock, and was given it back in the background.
+/// Times in which this call may have held the name: a call whose future was dropped may have been granted the lock,
+/// which was then released in the background.
 fn occupied(call: &Call) -> Option<Span> {
     match call.surely_free() {
-        Some(free) => Some((call.told()?, free)),
-        None if call.verb == Verb::Dropped => call.told().map(|told| (call.asked, told)),
+        Some(free) => Some((call.answered_at()?, free)),
+        None if call.verb == Verb::Dropped => call.answered_at().map(|told| (call.asked, told)),
         None => None,
     }
 }
@@ -101,7 +103,7 @@ fn waits(call: &Call) -> bool {
     matches!(call.verb, Verb::Lock | Verb::TryLockFor)
 }
 
-/// The same time in as few spans as possible, in their order.
+/// Merges overlapping spans, in their order.
 fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable();
     let mut merged: Vec<Span> = Vec::new();
@@ -114,7 +116,7 @@ fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     merged
 }
 
-/// What lies between spans, and behind the last up to the end.
+/// The times between spans, and after the last one up to the end.
 fn between(spans: &[Span], end: Nanos) -> Vec<Span> {
     let ends = spans.iter().skip(1).map(|(from, _)| *from).chain([end]);
     spans.iter().zip(ends).filter(|((_, to), next)| to < next).map(|((_, to), next)| (*to, next)).collect()

@@ -1,5 +1,5 @@
--- What is left of locks when nobody uses them: holders, and marks of those who waited.
+-- The remaining data of unused locks: holders, and marks of waiters.
 -- Parameters: none.
--- Result: one text for each row that is not as it should be.
+-- Result: one text for each unexpected row.
 select 'row ' || name || ': owner ' || coalesce(owner, 'none') || ', wanted ' || wanted from lease
 where owner is not null or wanted <> 0;

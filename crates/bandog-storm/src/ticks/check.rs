@@ -1,48 +1,48 @@
-//! What must be true of jobs, whatever was done to the nodes that ran them.
+//! The laws of jobs, under all faults.
 //!
 //! - `once`: no attempt of a tick starts twice; a second attempt has a reason;
-//! - `fences`: they rise with every claim;
-//! - `early`: nothing starts before its tick;
-//! - `overlap`: no more at a time than the policy allows, in the whole cluster;
-//! - `accounts`: every tick is run, or counted as what it is;
-//! - `takeover`: what a dead node ran is taken over in time;
-//! - `sessions`: nothing is claimed under one that has ended, and none is left of a node that stopped.
+//! - `fences`: they increase with each claim;
+//! - `early`: no run starts before its tick;
+//! - `overlap`: no more simultaneous runs than the policy allows, in the whole cluster;
+//! - `accounts`: each tick is run, or counted with its reason;
+//! - `takeover`: runs of a dead node are taken over in time;
+//! - `sessions`: no run is claimed under an ended session, and a stopped node leaves no session.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::history::{End, Harm, History, Job, Kind, Nanos, SECOND, Start, Tally};
+use super::history::{End, Harm, HarmKind, History, Job, Nanos, SECOND, Start, Tally};
 
-/// How much earlier than its tick a run may begin, by the store's clock, in milliseconds.
+/// Tolerance for a start before the tick, by the store's clock, in milliseconds.
 const EARLY: i64 = 500;
-/// How many violations of one law are told in full.
-const TOLD: usize = 3;
+/// Maximum number of violations of one law that are reported in full.
+const REPORTED: usize = 3;
 
-/// What the checker found.
+/// The results of the checker.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) violations: Vec<(&'static str, String)>,
-    /// Ticks that were due while the jobs lived.
+    /// Ticks that were due while the jobs existed.
     pub(crate) ticks: u64,
-    /// Of them those of which a run began.
+    /// Ticks with a started run.
     pub(crate) ran: u64,
-    /// Starts of a tick that had been started with this attempt before.
+    /// Repeated starts of the same attempt of a tick.
     pub(crate) duplicates: u64,
     /// Ticks that neither ran nor were counted, or were counted twice.
     pub(crate) unexplained: u64,
     pub(crate) totals: Tally,
     /// Starts of second and later attempts.
     pub(crate) retries: u64,
-    /// Overlaps with runs of nodes that had stood still, and how long after that the longest went on.
+    /// Overlaps with runs of nodes that had been paused, and the longest time that one continued.
     pub(crate) ghosts: u64,
     pub(crate) longest_ghost: Nanos,
-    /// From the kill to the next attempt, and from the end of a stopped run.
+    /// Times from a kill to the next attempt, and from the end of a stopped run.
     pub(crate) takeovers: Vec<Nanos>,
     pub(crate) handovers: Vec<Nanos>,
-    /// From a tick to the start of its first attempt, in milliseconds, of nodes that nothing hindered.
+    /// Delays between a tick and the start of its first attempt, in milliseconds, on nodes without faults.
     pub(crate) lags: Vec<i64>,
 }
 
-/// Checks everything.
+/// Checks all laws.
 pub(crate) fn check(history: &History) -> Findings {
     let mut findings = Findings::default();
     let mut by_job: Vec<Vec<&Start>> = vec![Vec::new(); history.jobs.len()];
@@ -63,25 +63,25 @@ pub(crate) fn check(history: &History) -> Findings {
 }
 
 impl Findings {
-    /// How often each law was broken.
+    /// Number of violations of each law.
     pub(crate) fn laws(&self) -> BTreeMap<&'static str, usize> {
         let mut laws = BTreeMap::new();
         self.violations.iter().for_each(|(law, _)| *laws.entry(*law).or_default() += 1);
         laws
     }
 
-    /// The first few of each law.
-    pub(crate) fn told(&self) -> Vec<String> {
+    /// The first violations of each law.
+    pub(crate) fn report(&self) -> Vec<String> {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-        let told = self.violations.iter().filter(|(law, _)| {
+        let reported = self.violations.iter().filter(|(law, _)| {
             let count = seen.entry(law).or_default();
             *count += 1;
-            *count <= TOLD
+            *count <= REPORTED
         });
-        told.map(|(law, what)| format!("{law}: {what}")).collect()
+        reported.map(|(law, what)| format!("{law}: {what}")).collect()
     }
 
-    /// Takes in what was found elsewhere.
+    /// Adds other results.
     pub(crate) fn add(&mut self, other: Self) {
         self.violations.extend(other.violations);
         self.ticks += other.ticks;
@@ -105,7 +105,7 @@ impl Findings {
     }
 }
 
-/// No (tick, attempt) twice; an attempt after the first one only when others take over, and had a reason to.
+/// No (tick, attempt) starts twice. A later attempt needs a policy that allows a takeover, and a reason.
 fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
     let mut seen: HashMap<(i64, u32), &Start> = HashMap::new();
     for start in starts {
@@ -122,22 +122,23 @@ fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings
     for start in starts.iter().filter(|start| start.attempt > 1) {
         findings.retries += 1;
         if !job.retry {
-            findings.broken("once", job, format!("an abandoned tick was tried again: {start:?}"));
+            findings.broken("once", job, format!("an abandoned tick was retried: {start:?}"));
         } else if !has_reason(history, seen.get(&(start.tick, start.attempt - 1)).copied(), start) {
-            findings.broken("once", job, format!("a tick was taken over from a node that stood: {start:?}"));
+            findings.broken("once", job, format!("a tick was taken over from a live node: {start:?}"));
         }
     }
 }
 
-/// The node before was killed, asked to stop, may have had its session taken away, or was kept from renewing its lease
-/// for a good part of it. If it had not begun yet, that node is not known, and anybody's will do.
+/// The reason of a takeover: the previous node was killed, asked to stop, may have lost its session, or could not renew
+/// its lease for a good part of it. If its run had not started, that node is unknown, and a fault of any node is a
+/// reason.
 fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool {
     let enough = history.terms.lease / 3;
     if let Some(before) = before {
         let from = before.at.saturating_sub(history.terms.lease);
         let is_hindered = history.hindered(Some(before.node), from, start.at) >= enough;
-        let is_evicted = |harm: &Harm| harm.kind == Kind::Evicted && (from..=start.at).contains(&harm.from);
-        // One that was asked to stop may begin what it has claimed before it hears of it.
+        let is_evicted = |harm: &Harm| harm.kind == HarmKind::Evicted && (from..=start.at).contains(&harm.from);
+        // A node that is asked to stop may still start a run that it has claimed.
         return history.went(before.node, 0, start.at) || is_hindered || history.harms.iter().any(is_evicted);
     }
     let late = u64::try_from(start.store - start.tick).unwrap_or(0).saturating_mul(1_000_000);
@@ -146,8 +147,8 @@ fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool 
     gone || history.hindered(None, from, start.at) >= enough
 }
 
-/// Each claim has a fence of its own. Runs are claimed in the order of their numbers, attempts one after the other, and
-/// where only one run is allowed at a time, in the order in which they begin too.
+/// Each claim has a different fence. Runs are claimed in the order of their numbers, attempts one after the other. If
+/// only one run is allowed at a time, runs also start in this order.
 fn fences(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
     let mut claims: Vec<&Start> = starts.to_vec();
     claims.sort_unstable_by_key(|start| (start.attempt, start.id));
@@ -161,7 +162,7 @@ fn fences(history: &History, job: &Job, starts: &[&Start], findings: &mut Findin
     }
     let mut all = HashSet::new();
     for start in starts.iter().filter(|start| !all.insert(start.fence)) {
-        findings.broken("fences", job, format!("a fence was given twice: {start:?}"));
+        findings.broken("fences", job, format!("a fence was used twice: {start:?}"));
     }
     if job.limit > 1 {
         return;
@@ -185,17 +186,21 @@ fn early(history: &History, job: &Job, starts: &[&Start], findings: &mut Finding
     }
 }
 
-/// When a run went on, apart from the time in which its node stood still so long that it may have lost its lease, and
-/// the moment after that in which it learns so.
+/// The time of a run, without the time in which its node was paused so long that it may have lost its lease, and the
+/// moment after that in which it learns of it.
 fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
     let killed = history.lives.get(&start.node).and_then(|life| life.killed);
     let end = start.end.map(|(at, _)| at).or(killed).unwrap_or(Nanos::MAX);
     let mut pieces = vec![(start.at, end)];
     let stood = |harm: &&Harm| match harm.kind {
-        Kind::Stall | Kind::Starved => harm.node == Some(start.node) && harm.to - harm.from >= history.terms.lease / 3,
-        // Nobody knows whose it was.
-        Kind::Evicted => start.at < harm.from,
-        Kind::Kill | Kind::Stop | Kind::Cut | Kind::Store | Kind::Locked | Kind::LogDeleted => false,
+        HarmKind::Stall | HarmKind::Starved => {
+            harm.node == Some(start.node) && harm.to - harm.from >= history.terms.lease / 3
+        }
+        // Its node is unknown.
+        HarmKind::Evicted => start.at < harm.from,
+        HarmKind::Kill | HarmKind::Stop | HarmKind::Cut | HarmKind::Store | HarmKind::Locked | HarmKind::LogDeleted => {
+            false
+        }
     };
     for harm in history.harms.iter().filter(stood) {
         if harm.to + history.terms.slack < start.at || harm.from > end {
@@ -204,7 +209,7 @@ fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
         let (from, to) = (harm.from, harm.to + history.terms.slack);
         pieces = (pieces.into_iter()).flat_map(|(begin, end)| [(begin, end.min(from)), (begin.max(to), end)]).collect();
     }
-    // What took no time was never beside anything.
+    // A run without duration overlaps nothing.
     pieces.retain(|(begin, end)| begin < end);
     pieces
 }
@@ -217,7 +222,7 @@ fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findi
             edges.push((to, -1, start));
         }
     }
-    // What ends at the same moment makes room.
+    // A run that ends at the same moment is not counted.
     edges.sort_unstable_by_key(|(at, edge, _)| (*at, *edge));
     let mut alive: Vec<&Start> = Vec::new();
     for (_, edge, start) in edges {
@@ -234,7 +239,7 @@ fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findi
     ghosts(history, starts, findings);
 }
 
-/// Runs that went on after their node had stood still, though another node had taken over.
+/// Runs that continued after their node had been paused, although another node had taken over.
 fn ghosts(history: &History, starts: &[&Start], findings: &mut Findings) {
     let mut next: HashMap<(u64, u32), &Start> = HashMap::new();
     next.extend(starts.iter().map(|start| ((start.id, start.attempt), *start)));
@@ -248,7 +253,7 @@ fn ghosts(history: &History, starts: &[&Start], findings: &mut Findings) {
     }
 }
 
-/// Each tick is a run or was left out, once; and what the store counts is what the nodes saw.
+/// Each tick is a run or was left out, once; and the counters of the store match the records of the nodes.
 fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings) {
     let ticks = tally.ticks(job.period);
     let counted = tally.runs() + tally.skipped + tally.missed;
@@ -260,36 +265,36 @@ fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings
     let off =
         |tick: &&i64| (**tick - tally.first) % job.period != 0 || **tick > tally.watermark || **tick < tally.first;
     for tick in began.iter().filter(off) {
-        findings.broken("accounts", job, format!("tick {tick} is none of the job's: {tally:?}"));
+        findings.broken("accounts", job, format!("tick {tick} is not a tick of the job: {tally:?}"));
     }
     let seen = began.len() as u64;
-    // A claim whose node died before the body began is lost or waits; one that was stopped then has failed.
+    // A claim whose node died before the start of the body is lost or waits; if the node was stopped then, the run has failed.
     if seen > tally.runs() || tally.runs() > seen + tally.lost + tally.failed + tally.running + tally.queued {
         findings.unexplained += tally.runs().abs_diff(seen);
-        findings.broken("accounts", job, format!("{seen} ticks began, and the store says {tally:?}"));
+        findings.broken("accounts", job, format!("{seen} ticks began, and the store has {tally:?}"));
     }
     let well: HashSet<i64> =
         starts.iter().filter(|start| matches!(start.end, Some((_, End::Ok)))).map(|start| start.tick).collect();
     if tally.ok > well.len() as u64 {
-        findings.broken("accounts", job, format!("{} runs ended well, and the store says {tally:?}", well.len()));
+        findings.broken("accounts", job, format!("{} runs ended well, and the store has {tally:?}", well.len()));
     }
     findings.ticks += ticks;
     findings.ran += seen;
     findings.totals.add(tally);
 }
 
-/// After a kill within the lease, a look and the slack; after a stop within a second and the slack. What hinders whoever
-/// takes over, or everybody, gives as much time again as it takes. A run that may be taken over is never lost, and in the
-/// end nothing runs any more.
+/// A run is taken over after a kill within the lease, one check interval and the tolerance; after a stop within a
+/// second and the tolerance. Faults of the node that takes over, or of the store, add their duration. A run that may be
+/// taken over is never lost, and at the end no run is present.
 fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings) {
     if tally.running > 0 {
-        findings.broken("takeover", job, format!("no node is there any more, and the store says {tally:?}"));
+        findings.broken("takeover", job, format!("no node runs any more, and the store has {tally:?}"));
     }
     if !job.retry {
         return;
     }
     if tally.lost > 0 {
-        findings.broken("takeover", job, format!("lost instead of tried again: {tally:?}"));
+        findings.broken("takeover", job, format!("lost instead of retried: {tally:?}"));
     }
     let mut by_run: HashMap<u64, Vec<&Start>> = HashMap::new();
     starts.iter().for_each(|start| by_run.entry(start.id).or_default().push(start));
@@ -301,7 +306,7 @@ fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], find
         let extra = extra(history, start, next.copied(), (from, until));
         if until.saturating_sub(from) > within + extra + history.terms.slack {
             let took = until.saturating_sub(from) / 1_000_000;
-            findings.broken("takeover", job, format!("{took} ms after its node went: {start:?}, next {next:?}"));
+            findings.broken("takeover", job, format!("{took} ms after its node ended: {start:?}, next {next:?}"));
         }
         if let (Some(next), 0) = (next, extra) {
             let times = if is_kill { &mut findings.takeovers } else { &mut findings.handovers };
@@ -310,8 +315,7 @@ fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], find
     }
 }
 
-/// When a run's node went before the run had ended, within what time another is to take it over, and whether the node was
-/// killed.
+/// The end of a run's node before the end of the run, the time limit of the takeover, and whether the node was killed.
 fn went(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
     let life = history.lives.get(&start.node)?;
     match start.end {
@@ -321,13 +325,13 @@ fn went(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
     }
 }
 
-/// How much longer others may take, for what was in their way.
+/// Additional time for faults of other nodes.
 fn extra(history: &History, start: &Start, next: Option<&Start>, (from, until): (Nanos, Nanos)) -> Nanos {
     let is_in_the_way = |harm: &&Harm| match (harm.node, next) {
         (Some(node), _) if node == start.node => false,
-        // Attempts in between were claimed by nodes that went before they began: any node may have.
+        // Attempts in between were claimed by nodes that ended before the start: any node may have.
         (Some(node), Some(next)) if next.attempt == start.attempt + 1 => {
-            harm.kind == Kind::Starved || node == next.node
+            harm.kind == HarmKind::Starved || node == next.node
         }
         (Some(_) | None, _) => true,
     };
@@ -337,14 +341,16 @@ fn extra(history: &History, start: &Start, next: Option<&Start>, (from, until): 
 
 fn sessions(history: &History, findings: &mut Findings) {
     for orphan in history.orphans.iter().filter(|orphan| orphan.claimed > orphan.ended) {
-        findings.broken("sessions", &history.jobs[orphan.job], format!("claimed under one that had ended: {orphan:?}"));
+        findings.broken("sessions", &history.jobs[orphan.job], format!("claimed under an ended session: {orphan:?}"));
     }
     if history.left > 0 {
-        findings.violations.push(("sessions", format!("{} are left though all nodes have stopped", history.left)));
+        findings
+            .violations
+            .push(("sessions", format!("{} sessions are left although all nodes have stopped", history.left)));
     }
 }
 
-/// Whether it could still be felt between these moments.
+/// Whether the fault could still have an effect between these times.
 fn is_near(harm: &Harm, from: Nanos, to: Nanos) -> bool {
     harm.from <= to && harm.to + SECOND >= from
 }

@@ -1,4 +1,4 @@
-//! Nodes as processes over a real store, and the harm that is done to them.
+//! Nodes as processes over a real store, and their faults.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,51 +17,51 @@ use bandog_testkit::{Process, RedisServer, Wire};
 
 use super::{
     StoreKind, TicksArgs,
-    history::{End, Harm, History, Kind, Life, Ms, Nanos, SECOND, Start, Tally, Terms},
+    history::{End, Harm, HarmKind, History, Life, Ms, Nanos, SECOND, Start, Tally, Terms},
     jobs,
     schedule::Jobs,
 };
 use crate::{
-    crew::now,
     nemesis::{self, has_write_lock, hunt},
+    worker_pool::now,
 };
 
-/// A node's lease: short, so that many are lost.
+/// The lease of a node. It is short, so that many are lost.
 const LEASE: Duration = Duration::from_secs(2);
-/// How late anything may be on a machine with fewer cores than nodes.
+/// Tolerance for delays on a machine with fewer cores than nodes.
 const SLACK: Duration = Duration::from_secs(1);
-/// How often it is told how far it is.
-const TOLD: Duration = Duration::from_secs(10);
-/// So long a node may take to start or to stop.
+/// Interval of progress messages.
+const PROGRESS: Duration = Duration::from_secs(10);
+/// Timeout for a node to start or stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs it, and gives what happened.
+/// Runs the nodes, and returns the history.
 ///
 /// # Errors
-/// When the history cannot be written or read, or the store cannot be read in the end.
+/// If the history cannot be written or read, or the store cannot be read at the end.
 pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
     fastrand::seed(args.seed());
     let mut cluster = Cluster::new(args, dir)?;
     let end = Instant::now() + Duration::from_secs(args.seconds);
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     while Instant::now() < end {
         thread::sleep(Duration::from_millis(fastrand::u64(200..1500)));
         cluster.harm();
-        if told.elapsed() >= TOLD {
-            told = Instant::now();
-            let left = end.saturating_duration_since(told).as_secs();
+        if reported.elapsed() >= PROGRESS {
+            reported = Instant::now();
+            let left = end.saturating_duration_since(reported).as_secs();
             eprintln!("{left} s left: {} runs began, {} harms", cluster.began(), cluster.harms.len());
         }
     }
     let over = now();
-    // What is to be taken over has time for it.
+    // The remaining runs have time to be taken over.
     thread::sleep(LEASE + SLACK * 3);
     cluster.end();
     let (tallies, left) = cluster.tallies()?;
     let mut harms = std::mem::take(&mut cluster.harms);
     let starts = read(dir, cluster.next, &mut harms)?;
     let terms = Terms { lease: nanos(LEASE), look: SECOND, slack: nanos(SLACK), over };
-    let jobs = (0..cluster.jobs).map(jobs::told).collect();
+    let jobs = (0..cluster.jobs).map(jobs::declared).collect();
     Ok(History {
         jobs,
         tallies,
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
     })
 }
 
-enum Store {
+enum NodeStore {
     Redis(RedisServer),
     Sqlite(PathBuf),
 }
@@ -86,7 +86,7 @@ struct Node {
 }
 
 struct Cluster {
-    store: Store,
+    store: NodeStore,
     dir: PathBuf,
     jobs: usize,
     nodes: Vec<Node>,
@@ -102,11 +102,11 @@ impl Cluster {
                 let home = dir.join("redis");
                 std::fs::create_dir_all(&home)?;
                 let home = home.display().to_string();
-                // A claim that was answered must outlive the server.
+                // An answered claim must survive the server.
                 let lasting = ["--dir", &home, "--appendonly", "yes", "--appendfsync", "always"];
-                Store::Redis(RedisServer::start_with(&lasting))
+                NodeStore::Redis(RedisServer::start_with(&lasting))
             }
-            StoreKind::Sqlite | StoreKind::Virtual | StoreKind::Lock => Store::Sqlite(dir.join("ticks.db")),
+            StoreKind::Sqlite | StoreKind::Virtual | StoreKind::Lock => NodeStore::Sqlite(dir.join("ticks.db")),
         };
         let (nodes, lives, harms) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut cluster = Self { store, dir: dir.into(), jobs: args.jobs(), nodes, next: 0, lives, harms };
@@ -120,18 +120,18 @@ impl Cluster {
 
     fn url(&self) -> String {
         match &self.store {
-            Store::Redis(server) => server.url(),
-            Store::Sqlite(path) => format!("sqlite:{}", path.display()),
+            NodeStore::Redis(server) => server.url(),
+            NodeStore::Sqlite(path) => format!("sqlite:{}", path.display()),
         }
     }
 
     fn start(&mut self) -> Node {
         let (url, wire) = match &self.store {
-            Store::Redis(server) => {
+            NodeStore::Redis(server) => {
                 let wire = server.wire();
                 (wire.url(), Some(wire))
             }
-            Store::Sqlite(_) => (self.url(), None),
+            NodeStore::Sqlite(_) => (self.url(), None),
         };
         let number = self.next;
         self.next += 1;
@@ -144,11 +144,11 @@ impl Cluster {
         Node { number, process: Process::spawn(&command), wire }
     }
 
-    /// One harm from its beginning to its end.
+    /// One fault from its beginning to its end.
     fn harm(&mut self) {
         let at = fastrand::usize(..self.nodes.len());
         let stall = Duration::from_millis(fastrand::u64(100..4500));
-        let is_redis = matches!(self.store, Store::Redis(_));
+        let is_redis = matches!(self.store, NodeStore::Redis(_));
         match fastrand::u8(..11) {
             0..3 => self.kill(at),
             3..5 => self.stop(at),
@@ -169,8 +169,8 @@ impl Cluster {
         node.process.kill();
         node.process.wait(PATIENCE);
         self.lives.insert(number, Life { killed: Some(from), asked: None });
-        self.done(Kind::Kill, Some(number), from);
-        // Longer than its run may stay where it is: whoever joins looks for the dead too.
+        self.done(HarmKind::Kill, Some(number), from);
+        // Longer than a takeover may take: a node that joins also checks for dead nodes.
         self.replace(at, 8000);
     }
 
@@ -180,11 +180,11 @@ impl Cluster {
         self.lives.insert(number, Life { killed: None, asked: Some(from) });
         self.nodes[at].process.term();
         self.nodes[at].process.wait(PATIENCE);
-        self.done(Kind::Stop, Some(number), from);
+        self.done(HarmKind::Stop, Some(number), from);
         self.replace(at, 3500);
     }
 
-    /// A fresh node takes its place, sooner or later.
+    /// Starts a new node in its place, after a random delay.
     fn replace(&mut self, at: usize, within_ms: u64) {
         thread::sleep(Duration::from_millis(fastrand::u64(..within_ms)));
         let node = self.start();
@@ -198,13 +198,13 @@ impl Cluster {
         let keeps_all = self.shared_memory().is_some_and(|file| has_write_lock(self.nodes[at].process.pid(), &file));
         thread::sleep(time);
         self.nodes[at].process.cont();
-        self.done(Kind::Stall, Some(self.nodes[at].number), from);
+        self.done(HarmKind::Stall, Some(self.nodes[at].number), from);
         if keeps_all {
-            self.done(Kind::Locked, None, from);
+            self.done(HarmKind::Locked, None, from);
         }
     }
 
-    /// Does this to a node that stands still in the middle of a write; lets it go if it does not write.
+    /// Runs `harm` while a node is stopped in the middle of a write; continues the node if it does not write.
     fn in_write(&mut self, at: usize, harm: impl FnOnce(&mut Self)) {
         let writes = self.shared_memory().is_some_and(|file| hunt(&self.nodes[at].process, &file));
         if writes {
@@ -212,9 +212,9 @@ impl Cluster {
         }
     }
 
-    /// Another program keeps the file to itself.
+    /// Another program locks the file.
     fn lock_store(&mut self, time: Duration) {
-        let Store::Sqlite(path) = &self.store else { return };
+        let NodeStore::Sqlite(path) = &self.store else { return };
         let hold = || -> rusqlite::Result<Nanos> {
             let mut other = rusqlite::Connection::open(path)?;
             other.busy_timeout(PATIENCE)?;
@@ -225,25 +225,25 @@ impl Cluster {
             Ok(from)
         };
         let from = hold().expect("the file can be locked");
-        self.done(Kind::Locked, None, from);
+        self.done(HarmKind::Locked, None, from);
     }
 
-    /// Files beside the database are deleted while the nodes have them open.
+    /// Deletes files beside the database while the nodes have them open.
     fn delete_log(&mut self) {
-        let Store::Sqlite(path) = &self.store else { return };
+        let NodeStore::Sqlite(path) = &self.store else { return };
         let from = now();
         nemesis::delete_log(path, &mut fastrand::Rng::new());
         nemesis::await_log(path);
-        self.done(Kind::LogDeleted, None, from);
+        self.done(HarmKind::LogDeleted, None, from);
     }
 
-    /// The file in which SQLite keeps its locks.
+    /// The file of SQLite's locks.
     fn shared_memory(&self) -> Option<PathBuf> {
-        let Store::Sqlite(path) = &self.store else { return None };
+        let NodeStore::Sqlite(path) = &self.store else { return None };
         Some(nemesis::beside(path, "-shm"))
     }
 
-    /// How many runs have begun so far.
+    /// Number of runs so far.
     fn began(&self) -> usize {
         let texts = (0..self.next).filter_map(|node| std::fs::read_to_string(log(&self.dir, node)).ok());
         texts.map(|text| text.lines().filter(|line| line.starts_with("began")).count()).sum()
@@ -256,19 +256,19 @@ impl Cluster {
         wire.cut();
         thread::sleep(time);
         wire.refuse(false);
-        self.done(Kind::Cut, Some(self.nodes[at].number), from);
+        self.done(HarmKind::Cut, Some(self.nodes[at].number), from);
     }
 
     fn kill_store(&mut self) {
         let from = now();
-        let Store::Redis(server) = &self.store else { return };
+        let NodeStore::Redis(server) = &self.store else { return };
         server.kill();
         thread::sleep(Duration::from_millis(fastrand::u64(..800)));
         server.restart();
-        self.done(Kind::Store, None, from);
+        self.done(HarmKind::Store, None, from);
     }
 
-    fn done(&mut self, kind: Kind, node: Option<u32>, from: Nanos) {
+    fn done(&mut self, kind: HarmKind, node: Option<u32>, from: Nanos) {
         self.harms.push(Harm { kind, node, from, to: now() });
     }
 
@@ -280,11 +280,11 @@ impl Cluster {
         }
     }
 
-    /// What the jobs' records say, and how many sessions there are.
+    /// Reads the records of the jobs, and the number of sessions.
     fn tallies(&self) -> io::Result<(Vec<Tally>, usize)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let keys: Vec<Key> = (0..self.jobs)
-            .map(|job| Key::new(format!("job/{}", jobs::told(job).name)).map_err(io::Error::other))
+            .map(|job| Key::new(format!("job/{}", jobs::declared(job).name)).map_err(io::Error::other))
             .collect::<io::Result<_>>()?;
         let read: bandog::Result<(Vec<bandog::Result<Option<Record>>>, usize)> = runtime.block_on(async {
             let client = ConnectOptions::parse(self.url())?.connect().await?;
@@ -298,7 +298,7 @@ impl Cluster {
         let one = |(record, job): (bandog::Result<Option<Record>>, usize)| {
             let record = record.map_err(io::Error::other)?.ok_or_else(|| io::Error::other("a job has no record"))?;
             let json: serde_json::Value = serde_json::from_str(&record.value)?;
-            Ok(tally(&json, jobs::told(job).period))
+            Ok(tally(&json, jobs::declared(job).period))
         };
         Ok((records.into_iter().zip(0..).map(one).collect::<io::Result<_>>()?, left))
     }
@@ -327,7 +327,7 @@ fn log(dir: &Path, node: u32) -> PathBuf {
     dir.join(format!("node-{node}"))
 }
 
-/// What all nodes noted.
+/// Reads the records of all nodes.
 fn read(dir: &Path, nodes: u32, harms: &mut Vec<Harm>) -> io::Result<Vec<Start>> {
     let mut starts: Vec<Start> = Vec::new();
     for node in 0..nodes {
@@ -372,7 +372,7 @@ fn read_line(
         }
         ["starved", from, to] => {
             let (from, to) = (from.parse().ok()?, to.parse().ok()?);
-            harms.push(Harm { kind: Kind::Starved, node: Some(node), from, to });
+            harms.push(Harm { kind: HarmKind::Starved, node: Some(node), from, to });
         }
         _ => return None,
     }

@@ -1,6 +1,6 @@
-//! What happened to jobs: which runs began and ended where, what was done to whom, and what the store counted.
+//! The history of jobs: the runs with their nodes, the faults, and the counters of the store.
 //!
-//! It knows nothing of schedulers: the same history comes from processes over a real store and from virtual time.
+//! It does not depend on schedulers: processes over a real store and virtual time produce the same history.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) type Ms = i64;
 /// One second.
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 
-/// A run that began.
+/// A started run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) job: usize,
@@ -25,40 +25,40 @@ pub(crate) struct Start {
     pub(crate) at: Nanos,
     /// The same moment by the store's clock.
     pub(crate) store: Ms,
-    /// None if its node was killed before.
+    /// None if its node was killed first.
     pub(crate) end: Option<(Nanos, End)>,
 }
 
-/// How a run's body ended.
+/// The end of a run's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Ok,
     Failed,
-    /// It was told to stop, and did.
+    /// It was cancelled, and ended.
     Cancelled,
-    /// It was dropped where it stood.
+    /// It was dropped.
     Dropped,
 }
 
-/// A job as it was declared: its ticks stand on a grid.
+/// The declaration of a job: its ticks are on a grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) period: Ms,
-    /// How many of its runs there may be at a time.
+    /// Maximum number of simultaneous runs.
     pub(crate) limit: usize,
-    /// Whether its ticks wait for the run before them.
+    /// Whether its ticks wait for the previous run.
     pub(crate) waits: bool,
-    /// Whether others take over what a dead node ran.
+    /// Whether other nodes take over runs of a dead node.
     pub(crate) retry: bool,
 }
 
-/// What the store says of a job in the end.
+/// The final record of a job in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// The first tick of its grid.
     pub(crate) first: Ms,
-    /// The newest tick that was claimed; before the first if there was none.
+    /// The newest claimed tick; before the first one if there is none.
     pub(crate) watermark: Ms,
     pub(crate) ok: u64,
     pub(crate) failed: u64,
@@ -69,45 +69,45 @@ pub(crate) struct Tally {
     pub(crate) queued: u64,
 }
 
-/// The life of a node; one that comes back is another.
+/// The life of a node. A restarted node is another one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) killed: Option<Nanos>,
-    /// When it was asked to stop.
+    /// The time of its stop request.
     pub(crate) asked: Option<Nanos>,
 }
 
-/// What was done, and for how long.
+/// A fault and its duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Harm {
-    pub(crate) kind: Kind,
-    /// Whom it was done to; none for the store.
+    pub(crate) kind: HarmKind,
+    /// The affected node; none for the store.
     pub(crate) node: Option<u32>,
     pub(crate) from: Nanos,
     pub(crate) to: Nanos,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum HarmKind {
     Kill,
     Stop,
-    /// The node stood still.
+    /// The node was stopped.
     Stall,
-    /// The node stood still since the machine had no time for it: it notes so itself.
+    /// The node did not run because the machine was busy, as recorded by the node itself.
     Starved,
-    /// The node had no way to the store.
+    /// The node could not reach the store.
     Cut,
     /// The store was killed and started again.
     Store,
-    /// Another program, or a node that stood still in the middle of a write, kept the file locked.
+    /// Another program, or a node that was stopped in the middle of a write, kept the file locked.
     Locked,
     /// The log of the file, its index or both were deleted while the nodes had them open.
     LogDeleted,
-    /// A node's session was taken away, which it learns at its next renewal.
+    /// A node's session was taken away. The node learns of it at its next renewal.
     Evicted,
 }
 
-impl Kind {
+impl HarmKind {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Kill => "kill -9",
@@ -123,50 +123,50 @@ impl Kind {
     }
 }
 
-/// A run that the store had as running though the session of its node had ended.
+/// A run that was recorded as running although the session of its node had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Orphan {
     pub(crate) job: usize,
     pub(crate) id: u64,
-    /// When it was claimed, and when the session had ended.
+    /// The times of its claim and of the end of the session.
     pub(crate) claimed: Ms,
     pub(crate) ended: Ms,
 }
 
-/// What was promised.
+/// The bounds of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) lease: Nanos,
-    /// How often nodes look at each other.
+    /// Interval at which nodes check each other.
     pub(crate) look: Nanos,
-    /// How late anything may be on this machine.
+    /// Tolerance for delays on this machine.
     pub(crate) slack: Nanos,
-    /// When the harm ended: what should have followed after that is not waited for.
+    /// End of the faults. Later reactions are not required.
     pub(crate) over: Nanos,
 }
 
-/// Everything.
+/// The whole history.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     pub(crate) jobs: Vec<Job>,
     pub(crate) tallies: Vec<Tally>,
-    /// By when they began.
+    /// In the order of their starts.
     pub(crate) starts: Vec<Start>,
     pub(crate) lives: BTreeMap<u32, Life>,
     pub(crate) harms: Vec<Harm>,
     pub(crate) orphans: Vec<Orphan>,
-    /// The sessions that were there when the last node had stopped.
+    /// The number of sessions after the last node has stopped.
     pub(crate) left: usize,
     pub(crate) terms: Terms,
 }
 
 impl Tally {
-    /// How many ticks there were up to the watermark.
+    /// Number of ticks up to the watermark.
     pub(crate) fn ticks(&self, period: Ms) -> u64 {
         if self.watermark < self.first { 0 } else { ((self.watermark - self.first) / period + 1).unsigned_abs() }
     }
 
-    /// Adds the counters of another.
+    /// Adds other counters.
     pub(crate) fn add(&mut self, other: &Self) {
         self.ok += other.ok;
         self.failed += other.failed;
@@ -177,17 +177,17 @@ impl Tally {
         self.queued += other.queued;
     }
 
-    /// How many of them the store has counted as runs.
+    /// Number of ticks that the store has counted as runs.
     pub(crate) fn runs(&self) -> u64 {
         self.ok + self.failed + self.lost + self.running + self.queued
     }
 }
 
 impl History {
-    /// For how long, in all, something stood in the way of this node between these moments; of any node if none is given.
+    /// Total duration of the faults that affected this node between these times; of any node if none is given.
     pub(crate) fn hindered(&self, node: Option<u32>, from: Nanos, to: Nanos) -> Nanos {
         let concerns = |harm: &&Harm| harm.node.is_none() || node.is_none() || harm.node == node;
-        let lasting = |harm: &&Harm| !matches!(harm.kind, Kind::Kill | Kind::Stop);
+        let lasting = |harm: &&Harm| !matches!(harm.kind, HarmKind::Kill | HarmKind::Stop);
         let mut spans: Vec<(Nanos, Nanos)> = (self.harms.iter().filter(concerns).filter(lasting))
             .map(|harm| (harm.from.max(from), harm.to.min(to)))
             .filter(|(from, to)| from < to)
@@ -201,7 +201,7 @@ impl History {
         sum
     }
 
-    /// Whether this node was killed or asked to stop between these moments.
+    /// Whether this node was killed or asked to stop between these times.
     pub(crate) fn went(&self, node: u32, from: Nanos, to: Nanos) -> bool {
         let Some(life) = self.lives.get(&node) else { return false };
         [life.killed, life.asked].into_iter().flatten().any(|at| (from..=to).contains(&at))

@@ -1,4 +1,4 @@
-//! The jobs that are tried: every policy with every other, and bodies that take no time, some, or far too long.
+//! The jobs of the test: all combinations of policies, and bodies of different durations.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -7,17 +7,17 @@ use super::{
     schedule::{self, CatchUp, OnCrash, Overlap, Run},
 };
 
-/// Every tenth job fires once a second by a cron expression, the others at this rate.
+/// Interval of the other jobs; each tenth job fires once a second by a cron expression.
 const RATE: Duration = Duration::from_millis(100);
 
-/// Who is told when bodies begin and end.
+/// Receives the start and the end of each body.
 pub(crate) trait Witness: Clone + Send + Sync + 'static {
     fn begins(&self, job: usize, run: &Run);
     fn ends(&self, job: usize, run: &Run, end: End);
 }
 
-/// What the checker is told of a job.
-pub(crate) fn told(number: usize) -> Job {
+/// The declaration of a job for the checker.
+pub(crate) fn declared(number: usize) -> Job {
     let period = if is_cron(number) { 1000 } else { 100 };
     let (limit, retry) = (limit(overlap(number)), on_crash(number) != OnCrash::Abandon);
     let waits = matches!(overlap(number), Overlap::Queue(_));
@@ -26,7 +26,7 @@ pub(crate) fn told(number: usize) -> Job {
 
 /// The job itself.
 pub(crate) fn job(number: usize, witness: impl Witness) -> schedule::Job {
-    let name = told(number).name;
+    let name = declared(number).name;
     let job = match is_cron(number) {
         true => schedule::Job::cron(name, "* * * * * ?"),
         false => schedule::Job::fixed_rate(name, RATE),
@@ -37,7 +37,7 @@ pub(crate) fn job(number: usize, witness: impl Witness) -> schedule::Job {
         1 => job.misfire_grace(Duration::from_secs(2)).catch_up(CatchUp::Once),
         _ => job.catch_up(CatchUp::Skip),
     };
-    // Every other one does as it is told; the rest must be dropped.
+    // Every second body ends when it is cancelled; the others must be dropped.
     let listens = number % 2 == 1;
     job.run(move |run: Run| {
         let noted = Noted::begin(number, run.clone(), witness.clone());
@@ -54,7 +54,7 @@ pub(crate) fn job(number: usize, witness: impl Witness) -> schedule::Job {
             };
             let end = if end == End::Ok && fastrand::u8(..) < 5 { End::Failed } else { end };
             noted.end(end);
-            if end == End::Ok { Ok(()) } else { Err("as it was to be") }
+            if end == End::Ok { Ok(()) } else { Err("as planned") }
         }
     })
 }
@@ -87,7 +87,7 @@ fn three() -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(2)
 }
 
-/// 0 to 300 ms, some nothing at all, and one in 150 some seconds.
+/// The duration of a body: 0 to 300 ms, sometimes zero, and in one of 150 runs some seconds.
 fn length() -> Duration {
     Duration::from_millis(match fastrand::u32(..150) {
         0 => fastrand::u64(1000..6000),
@@ -96,7 +96,7 @@ fn length() -> Duration {
     })
 }
 
-/// A body that has begun. Dropped before its end, it says so.
+/// A running body. Dropping it before its end records that.
 struct Noted<W: Witness> {
     job: usize,
     run: Run,

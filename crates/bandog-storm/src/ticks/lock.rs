@@ -1,29 +1,29 @@
-//! What a named lock with a minimum hold gives, in virtual time: every node has a timer on its own wall clock, tries the
-//! lock when it fires, runs if it got it, and keeps it for the minimum.
+//! A named lock with a minimum hold, in virtual time: each node has a timer on its own wall clock, tries the lock when
+//! the timer fires, runs if it got the lock, and keeps it for the minimum time.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bandog::{Client, Clock, Mutex, backend::Memory};
 use tokio::time::{self, Instant};
 
-/// The time between two ticks.
+/// Interval between two ticks.
 const PERIOD: Duration = Duration::from_secs(10);
-/// How long a run takes.
+/// Duration of a run.
 const BODY: Duration = Duration::from_millis(50);
 /// The lock's fixed lease.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     pub(crate) ticks: u64,
-    /// Runs of a tick that had run before.
+    /// Repeated runs of a tick.
     pub(crate) duplicates: u64,
-    /// Ticks that nobody ran.
+    /// Ticks without a run.
     pub(crate) lost: u64,
 }
 
-/// So many nodes and ticks, clocks that are wrong by up to `skew`, a lock that is held for `min` at least; one wake-up in
+/// Runs nodes with clocks that are wrong by up to `skew`, and a lock that is held for at least `min`. One wake-up in
 /// 500 is late by up to five minutes.
 pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u64) -> Outcome {
     fastrand::seed(seed);
@@ -36,7 +36,7 @@ pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u
         for node in 0..nodes {
             let client = Client::options().clock(Clock::tokio()).on_current_runtime().over(store.clone());
             let lock = client.expect("a runtime is here").mutex("report").lease(LEASE);
-            // Two clocks are at the ends of what is allowed, the others anywhere between.
+            // Two clocks have the maximum deviation, the others a random one.
             let behind = match node {
                 0 => Duration::ZERO,
                 1 => skew * 2,
@@ -58,7 +58,7 @@ async fn timer(lock: &Mutex, begin: Instant, ticks: u64, min: Duration, ran: &st
     for tick in 0..ticks {
         let due = begin + PERIOD * u32::try_from(tick).expect("some thousand ticks");
         if due < Instant::now() {
-            // It came while the node stood still: a timer goes on with the next one.
+            // The tick came while the node was paused: the timer continues with the next one.
             continue;
         }
         let late =
@@ -67,7 +67,7 @@ async fn timer(lock: &Mutex, begin: Instant, ticks: u64, min: Duration, ran: &st
         let Ok(Some(guard)) = lock.try_lock().await else { continue };
         *ran.lock().expect("nobody panicked").entry(tick).or_default() += 1;
         time::sleep(BODY.max(min)).await;
-        // The lease outlasts the run, so the lock is there still.
+        // The lease is longer than the run, so the lock is still held.
         drop(guard.release().await);
     }
 }

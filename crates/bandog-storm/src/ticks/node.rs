@@ -1,4 +1,4 @@
-//! A node: a process with a scheduler over the store, which notes every run that begins and ends.
+//! A node: a process with a scheduler over the store, which records the start and end of each run.
 
 use std::{
     path::PathBuf,
@@ -17,28 +17,28 @@ use super::{
 };
 use crate::history::Log;
 
-/// How often a node notes that it can run.
+/// Interval at which a node checks that it is running.
 const BEAT: Duration = Duration::from_millis(20);
-/// What it notes as time in which it could not.
+/// Minimum gap that is recorded as time without CPU.
 const STARVED: Duration = Duration::from_millis(150);
-/// How many runs it may have.
+/// Maximum number of simultaneous runs.
 const POOL: usize = 256;
-/// How long runs may go on when it stops.
+/// Time that runs may continue after a stop request.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// What a node is told.
+/// The arguments of a node.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct NodeArgs {
     /// The store
     #[arg(long)]
     url: String,
-    /// Where it writes what it sees
+    /// The file for its records
     #[arg(long)]
     log: PathBuf,
-    /// How many jobs there are
+    /// Number of jobs
     #[arg(long)]
     jobs: usize,
-    /// How far its wall clock is ahead, in milliseconds
+    /// Deviation of its wall clock, in milliseconds ahead
     #[arg(long, allow_hyphen_values = true)]
     skew: i64,
     /// Its lease, in milliseconds
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<()> {
 
 async fn serve(args: &NodeArgs, log: Arc<Log>) -> Result<()> {
     fastrand::seed(args.seed);
-    let mut term = signal(SignalKind::terminate()).expect("SIGTERM can be heard");
+    let mut term = signal(SignalKind::terminate()).expect("SIGTERM can be caught");
     let lease = Duration::from_millis(args.lease);
     let client = ConnectOptions::parse(&args.url)?.watchdog(lease).timeout(lease / 3).connect().await?;
     let by = Duration::from_millis(args.skew.unsigned_abs());
@@ -69,12 +69,12 @@ async fn serve(args: &NodeArgs, log: Arc<Log>) -> Result<()> {
     term.recv().await;
     let stopped = running.stop().await;
     client.idle().await;
-    // What could not be told, the lease tells.
+    // Without an answer the lease expires.
     drop(client.close().await);
     stopped
 }
 
-/// Notes when the process could not run for a while. It ends with the process.
+/// Records when the process could not run for a while. The thread ends with the process.
 fn beat(log: Arc<Log>) {
     thread::spawn(move || {
         loop {

@@ -1,4 +1,4 @@
-//! What a run says in the end: for people, and as JSON.
+//! The report of a run: for people, and as JSON.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,16 +7,16 @@ use serde_json::json;
 use super::{
     StoreKind, TicksArgs,
     check::{Findings, check},
-    history::{History, Kind, Nanos},
+    history::{HarmKind, History, Nanos},
     lock::Outcome,
 };
 
-/// One run in figures, or several as one.
+/// The figures of one run, or the sum of several.
 #[derive(Debug)]
 pub(crate) struct Report {
     seeds: (u64, u64),
     nodes: usize,
-    harms: BTreeMap<Kind, u64>,
+    harms: BTreeMap<HarmKind, u64>,
     findings: Findings,
     took: Duration,
 }
@@ -28,7 +28,7 @@ impl Report {
         Self { seeds: (seed, seed), nodes: history.lives.len(), harms, findings: check(history), took }
     }
 
-    /// Both as one.
+    /// Merges both.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.seeds.1 = other.seeds.1;
         self.nodes += other.nodes;
@@ -42,7 +42,7 @@ impl Report {
         self.findings.violations.is_empty()
     }
 
-    /// One line.
+    /// The short form, one line.
     pub(crate) fn line(&self) -> String {
         let Findings { ticks, duplicates, unexplained, violations, .. } = &self.findings;
         let (seed, took) = (self.seeds.0, self.took);
@@ -67,7 +67,7 @@ impl Report {
         for (law, count) in findings.laws() {
             println!("  BROKEN {law:<37}{count}");
         }
-        findings.told().iter().for_each(|what| println!("  {what}"));
+        findings.report().iter().for_each(|what| println!("  {what}"));
         println!("{}", if self.is_well() { "nothing is wrong" } else { "something is wrong" });
     }
 
@@ -100,12 +100,12 @@ impl Report {
         json!({
             "store": word(store), "seeds": [self.seeds.0, self.seeds.1], "nodes": self.nodes, "seconds": self.took.as_secs(),
             "ticks": ticks, "ran": ran, "duplicates": duplicates, "unexplained": unexplained,
-            "harms": harms, "rows": rows, "broken": self.findings.laws(), "told": self.findings.told(),
+            "harms": harms, "rows": rows, "broken": self.findings.laws(), "told": self.findings.report(),
         })
     }
 }
 
-/// One row of what a lock gives.
+/// One row of the results of `lock`.
 pub(crate) fn lock(args: &TicksArgs, skew: Duration, min: Duration, outcome: Outcome) {
     let Outcome { ticks, duplicates, lost } = outcome;
     if args.json {

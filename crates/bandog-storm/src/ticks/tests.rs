@@ -1,10 +1,10 @@
-//! The checker sees what it is for: histories that must fail, one for each law, and one that must not.
+//! Tests of the checker: histories that must fail, one for each law, and one that must pass.
 
 use std::collections::BTreeMap;
 
 use super::{
     check::check,
-    history::{End, Harm, History, Job, Kind, Life, Nanos, Orphan, SECOND, Start, Tally, Terms},
+    history::{End, Harm, HarmKind, History, Job, Life, Nanos, Orphan, SECOND, Start, Tally, Terms},
 };
 
 const MS: Nanos = 1_000_000;
@@ -30,7 +30,7 @@ fn good() -> History {
     }
 }
 
-/// Node 0 is killed in its last run, and node 1 takes it over after so long.
+/// Node 0 is killed in its last run, and node 1 takes the run over after this time.
 fn taken_over(after: Nanos) -> History {
     let mut history = good();
     let killed = history.starts[2].at + 50 * MS;
@@ -75,11 +75,11 @@ fn a_takeover_without_a_reason_is_seen() {
     history.starts[2].end = Some((history.starts[2].at + MS, End::Ok));
     breaks(&history, &["once"]);
     let (from, to) = (history.starts[2].at, history.starts[2].at + SECOND);
-    history.harms.push(Harm { kind: Kind::Cut, node: Some(0), from, to });
+    history.harms.push(Harm { kind: HarmKind::Cut, node: Some(0), from, to });
     breaks(&history, &[]);
-    history.harms = vec![Harm { kind: Kind::Evicted, node: None, from: to, to }];
+    history.harms = vec![Harm { kind: HarmKind::Evicted, node: None, from: to, to }];
     breaks(&history, &[]);
-    history.harms[0].kind = Kind::Store;
+    history.harms[0].kind = HarmKind::Store;
     breaks(&history, &["once"]);
 }
 
@@ -107,12 +107,12 @@ fn a_start_before_its_tick_is_seen() {
 }
 
 #[test]
-fn an_overlap_is_seen_and_excused_only_of_who_stood_still() {
+fn an_overlap_is_found_and_excused_only_for_paused_nodes() {
     let mut history = good();
     let until = history.starts[1].at + 50 * MS;
     history.starts[0].end = Some((until, End::Ok));
     breaks(&history, &["overlap"]);
-    let stood = |to| Harm { kind: Kind::Stall, node: Some(0), from: 500 * MS, to };
+    let stood = |to| Harm { kind: HarmKind::Stall, node: Some(0), from: 500 * MS, to };
     history.starts[1].node = 1;
     history.harms = vec![stood(until - 20 * MS)];
     breaks(&history, &["overlap"]);
@@ -139,10 +139,10 @@ fn a_late_takeover_is_seen_also_while_others_are_hurt() {
     let mut history = taken_over(4 * SECOND);
     breaks(&history, &["takeover"]);
     let from = history.starts[2].at;
-    let others = Harm { kind: Kind::Stall, node: Some(2), from, to: from + 3 * SECOND };
+    let others = Harm { kind: HarmKind::Stall, node: Some(2), from, to: from + 3 * SECOND };
     history.harms = vec![others];
     breaks(&history, &["takeover"]);
-    for (kind, node) in [(Kind::Stall, Some(1)), (Kind::Store, None)] {
+    for (kind, node) in [(HarmKind::Stall, Some(1)), (HarmKind::Store, None)] {
         history.harms = vec![Harm { kind, node, ..others }];
         breaks(&history, &[]);
     }
@@ -179,16 +179,16 @@ fn a_claim_under_a_session_that_has_ended_is_seen() {
 }
 
 #[test]
-fn a_session_that_is_left_is_seen() {
+fn a_leftover_session_is_found() {
     breaks(&History { left: 1, ..good() }, &["sessions"]);
 }
 
 #[test]
-fn a_session_that_was_taken_away_excuses_what_its_node_ran_then_and_nothing_that_it_began_later() {
+fn a_session_that_was_taken_away_excuses_its_present_runs_and_no_later_ones() {
     let mut history = good();
     history.starts[0].end = Some((history.starts[1].at + 50 * MS, End::Ok));
     let from = history.starts[1].at - MS;
-    let evicted = Harm { kind: Kind::Evicted, node: None, from, to: from + 300 * MS };
+    let evicted = Harm { kind: HarmKind::Evicted, node: None, from, to: from + 300 * MS };
     history.harms = vec![evicted];
     breaks(&history, &[]);
     history.harms = vec![Harm { from: 5 * MS, ..evicted }];

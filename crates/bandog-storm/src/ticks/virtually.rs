@@ -1,4 +1,4 @@
-//! Five replicas on a virtual clock: a day of ticks in a minute, and every choice from the seed.
+//! Five replicas on a virtual clock: a day of ticks in a minute. The seed decides everything.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,22 +12,22 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    history::{End, Harm, History, Kind, Life, Ms, Nanos, Orphan, SECOND, Start, Tally, Terms},
+    history::{End, Harm, HarmKind, History, Life, Ms, Nanos, Orphan, SECOND, Start, Tally, Terms},
     jobs::{self, Witness},
     schedule::{Run, TestScheduler},
 };
 
-/// When it begins: half past seven on a day in November.
+/// The start: half past seven on a day in November.
 const BEGIN: &str = "2026-11-20T07:30:00Z";
 const BEGIN_MS: Ms = 1_795_159_800_000;
-/// A replica's lease.
+/// The lease of a replica.
 const LEASE: Duration = Duration::from_secs(10);
-/// How often replicas look at each other in virtual time.
+/// Interval at which replicas check each other, in virtual time.
 const LOOK: Duration = Duration::from_secs(30);
-/// So many may be down at a time.
+/// Maximum number of replicas that are down at a time.
 const DOWN: usize = 3;
 
-/// What is tried.
+/// The parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) nodes: usize,
@@ -36,10 +36,10 @@ pub(crate) struct Size {
     pub(crate) seed: u64,
 }
 
-/// Runs it on a runtime of its own, whose clock is paused.
+/// Runs it on its own runtime with a paused clock.
 ///
 /// # Panics
-/// When a replica cannot start or stop.
+/// If a replica cannot start or stop.
 pub(crate) fn run(size: Size) -> History {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     fastrand::seed(size.seed);
@@ -81,14 +81,14 @@ async fn storm(size: Size) -> History {
     for job in 0..size.jobs {
         tallies.push(tally(&test, job).await);
     }
-    let jobs = (0..size.jobs).map(jobs::told).collect();
+    let jobs = (0..size.jobs).map(jobs::declared).collect();
     let terms = Terms { lease: nanos(LEASE), look: nanos(LOOK), slack: SECOND / 10, over };
     History { jobs, tallies, starts: notes.take(), lives, harms, orphans, left, terms }
 }
 
 async fn tally(test: &TestScheduler, job: usize) -> Tally {
-    let told = jobs::told(job);
-    let row = test.jobs().show(&told.name).await.expect("the job is known");
+    let declared_job = jobs::declared(job);
+    let row = test.jobs().show(&declared_job.name).await.expect("the job is known");
     let watermark = millis(&row.watermark);
     let running = row.live.iter().filter(|row| row.started.is_some()).count() as u64;
     let (ok, failed, skipped, missed, lost) = (row.ok, row.failed, row.skipped, row.missed, row.lost);
@@ -99,7 +99,7 @@ fn millis(time: &str) -> Ms {
     like(Run::tick, time).expect("a row has times").millisecond()
 }
 
-/// Reads what such a function gives.
+/// Parses with the result type of this function.
 fn like<T: std::str::FromStr>(_: fn(&Run) -> T, text: &str) -> Option<T> {
     text.parse().ok()
 }
@@ -128,7 +128,7 @@ impl Cluster {
                 let node = self.alive.swap_remove(at);
                 let now = notes.now();
                 self.lives.insert(node, Life { killed: Some(now), asked: None });
-                self.harms.push(Harm { kind: Kind::Kill, node: Some(node), from: now, to: now });
+                self.harms.push(Harm { kind: HarmKind::Kill, node: Some(node), from: now, to: now });
                 notes.close(node);
                 self.test.crash(node as usize);
             }
@@ -138,9 +138,9 @@ impl Cluster {
             }
             4..6 => {
                 let node = self.alive[at];
-                self.cut(Kind::Cut, &[node], notes).await;
+                self.cut(HarmKind::Cut, &[node], notes).await;
             }
-            6 => self.cut(Kind::Store, &self.alive.clone(), notes).await,
+            6 => self.cut(HarmKind::Store, &self.alive.clone(), notes).await,
             7 => self.evict(fastrand::u32(1..=5), notes).await,
             _ => {}
         }
@@ -151,27 +151,27 @@ impl Cluster {
         }
     }
 
-    /// Cuts one off from the store, or all of them, as if the store were away.
-    async fn cut(&mut self, kind: Kind, nodes: &[u32], notes: &Notes) {
+    /// Disconnects one replica, or all of them, from the store.
+    async fn cut(&mut self, kind: HarmKind, nodes: &[u32], notes: &Notes) {
         let from = notes.now();
         nodes.iter().for_each(|node| self.test.cut(*node as usize));
         self.test.advance(Duration::from_millis(fastrand::u64(100..40_000))).await;
         nodes.iter().for_each(|node| self.test.mend(*node as usize));
-        let node = nodes.first().copied().filter(|_| kind == Kind::Cut);
+        let node = nodes.first().copied().filter(|_| kind == HarmKind::Cut);
         self.harms.push(Harm { kind, node, from, to: notes.now() });
     }
 
-    /// Takes a node's session away, and looks at what the node claims before it learns so.
+    /// Takes a node's session away, and checks what the node claims before it learns of it.
     async fn evict(&mut self, session: u32, notes: &Notes) {
         let from = notes.now();
         if !self.test.evict_session(session).await.expect("the store answers") {
             return;
         }
-        self.harms.push(Harm { kind: Kind::Evicted, node: None, from, to: from + nanos(LEASE) / 3 });
+        self.harms.push(Harm { kind: HarmKind::Evicted, node: None, from, to: from + nanos(LEASE) / 3 });
         let ended = store(from);
         self.test.advance(LEASE / 20).await;
         for job in 0..self.jobs {
-            let row = self.test.jobs().show(&jobs::told(job).name).await.expect("the job is known");
+            let row = self.test.jobs().show(&jobs::declared(job).name).await.expect("the job is known");
             for run in row.live.iter().filter(|run| run.orphaned) {
                 let claimed = run.started.as_deref().map_or(ended, millis);
                 self.orphans.push(Orphan { job, id: run.id, claimed, ended });
@@ -183,11 +183,11 @@ impl Cluster {
         let from = notes.now();
         self.lives.insert(node, Life { killed: None, asked: Some(from) });
         self.test.stop_one(node as usize, Duration::from_millis(100)).await.expect("a replica stops");
-        self.harms.push(Harm { kind: Kind::Stop, node: Some(node), from, to: notes.now() });
+        self.harms.push(Harm { kind: HarmKind::Stop, node: Some(node), from, to: notes.now() });
     }
 }
 
-/// What all replicas note.
+/// The records of all replicas.
 #[derive(Clone)]
 struct Notes {
     began: Instant,
@@ -195,7 +195,7 @@ struct Notes {
     open: Arc<Mutex<Open>>,
 }
 
-/// Where the runs are that have not ended, by job, fence and node.
+/// The positions of the present runs, by job, fence and node.
 type Open = HashMap<(usize, u64, u32), usize>;
 
 impl Notes {
@@ -211,7 +211,7 @@ impl Notes {
         nanos(self.began.elapsed())
     }
 
-    /// A node that was killed notes nothing more.
+    /// A killed node records nothing more.
     fn close(&self, node: u32) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|(.., of), _| *of != node);
     }
@@ -246,7 +246,7 @@ impl Witness for Note {
     }
 }
 
-/// The store's time at this moment.
+/// The present time of the store.
 fn store(at: Nanos) -> Ms {
     BEGIN_MS + Ms::try_from(at / 1_000_000).expect("some years at most")
 }

@@ -1,4 +1,4 @@
-//! A memory store whose clients can be cut off, and which can be made to forget.
+//! A memory store with faults: clients can be disconnected, and it can lose a lock.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use bandog_conformance::wrap::{Forgetful, Lossy, Stopped, Which};
 
 use crate::sweep::sweep;
 
-pub(super) type Store = Forgetful<Memory>;
-type Wire = Lossy<Stopped<Store>>;
+pub(super) type ForgetfulStore = Forgetful<Memory>;
+type Wire = Lossy<Stopped<ForgetfulStore>>;
 
 /// The store of this process, and the wires of its clients.
 pub(super) struct Shared {
-    store: Store,
-    still: Vec<Stopped<Store>>,
+    store: ForgetfulStore,
+    still: Vec<Stopped<ForgetfulStore>>,
     wires: Vec<Wire>,
 }
 
@@ -28,7 +28,7 @@ impl Shared {
         Self { store, still, wires }
     }
 
-    pub(super) fn store(&self) -> Store {
+    pub(super) fn store(&self) -> ForgetfulStore {
         self.store.clone()
     }
 
@@ -36,7 +36,7 @@ impl Shared {
         self.wires[client as usize].clone()
     }
 
-    /// Does what the nemesis says. `answer` comes back when it is done.
+    /// Executes an order of the nemesis, and answers when it is done.
     pub(super) fn obey(&self, order: &[&str]) {
         match *order {
             ["lose", client, seed] => {
@@ -49,9 +49,9 @@ impl Shared {
                 self.still[number(client)].go_on();
             }
             ["forget", name] => self.forget(name),
-            _ => panic!("what is {order:?}?"),
+            _ => panic!("unknown order {order:?}"),
         }
-        super::say("obeyed");
+        super::print_line("obeyed");
     }
 
     fn forget(&self, name: &str) {
@@ -62,8 +62,8 @@ impl Shared {
     }
 }
 
-/// What is wrong with a store that nobody uses any more.
-pub(super) async fn left(store: Store) -> Result<Vec<String>> {
+/// The remaining data in a store that no client uses any more.
+pub(super) async fn left(store: ForgetfulStore) -> Result<Vec<String>> {
     let mut left = sweep(&Client::over(store.clone())?).await;
     left.extend(store.list(&Pattern::all()).await?.into_iter().map(|row| row.name));
     left.extend(store.members().await?.into_iter().map(|member| format!("client {}", member.id)));

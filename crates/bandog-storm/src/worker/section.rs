@@ -1,4 +1,4 @@
-//! What is done while a lock is held.
+//! The work of a task while it holds a lock.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -8,42 +8,42 @@ use std::{
 use bandog::{Guard, Mutex};
 use tokio::time;
 
-use super::{desk::Desk, traffic::outcome};
+use super::{client_context::ClientContext, traffic::outcome};
 use crate::history::{CallId, Event, Outcome};
 
-/// How often the holder of a long section looks at its guard.
+/// Interval at which the holder of a long section checks its guard.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// One holder's time with the lock.
+/// The critical section of one holder.
 pub(super) struct Section<'a> {
-    pub(super) desk: &'a Desk,
+    pub(super) context: &'a ClientContext,
     pub(super) random: &'a mut fastrand::Rng,
     pub(super) call: CallId,
     pub(super) name: usize,
     /// The ttl of the lock.
     pub(super) ttl: Duration,
-    /// Whether it is held for longer than a renewal takes.
+    /// Whether the lock is held for longer than a renewal interval.
     pub(super) long: bool,
-    /// Whether all are to end.
+    /// Whether all tasks must end.
     pub(super) stop: &'a AtomicBool,
 }
 
 impl Section<'_> {
-    /// Writes to the resource at the beginning and at the end, and notes what the guard says at each point.
+    /// Writes to the resource at the beginning and at the end, and records the state of the guard at each point.
     pub(super) async fn run(mut self, guard: Guard, mutex: &Mutex, reenters: bool) -> Outcome {
         let call = self.call;
-        let (at, until) = self.desk.look(&guard);
-        self.desk.note(&Event::Granted { call, at, fence: guard.fence().get(), until });
-        self.desk.write(self.name, &guard, call);
+        let (at, until) = self.context.deadline(&guard);
+        self.context.note(&Event::Granted { call, at, fence: guard.fence().get(), until });
+        self.context.write(self.name, &guard, call);
         let again = if reenters { self.reenter(&guard, mutex).await } else { None };
         self.body(&guard).await;
-        // Some write without a look, as a process does that was stopped after its look: the fence must refuse it.
+        // Some holders write without a check, like a process that was paused after its check: the fence must refuse the write.
         if !guard.is_lost() || self.random.bool() {
-            self.desk.write(self.name, &guard, call);
+            self.context.write(self.name, &guard, call);
         }
-        let (at, held) = (self.desk.now(), !guard.is_lost());
-        self.desk.note(&Event::Ended { call, at, held, writes: 2 });
-        // Of the guards of one owner any may go first.
+        let (at, held) = (self.context.now(), !guard.is_lost());
+        self.context.note(&Event::Ended { call, at, held, writes: 2 });
+        // The guards of one owner may be dropped in any order.
         let last = match again {
             Some(again) if self.random.bool() => {
                 drop(guard);
@@ -54,13 +54,13 @@ impl Section<'_> {
         self.give_back(last, held).await
     }
 
-    /// The owner asks again: it gets its own lock at once.
+    /// The owner locks again: it gets its own lock at once.
     async fn reenter(&mut self, guard: &Guard, mutex: &Mutex) -> Option<Guard> {
         let again = mutex.try_lock().await.ok().flatten();
-        // Only a loss may stand in the way.
+        // Only a loss may prevent it.
         if again.is_some() || !guard.is_lost() {
             let fence = again.as_ref().map_or(0, |again| again.fence().get());
-            self.desk.note(&Event::Reentered { call: self.call, at: self.desk.now(), fence });
+            self.context.note(&Event::Reentered { call: self.call, at: self.context.now(), fence });
         }
         again
     }
@@ -77,7 +77,7 @@ impl Section<'_> {
         }
     }
 
-    /// Longer than a third of the ttl, so that it is renewed; sometimes longer than a lease.
+    /// A long section: longer than a third of the ttl, so that the lock is renewed; sometimes longer than a lease.
     async fn long(&mut self, guard: &Guard) {
         let length = self.ttl.mul_f64(0.3 + 1.5 * self.random.f64());
         let end = time::Instant::now() + length;
@@ -86,18 +86,18 @@ impl Section<'_> {
                 () = guard.lost() => return,
                 () = time::sleep(LOOK) => {}
             }
-            let (at, until) = self.desk.look(guard);
+            let (at, until) = self.context.deadline(guard);
             if until > at {
-                self.desk.note(&Event::Held { call: self.call, at, until, writes: 1 });
+                self.context.note(&Event::Held { call: self.call, at, until, writes: 1 });
             }
         }
     }
 
-    /// A slow call in an async function, as real services have.
+    /// A blocking call in an async function, as real services have.
     fn block(&mut self) {
-        let from = self.desk.now();
+        let from = self.context.now();
         std::thread::sleep(self.ttl.mul_f64(self.random.f64() * 1.5));
-        self.desk.note(&Event::Blocked { from, to: self.desk.now() });
+        self.context.note(&Event::Blocked { from, to: self.context.now() });
     }
 
     async fn give_back(&mut self, guard: Guard, held: bool) -> Outcome {
@@ -105,7 +105,7 @@ impl Section<'_> {
         match self.random.u8(..20) {
             0..9 => drop(guard),
             9 => {
-                // Given back even if nobody waits for the answer.
+                // It is released even if the future of the release is dropped.
                 tokio::select! { biased;
                     _ = guard.release() => {}
                     () = tokio::task::yield_now() => {}
@@ -113,7 +113,7 @@ impl Section<'_> {
             }
             _ => {
                 let outcome = guard.release().await.map_or_else(|error| outcome(&error), |()| Outcome::Released);
-                self.desk.note(&Event::Answered { call: self.call, at: self.desk.now(), outcome });
+                self.context.note(&Event::Answered { call: self.call, at: self.context.now(), outcome });
                 return outcome;
             }
         }

@@ -1,4 +1,4 @@
-//! One task: a random call, what follows from it, and the next.
+//! One task: a random call, its critical section, and the next call.
 
 use std::{
     sync::{
@@ -11,16 +11,16 @@ use std::{
 use bandog::{Error, ErrorKind, Guard, Mutex, Owner, Result};
 use tokio::time;
 
-use super::{desk::Desk, section::Section};
+use super::{client_context::ClientContext, section::Section};
 use crate::{
     args::WorkerArgs,
     history::{CallId, Event, Nanos, Outcome, Verb, nanos},
     plan::{self, HOT, LONG},
 };
 
-/// A task that calls.
+/// A task that makes calls.
 pub(super) struct Traffic {
-    desk: Arc<Desk>,
+    context: Arc<ClientContext>,
     task: u32,
     random: fastrand::Rng,
     ops: Arc<AtomicU64>,
@@ -31,7 +31,7 @@ pub(super) struct Traffic {
     evicts: bool,
 }
 
-/// What is asked for.
+/// The parameters of a call.
 struct Wish {
     name: usize,
     mutex: Mutex,
@@ -42,7 +42,7 @@ struct Wish {
 
 impl Traffic {
     pub(super) fn new(
-        desk: Arc<Desk>,
+        context: Arc<ClientContext>,
         task: u32,
         args: &WorkerArgs,
         ops: Arc<AtomicU64>,
@@ -50,7 +50,7 @@ impl Traffic {
     ) -> Self {
         let random = fastrand::Rng::with_seed(args.seed ^ (u64::from(task) << 32));
         let (names, ttl, timeout, evicts) = (args.names, args.ttl(), args.timeout(), args.evicts);
-        Self { desk, task, random, ops, stop, names, ttl, timeout, evicts }
+        Self { context, task, random, ops, stop, names, ttl, timeout, evicts }
     }
 
     pub(super) async fn run(mut self) {
@@ -58,7 +58,7 @@ impl Traffic {
             let outcome = self.call().await;
             self.ops.fetch_add(1, Relaxed);
             match outcome {
-                // Nobody calls a busy lock in a tight loop, nor a store that is down.
+                // No client polls a busy lock in a tight loop, nor a store without an answer.
                 Outcome::Busy => time::sleep(Duration::from_millis(self.random.u64(0..3))).await,
                 Outcome::Unavailable | Outcome::Closed => time::sleep(Duration::from_millis(5)).await,
                 Outcome::Cancelled | Outcome::Lost | Outcome::Released | Outcome::Refused => {
@@ -94,7 +94,7 @@ impl Traffic {
         }
     }
 
-    /// Asks, and may go before the answer comes: after some turns of the runtime, or after some time.
+    /// A call whose future may be dropped before the answer: after some polls of the runtime, or after some time.
     async fn cancel(&mut self, wish: &Wish) -> Outcome {
         let call = self.ask(wish, Verb::Dropped, Duration::MAX);
         let (turns, pause) = (self.random.u32(..8), Duration::from_millis(self.random.u64(..4)));
@@ -120,8 +120,8 @@ impl Traffic {
         match answer {
             Ok(Some(guard)) => {
                 let (name, ttl, long) = (wish.name, wish.ttl, wish.name >= self.names - LONG);
-                let (desk, random, stop) = (&self.desk, &mut self.random, &self.stop);
-                let section = Section { desk, random, call, name, ttl, long, stop };
+                let (context, random, stop) = (&self.context, &mut self.random, &self.stop);
+                let section = Section { context, random, call, name, ttl, long, stop };
                 section.run(guard, &wish.mutex, wish.owner.is_some()).await
             }
             Ok(None) => {
@@ -144,41 +144,42 @@ impl Traffic {
             1..100 => self.random.usize(..HOT),
             _ => self.random.usize(..short),
         };
-        let mutex = self.desk.client.mutex(plan::name(name));
-        // Among long holds half have a lease, since those outlive it.
+        let mutex = self.context.client.mutex(plan::name(name));
+        // Half of the long holds have a lease, which they exceed.
         let watched = self.random.u8(..10) < if name < short { 8 } else { 5 };
         let lease = Duration::from_millis(self.random.u64(100..600));
         let (mutex, ttl) = if watched { (mutex, self.ttl) } else { (mutex.lease(lease), lease) };
-        let owner = (self.random.u8(..20) == 0).then(|| self.desk.client.owner());
+        let owner = (self.random.u8(..20) == 0).then(|| self.context.client.owner());
         let mutex = if let Some(owner) = &owner { mutex.by(owner) } else { mutex };
         Wish { name, mutex, owner, ttl, watched }
     }
 
     fn ask(&self, wish: &Wish, verb: Verb, limit: Duration) -> CallId {
-        let call = self.desk.next_call();
+        let call = self.context.next_call();
         let (at, task, limit) =
-            (self.desk.now(), self.task, if limit == Duration::MAX { Nanos::MAX } else { nanos(limit) });
+            (self.context.now(), self.task, if limit == Duration::MAX { Nanos::MAX } else { nanos(limit) });
         let Wish { name, ttl, watched, .. } = *wish;
-        self.desk.note(&Event::Asked { call, at, task, name, verb, limit, ttl: nanos(ttl), watched });
+        self.context.note(&Event::Asked { call, at, task, name, verb, limit, ttl: nanos(ttl), watched });
         call
     }
 
     fn note_answer(&self, call: CallId, outcome: Outcome) {
-        self.desk.note(&Event::Answered { call, at: self.desk.now(), outcome });
+        self.context.note(&Event::Answered { call, at: self.context.now(), outcome });
     }
 
-    /// Written down before it is tried, as if it took long, in case nobody lives to write down that it was done.
+    /// Takes a lock by force. It is recorded first, with a long duration, because the process may be killed before it
+    /// can record the end.
     async fn evict(&mut self) {
         let name = self.random.usize(..self.names);
-        let from = self.desk.now();
-        self.desk.note(&Event::Evicted { from, to: from + nanos(self.timeout * 3), name });
-        if self.desk.client.evict(plan::name(name)).await.is_ok() {
-            self.desk.note(&Event::Evicted { from, to: self.desk.now(), name });
+        let from = self.context.now();
+        self.context.note(&Event::Evicted { from, to: from + nanos(self.timeout * 3), name });
+        if self.context.client.evict(plan::name(name)).await.is_ok() {
+            self.context.note(&Event::Evicted { from, to: self.context.now(), name });
         }
     }
 }
 
-/// An error in the words of the history.
+/// An error as an outcome of the history.
 pub(super) fn outcome(error: &Error) -> Outcome {
     match error.kind() {
         ErrorKind::Unavailable => Outcome::Unavailable,

@@ -36,7 +36,7 @@ fn help_teaches() {
 }
 
 #[test]
-fn what_is_unknown_is_told() {
+fn unknown_names_are_reported() {
     let output = storm(&["postgres"]);
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr);

@@ -1,12 +1,12 @@
-//! A client whose calls wait on their thread.
+//! A client whose calls block their thread.
 
 use bandog_core::{ClientId, Error, Finding, Member, Pattern, Result, Row};
 
 use super::{Mutex, thread, wait::wait};
 use crate::Health;
 
-/// The way to locks on one store, for code without async. Clones are the same client, and so is the async
-/// [`crate::Client`] that it was made of.
+/// Locks on one store, for code without async. Clones are the same client, and so is the async [`crate::Client`] that
+/// it was made from.
 ///
 /// Made by [`crate::Client::blocking`]. Its calls, and those of its mutexes and guards, are `Misused` in async code;
 /// see [the module](super).
@@ -42,18 +42,18 @@ impl Client {
         self.client.id()
     }
 
-    /// The store in words, without secrets.
+    /// A description of the store, without secrets.
     pub fn store(&self) -> &str {
         self.client.store()
     }
 
-    /// The lock of this name, 1 to 1024 bytes without control characters. Cheap, no I/O; a bad name is told by the
+    /// The lock of this name, 1 to 1024 bytes without control characters. Cheap, no I/O; a bad name is an error of the
     /// first call that locks.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.client.mutex(name))
     }
 
-    /// Waits until the store has answered, for 5 s at most.
+    /// Waits until the store has answered, for at most 5 s.
     ///
     /// # Errors
     /// As [`crate::Client::ready`], and `Misused` in async code.
@@ -62,7 +62,7 @@ impl Client {
         wait(self.client.ready())
     }
 
-    /// How this client stands with its store, for readiness probes; see [`crate::Client::health`].
+    /// The health of this client and its store, for readiness probes; see [`crate::Client::health`].
     ///
     /// # Errors
     /// As [`crate::Client::health`], and `Misused` in async code.
@@ -71,7 +71,7 @@ impl Client {
         wait(self.client.health())
     }
 
-    /// One lock as the store sees it, whoever holds it.
+    /// One lock as the store sees it, held or not, by any client.
     ///
     /// ```
     /// # fn main() -> bandog::Result<()> {
@@ -97,7 +97,7 @@ impl Client {
         wait(self.client.list(pattern))
     }
 
-    /// The clients that the store knows of; see [`crate::Client::members`].
+    /// The clients in the store's registry; see [`crate::Client::members`].
     ///
     /// # Errors
     /// As [`crate::Client::members`], and `Misused` in async code.
@@ -115,7 +115,8 @@ impl Client {
         wait(self.client.holders(names))
     }
 
-    /// Takes a lock from whoever holds it, and gives the row that it had, if somebody held it; read [`crate::Client::evict`] first.
+    /// Takes a lock from its holder. Returns the row that the lock had then, if it was held. Read
+    /// [`crate::Client::evict`] first.
     ///
     /// # Errors
     /// As [`crate::Client::evict`], and `Misused` in async code.
@@ -124,7 +125,7 @@ impl Client {
         wait(self.client.evict(name))
     }
 
-    /// What may endanger locks in the store or its surroundings, and what is well.
+    /// Findings about the store and its environment: what may endanger locks, and what is fine.
     ///
     /// # Errors
     /// As [`crate::Client::check`], and `Misused` in async code.
@@ -133,8 +134,8 @@ impl Client {
         wait(self.client.check())
     }
 
-    /// Gives every guard back, ends every wait and the engine, and returns when the store has answered or after
-    /// twice the request timeout. Guards and calls are `Closed` from then on, also those that wait in other threads.
+    /// Releases every guard, ends every wait and the engine, and returns when the store has answered or after twice the
+    /// request timeout. Guards and calls are `Closed` from then on, also calls that wait in other threads.
     ///
     /// # Errors
     /// `Misused` in async code; the client is not closed then.
@@ -143,7 +144,7 @@ impl Client {
         wait(self.client.close())
     }
 
-    /// Waits until nothing is owed to the store and no call is in flight: for tests that look at the store.
+    /// Waits until no release is pending and no call is in flight: for tests that inspect the store.
     ///
     /// # Errors
     /// `Misused` in async code.

@@ -1,4 +1,4 @@
-//! A thread's right to a lock.
+//! The guard of a thread's lock.
 
 use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 
@@ -8,10 +8,10 @@ use super::{Lost, thread, wait::answer};
 
 /// A lock that this thread holds, until it is released, dropped or lost.
 ///
-/// A lease can end while a guard lives: the process may have been stopped, or the store may have forgotten. Work
-/// that must not run twice looks at [`Guard::is_lost`] and sends [`Guard::fence`] along with its writes.
+/// A lease can expire while its guard lives: the process may have been stopped, or the store may have lost the lock.
+/// Work that must not run twice checks [`Guard::is_lost`] and sends [`Guard::fence`] along with its writes.
 ///
-/// It cannot leave its thread, since the thread is the lock's owner; other threads may look at it.
+/// It cannot leave its thread, since the thread is the lock's owner. Other threads may read it.
 ///
 /// ```compile_fail,E0277
 /// # fn main() -> bandog::Result<()> {
@@ -21,21 +21,21 @@ use super::{Lost, thread, wait::answer};
 /// # Ok(()) }
 /// ```
 ///
-/// Dropping it gives the lock back in the background; [`Guard::release`] does so and reports.
+/// Dropping it releases the lock in the background; [`Guard::release`] also reports the result.
 #[derive(Debug)]
-#[must_use = "a lock is given back as soon as its guard is dropped"]
+#[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct Guard {
     guard: crate::Guard,
-    /// What is `Sync` and not `Send`.
-    stays: PhantomData<MutexGuard<'static, ()>>,
+    /// Makes the guard `Sync` and not `Send`.
+    not_send: PhantomData<MutexGuard<'static, ()>>,
 }
 
 impl Guard {
     pub(super) fn new(guard: crate::Guard) -> Self {
-        Self { guard, stays: PhantomData }
+        Self { guard, not_send: PhantomData }
     }
 
-    /// The fencing token of this grant. Guards of one re-entry have the same.
+    /// The fencing token of this grant. Guards of one re-entry have the same one.
     pub fn fence(&self) -> Fence {
         self.guard.fence()
     }
@@ -45,7 +45,7 @@ impl Guard {
         self.guard.key()
     }
 
-    /// Whether somebody else may hold the lock now. Once true it stays true. It reads the clock, and costs no I/O.
+    /// Whether another holder may have the lock now. Once true, it stays true. It reads the clock, and does no I/O.
     ///
     /// ```
     /// # fn main() -> bandog::Result<()> {
@@ -55,7 +55,7 @@ impl Guard {
     /// let guard = client.mutex("orders").lock()?;
     /// for page in pages {
     ///     if guard.is_lost() {
-    ///         break; // release() will say so
+    ///         break; // release() reports it
     ///     }
     ///     write(page, guard.fence());
     /// }
@@ -66,39 +66,38 @@ impl Guard {
         self.guard.is_lost()
     }
 
-    /// How long the lock stays ours if no renewal succeeds from now on; zero once it is lost.
+    /// Time until the lock is lost if no renewal succeeds from now on; zero once it is lost.
     pub fn remaining(&self) -> Duration {
         self.guard.remaining()
     }
 
-    /// What another thread waits on to learn how this lock ends.
+    /// A handle with which another thread waits for the end of this lock.
     pub fn lost(&self) -> Lost {
-        let (status, clock) = self.guard.watched();
+        let (status, clock) = self.guard.status_and_clock();
         Lost::new(status, clock)
     }
 
-    /// Gives the lock back and reports. Of several guards of one thread only the last gives it back.
+    /// Releases the lock and reports the result. Of several guards of one thread only the last one releases it.
     ///
     /// # Errors
-    /// `Lost` when it had been lost before: what was done since then may have been done by somebody else too.
-    /// `Unavailable` when the store gave no answer in its request timeout; the release goes on in the background, and
-    /// the lock is free after its ttl at the latest. `Closed` after [`super::Client::close`]. `Misused` in async
-    /// code; the lock is given back in the background then.
+    /// `Lost` when it had been lost before: another holder may have done the same work since then. `Unavailable` when
+    /// the store gave no answer in its request timeout; the release continues in the background, and the lock is free
+    /// after its ttl at the latest. `Closed` after [`super::Client::close`]. `Misused` in async code; the lock is
+    /// released in the background then.
     pub fn release(self) -> Result<()> {
         thread::may_block("release").map_err(|error| error.at(self.key()))?;
         let (clock, limit) = (self.guard.handle().clock, self.guard.handle().timeout * 2);
         answer(self.guard.release(), limit, clock)
     }
 
-    /// Makes the guard lost, as if its lease had run out: for tests of what a program does then. See
-    /// [`crate::Guard::lose`].
+    /// Makes the guard lost, as if its lease had expired, to test how a program reacts. See [`crate::Guard::lose`].
     #[cfg(feature = "test-util")]
     pub fn lose(&self) {
         self.guard.lose();
     }
 
-    pub(super) fn standing(&self) -> Result<()> {
-        self.guard.standing()
+    pub(super) fn check_held(&self) -> Result<()> {
+        self.guard.check_held()
     }
 }
 

@@ -1,14 +1,14 @@
-//! How a thread learns of a loss that another one works under.
+//! How a thread waits for the end of another thread's lock.
 
 use std::sync::Arc;
 
 use bandog_core::{Clock, Result};
 
 use super::{thread, wait::wait_at_most};
-use crate::turn_status::{Standing, TurnStatus};
+use crate::turn_status::{TurnState, TurnStatus};
 
-/// Tells how a lock ends; made by [`Guard::lost`](super::Guard::lost). Unlike the guard it may go to another thread,
-/// and it outlives the guard.
+/// Waits for the end of a lock; made by [`Guard::lost`](super::Guard::lost). Unlike the guard it may go to another
+/// thread, and it outlives the guard.
 ///
 /// ```
 /// # fn main() -> bandog::Result<()> {
@@ -37,24 +37,24 @@ impl Lost {
         Self { status, clock }
     }
 
-    /// Waits until the lock has ended: true when it was lost, or its client closed; false when it was given back.
+    /// Waits until the lock has ended: true when it was lost, or its client closed; false when it was released.
     ///
-    /// A loss is told before anybody else can be granted the lock, unless the store itself forgot it or its clock
-    /// jumped: then at the next renewal.
+    /// A loss is reported before another client can be granted the lock, unless the store itself lost the lock or its
+    /// clock jumped: then at the next renewal.
     ///
     /// # Errors
     /// `Misused` in async code.
     pub fn wait(&self) -> Result<bool> {
         thread::may_block("wait for a loss")?;
         loop {
-            // The wake is asked for before the look, so that nothing falls between the two.
+            // The wake-up is registered before the status is read, so that no change is missed.
             let woken = self.status.woken();
             let now = self.clock.now();
-            match self.status.standing(now) {
-                // At the deadline it is lost, whether or not the engine has the time to say so.
-                Standing::Held { until } => drop(wait_at_most(woken, until.since(now), self.clock)),
-                Standing::Lost | Standing::Closed => return Ok(true),
-                Standing::Released => return Ok(false),
+            match self.status.state(now) {
+                // At the deadline it is lost, even if the engine is too busy to report it.
+                TurnState::Held { until } => drop(wait_at_most(woken, until.since(now), self.clock)),
+                TurnState::Lost | TurnState::Closed => return Ok(true),
+                TurnState::Released => return Ok(false),
             }
         }
     }

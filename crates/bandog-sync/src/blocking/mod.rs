@@ -1,20 +1,20 @@
-//! The same locks without async: calls that wait do so on their thread, and the thread is the owner.
+//! The same locks without async: a call that waits blocks its thread, and the thread is the owner.
 //!
 //! ```
 //! # fn main() -> bandog::Result<()> {
 //! let client = bandog::blocking::connect("memory:")?;
 //! let orders = client.mutex("orders");
 //! let guard = orders.lock()?;
-//! let again = orders.lock()?; // the same thread: at once, counted, without asking the store
+//! let again = orders.lock()?; // the same thread: at once, counted, without a request to the store
 //! assert_eq!(again.fence(), guard.fence());
 //! again.release()?;
-//! guard.release()?; // the last one gives the lock back
+//! guard.release()?; // the last one releases the lock
 //! client.close()
 //! # }
 //! ```
 //!
-//! It is the same engine behind the same mailbox: locks are renewed on the engine's own thread while this one works,
-//! and async and blocking calls of one client wait in one queue. So it needs an engine with a thread of its own, not
+//! The engine and its mailbox are the same: the engine renews locks on its own thread while this one works, and async
+//! and blocking calls of one client wait in one queue. So it needs an engine with a thread of its own, not
 //! [`crate::ClientOptions::on_current_runtime`].
 //!
 //! # Inside a Tokio runtime
@@ -25,15 +25,15 @@
 //! | a thread outside runtimes, or one that has only entered a runtime's `Handle` | works |
 //! | `spawn_blocking`, `block_in_place` | works |
 //! | a task, or the future of `block_on`, on any kind of runtime | `Misused` |
-//! | `tokio::task::unconstrained`, hooks and destructors that a runtime runs between tasks, other runtimes | cannot be told apart: it blocks the thread as asked, and tasks of that thread count as one owner |
+//! | `tokio::task::unconstrained`, hooks and destructors that a runtime runs between tasks, other runtimes | not detected: the call blocks the thread, and tasks of that thread count as one owner |
 //!
-//! Dropping a guard may happen anywhere, and does not wait for the store; the last handle of a client does, for 100 ms
-//! at most.
+//! A guard may be dropped anywhere, and its drop does not wait for the store. The drop of a client's last handle does,
+//! for 100 ms at most.
 //!
 //! # Interrupts
-//! A call that waits cannot be cancelled by a signal. Ctrl-C ends a process that has no handler for it: nothing is
-//! given back, and its locks end with their ttl, as after any crash. A program with a handler calls
-//! [`Client::close`] from another thread: every lock is given back, and every call that waits ends as `Closed`.
+//! A signal cannot cancel a call that waits. Ctrl-C ends a process that has no handler for it: no lock is released, and
+//! all expire after their ttl, as after any crash. A program with a handler calls [`Client::close`] from another
+//! thread: every lock is released, and every call that waits ends as `Closed`.
 
 mod client;
 mod guard;

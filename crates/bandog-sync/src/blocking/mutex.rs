@@ -11,8 +11,8 @@ use super::{
 
 /// A named lock: one thread at a time, across all processes that share the store.
 ///
-/// A thread that holds it gets it again at once, counted, and on the first lease's terms; it is given back with the
-/// last guard. That is as with Java's locks, and unlike those of `std::sync`.
+/// A thread that holds it gets it again at once, counted, and on the first lease's terms; the last guard releases it.
+/// It is re-entrant like Java's locks, and unlike those of `std::sync`.
 ///
 /// It is a handle: making one is cheap and does no I/O, and clones are the same lock. Without [`Mutex::lease`] the
 /// watchdog renews the hold as long as its guard lives, whatever this thread does meanwhile.
@@ -28,14 +28,14 @@ impl Mutex {
 
     /// The same lock with a fixed lease: no watchdog renews it, and it is lost after `ttl` (100 ms to 365 days).
     ///
-    /// A ttl out of bounds is told by the first call that locks.
+    /// A ttl out of bounds is an error of the first call that locks.
     #[must_use]
     pub fn lease(self, ttl: Duration) -> Self {
         Self { mutex: self.mutex.lease(ttl) }
     }
 
-    /// The same lock, lost when it has been held for this long (100 ms to 365 days), however well it is renewed: so
-    /// that a thread that hangs does not keep it for ever. See [`crate::Mutex::max_hold`]. Default: no limit.
+    /// The same lock with a maximum hold time (100 ms to 365 days): then it is lost even if it is renewed, so that a
+    /// thread that hangs does not keep it forever. See [`crate::Mutex::max_hold`]. Default: no limit.
     #[must_use]
     pub fn max_hold(self, time: Duration) -> Self {
         Self { mutex: self.mutex.max_hold(time) }
@@ -43,16 +43,16 @@ impl Mutex {
 
     /// Waits until no other thread holds the lock, and takes it.
     ///
-    /// Calls of one client are served in their order. A guard of the async API is no thread's: who waits for it in
-    /// the thread that has to give it back waits for ever.
+    /// Calls of one client are served in their order. An async guard has no owner thread: if the thread that must
+    /// release it waits here for the same lock, it waits forever.
     ///
     /// # Errors
     /// `Misused` for a bad name or lease, and in async code. `Denied` when the store refuses. `Unavailable` when the
-    /// store has not answered this client at all for 5 s; after a first answer it rides out outages. `Lost` for a
-    /// thread whose earlier guards are lost and not dropped yet. `Overloaded` when too
-    /// many calls of this client wait. `Closed` after [`super::Client::close`].
+    /// store has not answered this client at all for 5 s; after a first answer the call waits through outages. `Lost`
+    /// for a thread whose earlier guards are lost and not dropped yet. `Overloaded` when too many calls of this client
+    /// wait. `Closed` after [`super::Client::close`].
     pub fn lock(&self) -> Result<Guard> {
-        wait(self.mine("lock")?.lock()).map(Guard::new)
+        wait(self.owned("lock")?.lock()).map(Guard::new)
     }
 
     /// Takes the lock if no other thread holds it now.
@@ -61,7 +61,7 @@ impl Mutex {
     /// # fn main() -> bandog::Result<()> {
     /// # let client = bandog::blocking::connect("memory:")?;
     /// let Some(guard) = client.mutex("orders").try_lock()? else {
-    ///     return Ok(()); // another thread, maybe of another machine, is at it
+    ///     return Ok(()); // another thread has it, perhaps on another machine
     /// };
     /// # guard.release() }
     /// ```
@@ -72,23 +72,23 @@ impl Mutex {
         self.try_lock_for(Duration::ZERO)
     }
 
-    /// Waits for the lock for at most this long (365 days at most). No time at all is [`Mutex::try_lock`].
+    /// Waits for the lock, for at most this time (365 days at most). With zero it is [`Mutex::try_lock`].
     ///
-    /// `None` says that the store told of another holder; a store that gave no answer is an error.
+    /// `None` means that the store reported another holder. A store that gave no answer is an error.
     ///
     /// # Errors
     /// As [`Mutex::lock`], and `Unavailable` when the store gave no answer in this time.
     pub fn try_lock_for(&self, limit: Duration) -> Result<Option<Guard>> {
-        let mine = self.mine("lock")?;
-        let handle = mine.handle();
-        let engines = if limit.is_zero() { handle.timeout } else { limit };
-        let guard = answer(mine.try_lock_for(limit), engines, handle.clock)?;
+        let owned = self.owned("lock")?;
+        let handle = owned.handle();
+        let engine_limit = if limit.is_zero() { handle.timeout } else { limit };
+        let guard = answer(owned.try_lock_for(limit), engine_limit, handle.clock)?;
         Ok(guard.map(Guard::new))
     }
 
-    /// Locks, runs the body and gives the lock back, also when the body panics.
+    /// Locks, runs the body and releases the lock, also when the body panics.
     ///
-    /// Nobody can stop the body when the lock is lost: one that takes long looks at [`Guard::is_lost`] on its way.
+    /// A loss of the lock does not stop the body: a long body checks [`Guard::is_lost`].
     ///
     /// ```
     /// # fn main() -> bandog::Result<()> {
@@ -99,25 +99,25 @@ impl Mutex {
     /// ```
     ///
     /// # Errors
-    /// As [`Mutex::lock`]; `Lost` when the lock was lost before the body had finished: what it did may have been
-    /// done by somebody else too.
+    /// As [`Mutex::lock`]; `Lost` when the lock was lost before the body had finished: another holder may have done the
+    /// same work.
     pub fn run<T>(&self, body: impl FnOnce(&Guard) -> T) -> Result<T> {
         let guard = self.lock()?;
         let value = body(&guard);
-        guard.standing()?;
-        // The body had its lock to the end, so its value stands whatever becomes of the release.
+        guard.check_held()?;
+        // The lock was held to the end of the body, so the value counts even if the release fails.
         let _ = guard.release();
         Ok(value)
     }
 
-    /// The lock as this thread's.
-    fn mine(&self, verb: &'static str) -> Result<crate::Mutex> {
-        let told = |error: Error| match self.mutex.key() {
+    /// The lock with this thread as its owner.
+    fn owned(&self, verb: &'static str) -> Result<crate::Mutex> {
+        let with_key = |error: Error| match self.mutex.key() {
             Ok(key) => error.at(key),
             Err(_) => error,
         };
-        thread::may_block(verb).map_err(told)?;
-        let owner = thread::owner(self.mutex.handle().id).map_err(told)?;
+        thread::may_block(verb).map_err(with_key)?;
+        let owner = thread::owner(self.mutex.handle().id).map_err(with_key)?;
         Ok(self.mutex.clone().by(&owner))
     }
 }

@@ -1,4 +1,4 @@
-//! What a call knows of its thread: whether it may block, and who it is.
+//! The calling thread: whether it may block, and its owner.
 
 use std::{
     cell::RefCell,
@@ -12,13 +12,13 @@ use tokio::{runtime::Handle, task::coop};
 use crate::{Owner, owner::WeakOwner};
 
 thread_local! {
-    /// This thread as an owner, for each client of which it holds or awaits something.
+    /// This thread's owner for each client of which it holds or awaits a lock.
     static OWNERS: RefCell<HashMap<ClientId, WeakOwner>> = RefCell::default();
 }
 
-/// This thread as an owner. It is the same one as long as a guard of it lives.
+/// This thread's owner. It is the same one as long as a guard of it lives.
 pub(super) fn owner(client: ClientId) -> Result<Owner> {
-    let mine = OWNERS.try_with(|owners| {
+    let owner = OWNERS.try_with(|owners| {
         let mut owners = owners.borrow_mut();
         if let Some(owner) = owners.get(&client).and_then(WeakOwner::upgrade) {
             return owner;
@@ -28,8 +28,9 @@ pub(super) fn owner(client: ClientId) -> Result<Owner> {
         owners.insert(client, owner.downgrade());
         owner
     });
-    mine.map_err(|source| {
-        let message = "this thread is ending and cannot tell which locks it holds; lock before its locals are dropped";
+    owner.map_err(|source| {
+        let message =
+            "this thread is ending and does not know which locks it holds; lock before its locals are dropped";
         Error::misused(message).caused_by(source)
     })
 }
@@ -46,14 +47,14 @@ pub(super) fn may_block(verb: &'static str) -> Result<()> {
 
 /// Whether Tokio polls a task, or the future of a `block_on`, on this thread right now.
 ///
-/// It does not say so itself. But each such poll has a budget, which `spawn_blocking` and `block_in_place` lift; a
-/// runtime's `Handle` stands in all of them, and on threads that have merely entered it.
+/// Tokio has no API for that. But each such poll has a budget, which `spawn_blocking` and `block_in_place` lift. A
+/// runtime's `Handle` is current in all of them, and on threads that have only entered it.
 fn polls_a_task() -> bool {
     if Handle::try_current().is_err() {
         return false;
     }
     let mut context = Context::from_waker(Waker::noop());
-    // Dropped last, it puts the budget back to what it was.
+    // Dropped last, it restores the budget.
     let Poll::Ready(_first) = coop::poll_proceed(&mut context) else { return true };
     // A budget is a byte.
     (0..u8::MAX).any(|_| match coop::poll_proceed(&mut context) {

@@ -10,11 +10,11 @@ use std::{
 use bandog_core::{Clock, Error, MAX_TTL, Result};
 use tokio::task::unconstrained;
 
-/// How much later than its limit a call ends at the latest. The engine keeps the limits; this is for an engine whose
-/// thread a backend has blocked.
+/// Maximum time by which a call may end after its limit. The engine keeps the limits; this one is for an engine whose
+/// thread is blocked by a backend.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// The value of a future, without a limit.
+/// Waits for a future, without a limit.
 pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
@@ -24,10 +24,10 @@ pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The value of a future that comes within the limit; the future is dropped then.
+/// Waits for a future until the limit, and drops it then.
 pub(super) fn wait_at_most<T>(future: impl Future<Output = T>, limit: Duration, clock: Clock) -> Option<T> {
     let until = clock.now() + limit;
-    // It is never out of a task's budget, for nobody would poll it again.
+    // Unconstrained, because a future that has used up a task's budget would not be polled again.
     let mut future = pin!(unconstrained(future));
     let signal = Arc::new(Signal::default());
     let waker = Waker::from(Arc::clone(&signal));
@@ -43,23 +43,23 @@ pub(super) fn wait_at_most<T>(future: impl Future<Output = T>, limit: Duration, 
     }
 }
 
-/// The answer of a call whose limit the engine keeps.
+/// Waits for a call whose limit the engine keeps.
 pub(super) fn answer<T>(call: impl Future<Output = Result<T>>, limit: Duration, clock: Clock) -> Result<T> {
     let slow = || Err(Error::unavailable("the engine has not answered in time; does the backend block its thread?"));
     wait_at_most(call, limit.saturating_add(SLACK), clock).unwrap_or_else(slow)
 }
 
-/// Whether a waiting thread is to look again.
+/// Wakes a waiting thread to poll its future again.
 #[derive(Default)]
 struct Signal {
     woken: Mutex<bool>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 impl Signal {
     fn wait_at_most(&self, limit: Duration) {
         let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
-        let woken = self.told.wait_timeout_while(woken, limit, |woken| !*woken);
+        let woken = self.changed.wait_timeout_while(woken, limit, |woken| !*woken);
         *woken.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 }
@@ -71,6 +71,6 @@ impl Wake for Signal {
 
     fn wake_by_ref(self: &Arc<Self>) {
         *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.told.notify_one();
+        self.changed.notify_one();
     }
 }

@@ -1,4 +1,4 @@
-//! Calls of the backend that are on their way, polled by the engine itself.
+//! Backend calls in flight, which the engine itself polls.
 
 use std::{collections::VecDeque, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -14,14 +14,15 @@ use tokio::{sync::oneshot, time};
 
 use super::msg::Ticket;
 
-/// How long a client waits for the store's first answer.
+/// Maximum wait for the store's first answer.
 pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
-const PING_AGAIN: Duration = Duration::from_millis(50);
-/// A store that has not answered by then is logged.
-const LATE: Duration = Duration::from_millis(900);
+/// Delay before a failed first ping is repeated.
+const PING_INTERVAL: Duration = Duration::from_millis(50);
+/// Time without an answer to the first ping after which a warning is logged.
+const WARN_AFTER: Duration = Duration::from_millis(900);
 
-/// A call's answer.
-pub(super) enum Done {
+/// A call that has ended, with its answer.
+pub(super) enum Completion {
     Applied {
         asked_at: Moment,
         steps: Vec<Step>,
@@ -40,98 +41,99 @@ pub(super) enum Done {
         id: Ticket,
         subscription: Result<Subscription>,
     },
-    /// None: it was cancelled.
+    /// `None`: the ping was cancelled.
     Probed(Option<Result<()>>),
     Pinged {
         reply: oneshot::Sender<Result<()>>,
         result: Result<()>,
     },
-    Announced(Result<()>),
-    Looked,
+    Registered(Result<()>),
+    QueryEnded,
 }
 
-/// Calls in flight. They are first polled in the order in which they were made, which is their order on the wire:
-/// `FuturesUnordered` polls new futures first in, first out (the laws' order of steps would fail if it did not).
+/// Calls in flight, and ended calls that the engine has not processed yet. Calls are first polled in the order in which
+/// they were made, which is their order on the wire: `FuturesUnordered` polls new futures first in, first out. (The
+/// laws about the order of steps would fail otherwise.)
 pub(super) struct Calls {
     backend: Arc<dyn Backend>,
-    flying: FuturesUnordered<BoxFuture<'static, Done>>,
-    landed: VecDeque<Done>,
+    in_flight: FuturesUnordered<BoxFuture<'static, Completion>>,
+    completions: VecDeque<Completion>,
     renewing: usize,
     steps: usize,
 }
 
 impl Calls {
     pub(super) fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, flying: FuturesUnordered::new(), landed: VecDeque::new(), renewing: 0, steps: 0 }
+        Self { backend, in_flight: FuturesUnordered::new(), completions: VecDeque::new(), renewing: 0, steps: 0 }
     }
 
-    /// `asked_at` is read before the call is made: deadlines count from it.
+    /// `asked_at` is the time before the call. Deadlines count from it.
     pub(super) fn apply(&mut self, asked_at: Moment, steps: Vec<Step>) {
         self.steps += steps.len();
         let backend = Arc::clone(&self.backend);
-        self.flying.push(Box::pin(async move {
+        self.in_flight.push(Box::pin(async move {
             let mut answers = backend.apply(&steps).await;
             answers.resize_with(steps.len(), || Err(too_few()));
-            Done::Applied { asked_at, steps, answers }
+            Completion::Applied { asked_at, steps, answers }
         }));
     }
 
     pub(super) fn renew(&mut self, asked_at: Moment, claims: Vec<Claim>) {
         let backend = Arc::clone(&self.backend);
         self.renewing += 1;
-        self.flying.push(Box::pin(async move {
+        self.in_flight.push(Box::pin(async move {
             let mut answers = backend.renew(&claims).await;
             answers.resize_with(claims.len(), || Err(too_few()));
-            Done::Renewed { asked_at, claims, answers }
+            Completion::Renewed { asked_at, claims, answers }
         }));
     }
 
     pub(super) fn subscribe(&self, key: Key, notifier: Notifier) {
         let backend = Arc::clone(&self.backend);
-        self.flying.push(Box::pin(async move {
+        self.in_flight.push(Box::pin(async move {
             let subscription = backend.subscribe(&key, notifier).await;
-            Done::Subscribed { key, subscription }
+            Completion::Subscribed { key, subscription }
         }));
     }
 
     pub(super) fn subscribe_record(&self, id: Ticket, key: Key, notifier: Notifier) {
         let backend = Arc::clone(&self.backend);
-        self.flying.push(Box::pin(async move {
+        self.in_flight.push(Box::pin(async move {
             let subscription = backend.subscribe_record(&key, notifier).await;
-            Done::RecordSubscribed { id, subscription }
+            Completion::RecordSubscribed { id, subscription }
         }));
     }
 
-    pub(super) fn announce(&self, member: Member, ttl: Duration) {
+    pub(super) fn register(&self, member: Member, ttl: Duration) {
         let backend = Arc::clone(&self.backend);
-        self.flying.push(Box::pin(async move { Done::Announced(backend.announce(&member, ttl).await) }));
+        self.in_flight.push(Box::pin(async move { Completion::Registered(backend.announce(&member, ttl).await) }));
     }
 
-    pub(super) fn withdraw(&self, client: ClientId) {
+    pub(super) fn deregister(&self, client: ClientId) {
         let backend = Arc::clone(&self.backend);
-        self.flying.push(Box::pin(async move {
-            // The row ends with its ttl anyway.
+        self.in_flight.push(Box::pin(async move {
+            // Without an answer, the row expires after its ttl.
             let _ = backend.withdraw(client).await;
-            Done::Looked
+            Completion::QueryEnded
         }));
     }
 
-    /// Pings until the store answers, for [`FIRST_ANSWER`] at most, and logs once that it has not answered yet.
+    /// Pings until the store answers, for at most [`FIRST_ANSWER`], and logs once that it has not answered yet.
     pub(super) fn ping(&self, reply: oneshot::Sender<Result<()>>) {
         let backend = Arc::clone(&self.backend);
-        self.flying.push(Box::pin(async move {
-            let again = async || {
-                time::sleep(PING_AGAIN).await;
+        self.in_flight.push(Box::pin(async move {
+            let repeat = async || {
+                time::sleep(PING_INTERVAL).await;
                 backend.ping().await
             };
-            let (mut warning, mut limit) = (pin!(time::sleep(LATE)), pin!(time::sleep(FIRST_ANSWER)));
+            let (mut warning, mut limit) = (pin!(time::sleep(WARN_AFTER)), pin!(time::sleep(FIRST_ANSWER)));
             let (mut fault, mut has_warned) = (None, false);
             let mut ping: BoxFuture<'_, Result<()>> = backend.ping();
             let result = loop {
                 tokio::select! {
                     biased;
                     answer = &mut ping => match answer {
-                        Err(error) if error.is_retryable() => (fault, ping) = (Some(error), Box::pin(again())),
+                        Err(error) if error.is_retryable() => (fault, ping) = (Some(error), Box::pin(repeat())),
                         settled => break settled,
                     },
                     () = &mut limit => break Err(fault.unwrap_or_else(no_answer)),
@@ -143,79 +145,79 @@ impl Calls {
                 }
             };
             drop(ping);
-            Done::Pinged { reply, result }
+            Completion::Pinged { reply, result }
         }));
     }
 
-    /// Asks once, unless it is cancelled.
+    /// Pings once, unless it is cancelled.
     pub(super) fn probe(&self, cancelled: oneshot::Receiver<()>) {
         let backend = Arc::clone(&self.backend);
-        self.flying.push(Box::pin(async move {
+        self.in_flight.push(Box::pin(async move {
             match select(backend.ping(), cancelled).await {
-                Either::Left((answer, _)) => Done::Probed(Some(answer)),
-                Either::Right((_, _)) => Done::Probed(None),
+                Either::Left((answer, _)) => Completion::Probed(Some(answer)),
+                Either::Right((_, _)) => Completion::Probed(None),
             }
         }));
     }
 
-    pub(super) fn look(&self, looking: BoxFuture<'static, ()>) {
-        self.flying.push(Box::pin(async move {
-            looking.await;
-            Done::Looked
+    pub(super) fn query(&self, query: BoxFuture<'static, ()>) {
+        self.in_flight.push(Box::pin(async move {
+            query.await;
+            Completion::QueryEnded
         }));
     }
 
-    /// Polls what is new and takes in what has been answered, without waiting.
+    /// Polls new calls and collects ended ones, without waiting.
     pub(super) async fn poll(&mut self) {
         poll_fn(|context| {
-            while let Poll::Ready(Some(done)) = self.flying.poll_next_unpin(context) {
-                self.land(done);
+            while let Poll::Ready(Some(completion)) = self.in_flight.poll_next_unpin(context) {
+                self.record(completion);
             }
             Poll::Ready(())
         })
         .await;
     }
 
-    /// Returns when there is an answer to take; never if nothing is in flight.
-    pub(super) async fn answered(&mut self) {
+    /// Returns when a call has ended. Never returns if no call is in flight.
+    pub(super) async fn completed(&mut self) {
         poll_fn(|context| {
-            while let Poll::Ready(Some(done)) = self.flying.poll_next_unpin(context) {
-                self.land(done);
+            while let Poll::Ready(Some(completion)) = self.in_flight.poll_next_unpin(context) {
+                self.record(completion);
             }
-            if self.landed.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+            if self.completions.is_empty() { Poll::Pending } else { Poll::Ready(()) }
         })
         .await;
     }
 
-    pub(super) fn take(&mut self) -> Option<Done> {
-        self.landed.pop_front()
+    pub(super) fn take_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
     }
 
     pub(super) fn renewing(&self) -> usize {
         self.renewing
     }
 
-    /// Steps on their way.
+    /// Number of steps in flight.
     pub(super) fn steps(&self) -> usize {
         self.steps
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.flying.is_empty() && self.landed.is_empty()
+        self.in_flight.is_empty() && self.completions.is_empty()
     }
 
-    fn land(&mut self, done: Done) {
-        match &done {
-            Done::Applied { steps, .. } => self.steps -= steps.len(),
-            Done::Renewed { .. } => self.renewing -= 1,
-            Done::Subscribed { .. }
-            | Done::RecordSubscribed { .. }
-            | Done::Pinged { .. }
-            | Done::Probed(_)
-            | Done::Announced(_)
-            | Done::Looked => {}
+    fn record(&mut self, completion: Completion) {
+        match &completion {
+            Completion::Applied { steps, .. } => self.steps -= steps.len(),
+            Completion::Renewed { .. } => self.renewing -= 1,
+            Completion::Subscribed { .. }
+            | Completion::RecordSubscribed { .. }
+            | Completion::Pinged { .. }
+            | Completion::Probed(_)
+            | Completion::Registered(_)
+            | Completion::QueryEnded => {}
         }
-        self.landed.push_back(done);
+        self.completions.push_back(completion);
     }
 }
 
@@ -228,5 +230,5 @@ fn no_answer_yet() -> Error {
 }
 
 fn too_few() -> Error {
-    Error::new(ErrorKind::Corrupt, "the backend gave fewer answers than it was asked for").ambiguous()
+    Error::new(ErrorKind::Corrupt, "the backend returned fewer answers than requests").ambiguous()
 }

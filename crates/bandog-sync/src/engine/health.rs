@@ -1,4 +1,4 @@
-//! What the engine knows of the store's health, and the ping that it sends when it knows too little.
+//! The store's health as the engine's requests have shown it, and the ping that the engine sends if that is too old.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Health;
 
 /// Maximum age of an answer that counts as the present state, and minimum interval between two pings.
 const FRESH: Duration = Duration::from_secs(1);
-/// Maximum time that a caller waits for the ping: half of what Kubernetes gives a probe by default.
+/// Maximum time for which a caller waits for the ping: half of what Kubernetes gives a probe by default.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The store's newest answers.
@@ -25,7 +25,7 @@ pub(super) struct StoreHealth {
     ping: Option<oneshot::Sender<()>>,
     /// Callers that wait for that ping.
     callers: Vec<oneshot::Sender<Health>>,
-    /// When they are answered without it.
+    /// When these callers are answered without it.
     timer: Option<Moment>,
 }
 
@@ -42,7 +42,7 @@ impl StoreHealth {
         self.fault = Some((since, error.clone()));
     }
 
-    /// When the ping was sent whose answer is late, if the store has answered nothing else since.
+    /// When the ping was sent, if its answer is late and no other answer has come since.
     fn late_since(&self, now: Moment, patience: Duration) -> Option<Moment> {
         let sent = self.pinged.filter(|_| self.ping.is_some())?;
         let is_late = now.since(sent) >= patience && self.last_answer.is_none_or(|answer| answer < sent);
@@ -57,15 +57,15 @@ impl StoreHealth {
 impl Engine {
     pub(super) fn health(&mut self, caller: oneshot::Sender<Health>) {
         if self.closing.is_some() {
-            return; // To be dropped says `Closed`.
+            return; // The caller sees the drop as `Closed`.
         }
         let (now, store_health) = (self.now, &mut self.store_health);
         let is_known = store_health.fault.is_none() && StoreHealth::is_within(store_health.last_answer, now, FRESH);
         let is_pinged = StoreHealth::is_within(store_health.pinged, now, FRESH);
-        // A ping that is older than a caller's patience would keep the next caller for nothing.
+        // The next caller does not wait for a ping that is already late.
         let is_awaited = store_health.ping.is_some() && StoreHealth::is_within(store_health.pinged, now, PATIENCE);
         if is_known || (!is_awaited && (is_pinged || store_health.ping.is_some())) {
-            self.tell_health(caller);
+            self.answer_with_health(caller);
             return;
         }
         store_health.callers.push(caller);
@@ -87,13 +87,13 @@ impl Engine {
                 self.store_health.failed(self.now, &error);
             }
         }
-        self.tell_callers();
+        self.answer_callers();
     }
 
-    /// The callers' patience has ended.
+    /// The callers have waited long enough.
     pub(super) fn health_is_due(&mut self) {
         self.store_health.timer = None;
-        self.tell_callers();
+        self.answer_callers();
     }
 
     /// A client that closes does not wait for a ping.
@@ -102,14 +102,14 @@ impl Engine {
         self.store_health.callers.clear();
     }
 
-    fn tell_callers(&mut self) {
+    fn answer_callers(&mut self) {
         self.timers.set(Timer::Health, &mut self.store_health.timer, None);
         for caller in std::mem::take(&mut self.store_health.callers) {
-            self.tell_health(caller);
+            self.answer_with_health(caller);
         }
     }
 
-    fn tell_health(&self, caller: oneshot::Sender<Health>) {
+    fn answer_with_health(&self, caller: oneshot::Sender<Health>) {
         let StoreHealth { last_answer, fault, .. } = &self.store_health;
         let age = |moment: Moment| self.now.since(moment);
         let late = self.store_health.late_since(self.now, PATIENCE.min(self.timeout));

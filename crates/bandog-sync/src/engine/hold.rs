@@ -1,4 +1,7 @@
-//! What the store has granted: turns and deadlines.
+//! Granted holds, their turns and deadlines.
+//!
+//! A hold serves the local queue turn by turn, each with the next fence of its block. When it cannot serve the next
+//! waiter, it is exchanged at the store for a new hold, or released.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::{
     Engine, margin,
-    msg::{Given, HoldId, Terms, Ticket},
-    renewals::Next,
+    msg::{HoldId, Terms, Ticket, TurnGrant},
+    renewals::NextRenewal,
     slot::{Attempt, Stage, Streak, Waiter},
     timers::Timer,
 };
@@ -16,28 +19,29 @@ use crate::{
     Owner,
     caller::Caller,
     guard::Turn,
-    turn_status::{Standing, TurnStatus},
+    turn_status::{TurnState, TurnStatus},
 };
 
 /// A hold that the store granted.
-pub(super) struct Held {
+pub(super) struct Hold {
     pub(super) claim: Claim,
     pub(super) terms: Terms,
     fences: Fences,
-    /// Our own deadline: before the store's.
+    /// The client's own deadline, which is before the store's.
     pub(super) until: Moment,
-    /// When the present turn has lasted as long as it may.
-    ends: Option<Moment>,
-    pub(super) renewal: Next,
-    /// How long before the deadline somebody wants to be woken.
+    /// When the present turn reaches its `max_hold`.
+    max_hold_end: Option<Moment>,
+    pub(super) renewal: NextRenewal,
+    /// How long before the deadline guards of the present turn want to be woken.
     graces: Vec<Duration>,
     timer: Option<Moment>,
     streak: Streak,
-    /// Nobody has had a turn at this grant yet: its first turn gets it as it is, however little of the ttl is left.
+    /// The hold has had no turn yet. Its first turn gets it as it is, however little of the ttl is left.
     fresh: bool,
-    /// A request of its claim may yet be applied.
+    /// Whether a request of its claim may still be applied: the release is repeated then ([`super::releases`]).
     unsure: bool,
     pub(super) lost: bool,
+    /// When the present turn began.
     turn_since: Moment,
     /// The present turn's fence, once there was a turn.
     fence: Option<Fence>,
@@ -46,14 +50,14 @@ pub(super) struct Held {
     pub(super) status: Arc<TurnStatus>,
 }
 
-impl Held {
-    /// When the present turn is lost, if nothing is renewed.
+impl Hold {
+    /// When the present turn is lost, if no renewal succeeds.
     pub(super) fn deadline(&self) -> Moment {
-        self.ends.map_or(self.until, |ends| ends.min(self.until))
+        self.max_hold_end.map_or(self.until, |end| end.min(self.until))
     }
 
-    /// What a renewal asks for. A fixed lease is asked for the time that it has left: that only finds out whether the
-    /// store still knows it.
+    /// The claim of a renewal. For a fixed lease the renewal asks for the remaining time only: it finds out whether the
+    /// store still has the hold.
     pub(super) fn renewal_of(&self, now: Moment) -> Claim {
         let ttl = if self.terms.watchdog { self.terms.ttl } else { (self.until + margin(self.terms.ttl)).since(now) };
         Claim { ttl, ..self.claim.clone() }
@@ -77,10 +81,10 @@ impl Held {
         warnings.chain(self.renewal.wake()).fold(deadline, Moment::min)
     }
 
-    /// The fence of the next turn, if the hold can be given to somebody with these terms as it is.
+    /// The fence of the next turn, if the hold can serve a waiter with these terms as it is.
     fn next_fence(&mut self, terms: Terms, now: Moment) -> Option<Fence> {
-        let lasting = self.fresh || (terms.watchdog && self.until.since(now) > terms.ttl / 2);
-        if self.terms != terms || !lasting {
+        let lasts = self.fresh || (terms.watchdog && self.until.since(now) > terms.ttl / 2);
+        if self.terms != terms || !lasts {
             return None;
         }
         self.fences.take()
@@ -88,26 +92,27 @@ impl Held {
 }
 
 impl Engine {
-    /// The store has granted a claim. Whoever is first in the queue now gets it.
+    /// The store has granted a claim. The first in the queue gets the hold. If all waiters have gone, the hold is
+    /// released.
     pub(super) fn granted(&mut self, asked_at: Moment, attempt: Attempt, fences: Fences, valid_for: Duration) {
         let Attempt { claim, terms, streak, unsure, .. } = attempt;
         let key = claim.key.clone();
         let now = self.now;
         let until = asked_at + valid_for - margin(terms.ttl);
         if until <= now {
-            // The answer came too late to be used safely.
-            self.release(claim, unsure, None);
+            // The answer came too late for a safe turn.
+            self.release_claim(claim, unsure, None);
             return self.reclaim(&key);
         }
         let id = claim.id.number;
         let streak = streak.unwrap_or(Streak { turns: 0, since: now });
-        let held = Held {
+        let hold = Hold {
             claim,
             terms,
             fences,
             until,
-            ends: None,
-            renewal: if terms.watchdog { Next::At(asked_at + terms.ttl / 3) } else { Next::Never },
+            max_hold_end: None,
+            renewal: if terms.watchdog { NextRenewal::At(asked_at + terms.ttl / 3) } else { NextRenewal::Never },
             graces: Vec::new(),
             timer: None,
             streak,
@@ -119,36 +124,38 @@ impl Engine {
             caller: None,
             status: Arc::new(TurnStatus::held_until(until)),
         };
-        self.holds.insert(id, held);
-        self.arm(id, now);
-        self.noticed_hold(&key);
+        self.holds.insert(id, hold);
+        self.set_hold_timer(id, now);
+        self.register_for_hold(&key);
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.stage = Stage::Held(id);
         slot.fault = None;
-        self.serve(id, None);
-        // Not those for whom the hold is being exchanged: they may be next.
+        self.serve_next(id, None);
+        // Not during an exchange: one of them may be next.
         if self.slot(&key).is_some_and(|slot| matches!(slot.stage, Stage::Held(_))) {
-            let last = self.slot(&key).and_then(|slot| slot.once.last().copied());
-            self.refuse_once(&key, last);
+            let last = self.slot(&key).and_then(|slot| slot.try_locks.last().copied());
+            self.refuse_try_locks(&key, last);
         }
-        self.drop_if_unwanted(&key);
+        self.clean_up_if_unwanted(&key);
     }
 
-    /// What becomes of a hold that nobody uses: it goes back to the store if nobody waits, or if this client has had
-    /// it for long; to the next in the queue as it is, if that is possible; else it is exchanged for a new one.
-    fn serve(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
+    /// Decides about a hold without a turn:
+    /// - release it if no call waits, or if the streak is over;
+    /// - start the turn of the next waiter, if the hold can serve it as it is;
+    /// - otherwise exchange it for a new hold.
+    fn serve_next(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
         let now = self.now;
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        let key = held.claim.key.clone();
-        let Some((ticket, terms)) = self.next_waiter(&key) else { return self.give_back(id, report) };
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        if !held.fresh && held.streak.is_tired(now, self.trip) {
-            self.give_back(id, report);
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        let key = hold.claim.key.clone();
+        let Some((ticket, terms)) = self.next_waiter(&key) else { return self.release_hold(id, report) };
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        if !hold.fresh && hold.streak.must_end(now, self.round_trip) {
+            self.release_hold(id, report);
             return self.rest(&key);
         }
-        match held.next_fence(terms, now) {
-            Some(fence) => self.give(id, &key, ticket, fence),
-            None => self.pass(id, terms),
+        match hold.next_fence(terms, now) {
+            Some(fence) => self.start_turn(id, &key, ticket, fence),
+            None => self.exchange(id, terms),
         }
         if let Some(report) = report {
             // The caller may have gone.
@@ -156,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// The first in the queue whose caller still waits.
+    /// The first in the queue whose caller still waits. Removes those before it.
     fn next_waiter(&mut self, key: &Key) -> Option<(Ticket, Terms)> {
         loop {
             let (ticket, waiter) = self.slots.get(key)?.queue.first_key_value()?;
@@ -168,179 +175,180 @@ impl Engine {
         }
     }
 
-    fn give(&mut self, id: HoldId, key: &Key, ticket: Ticket, fence: Fence) {
+    fn start_turn(&mut self, id: HoldId, key: &Key, ticket: Ticket, fence: Fence) {
         let Some(waiter) = self.dequeue(key, ticket) else { return };
         let Waiter { owner, reply, since, caller, .. } = *waiter;
         let now = self.now;
-        // Whoever waits keeps the client alive, so without a client nobody does.
-        let Some(handle) = self.handle.upgrade() else { return self.give_back(id, None) };
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        held.ends = held.terms.max_hold.map(|longest| now + longest);
-        if !held.fresh || held.ends.is_some() {
-            // Each turn has a status of its own: what was promised to one must not be told to another.
-            held.status = Arc::new(TurnStatus::held_until(held.deadline()));
-            held.graces.clear();
+        // A waiting call keeps the client alive, so without a client no call waits.
+        let Some(handle) = self.handle.upgrade() else { return self.release_hold(id, None) };
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        hold.max_hold_end = hold.terms.max_hold.map(|longest| now + longest);
+        if !hold.fresh || hold.max_hold_end.is_some() {
+            // Each turn has its own status: a loss or warning of one turn must not reach another.
+            hold.status = Arc::new(TurnStatus::held_until(hold.deadline()));
+            hold.graces.clear();
         }
-        self.passed_on |= !held.fresh;
-        held.fresh = false;
-        held.turn_since = now;
-        (held.fence, held.caller) = (Some(fence), Some(caller));
-        held.streak.turns += 1;
+        self.passed_on |= !hold.fresh;
+        hold.fresh = false;
+        hold.turn_since = now;
+        (hold.fence, hold.caller) = (Some(fence), Some(caller));
+        hold.streak.turns += 1;
         let waited = now.since(since);
         self.metrics.acquired(waited);
         tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
-        let status = Arc::clone(&held.status);
-        if held.ends.is_some() {
-            self.arm(id, now);
+        let status = Arc::clone(&hold.status);
+        if hold.max_hold_end.is_some() {
+            self.set_hold_timer(id, now);
         }
         let others = owner.clone().map(|owner| (owner.has_other_calls(key), owner));
         let turn = Arc::new(Turn { hold: id, key: key.clone(), fence, status, owner, report: None, handle });
-        let known = Arc::downgrade(&turn);
-        if reply.send(Ok(Some(Given::Turn(turn)))).is_err() {
-            return; // The caller has gone. The turn has come back and was dropped, which frees the hold as any guard does.
+        let weak_turn = Arc::downgrade(&turn);
+        if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
+            return; // The caller has gone. The turn came back and was dropped, which frees the hold like any guard.
         }
-        // Nobody else knew of the turn while the engine had it.
+        // The owner learns of the turn after the engine has let it go, so the engine never keeps a turn alive.
         if let Some((has_others, owner)) = others {
-            owner.hold(key, known);
+            owner.hold(key, weak_turn);
             if has_others {
-                self.share(key, &owner);
+                self.share_turn(key, &owner);
             }
         }
     }
 
-    /// Other calls of the same owner take part in the turn, unless it has ended already.
-    fn share(&mut self, key: &Key, owner: &Owner) {
+    /// Serves other calls of the same owner with this turn, unless it has ended already.
+    fn share_turn(&mut self, key: &Key, owner: &Owner) {
         let Some(slot) = self.slots.get(key) else { return };
         let same = |waiter: &Waiter| waiter.owner.as_ref().is_some_and(|other| other.is(owner));
         let tickets: Vec<_> = slot.queue.iter().filter(|(_, waiter)| same(waiter)).map(|(ticket, _)| *ticket).collect();
         for ticket in tickets.into_iter().filter(|ticket| owner.share(key, *ticket)) {
             let Some(waiter) = self.dequeue(key, ticket) else { continue };
             // The caller may have gone.
-            let _ = waiter.reply.send(Ok(Some(Given::Part)));
+            let _ = waiter.reply.send(Ok(Some(TurnGrant::Shared)));
         }
     }
 
-    /// Exchanges a hold for a new one in one step, which nobody else can come between.
-    fn pass(&mut self, id: HoldId, terms: Terms) {
-        let Some(held) = self.take_hold(id) else { return };
-        if held.unsure {
-            self.release_later(held.claim.clone());
+    /// Exchanges a hold for a new one in one step, so no other client can claim the key between the two.
+    fn exchange(&mut self, id: HoldId, terms: Terms) {
+        let Some(hold) = self.remove_hold(id) else { return };
+        if hold.unsure {
+            self.release_later(hold.claim.clone());
         }
-        let key = held.claim.key.clone();
-        let attempt = self.attempt(&key, terms, Some(held.claim), Some(held.streak));
-        self.send(&key, attempt);
+        let key = hold.claim.key.clone();
+        let attempt = self.new_attempt(&key, terms, Some(hold.claim), Some(hold.streak));
+        self.send_claim(&key, attempt);
     }
 
-    /// Gives a hold back to the store. Its slot is idle then.
-    pub(super) fn give_back(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
-        let Some(held) = self.take_hold(id) else { return };
-        let key = held.claim.key.clone();
-        let offers = held.streak.offers(self.now);
-        self.release(Claim { offers, ..held.claim }, held.unsure, report);
+    /// Releases a hold. Its slot is `Idle` then, or `Releasing`.
+    pub(super) fn release_hold(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
+        let Some(hold) = self.remove_hold(id) else { return };
+        let key = hold.claim.key.clone();
+        // Other clients than ours, such as Java's, get no offers: every second hold of a crowd that starves makes none.
+        let offers = hold.streak.offers_at_end(self.now) && (!hold.claim.offers || fastrand::bool());
+        self.release_claim(Claim { offers, ..hold.claim }, hold.unsure, report);
         if let Some(slot) = self.slots.get_mut(&key)
             && matches!(slot.stage, Stage::Held(present) if present == id)
         {
             slot.stage = Stage::Idle;
-            if slot.queue.is_empty() && !held.lost && self.closing.is_none() {
-                self.leave(&key, held.streak);
+            if slot.queue.is_empty() && !hold.lost && self.closing.is_none() {
+                self.mark_releasing(&key, hold.streak);
             }
-            self.drop_if_unwanted(&key);
+            self.clean_up_if_unwanted(&key);
         }
     }
 
-    fn take_hold(&mut self, id: HoldId) -> Option<Held> {
-        let mut held = self.holds.remove(&id)?;
-        self.timers.set(Timer::Hold(id), &mut held.timer, None);
-        if let Some(slot) = self.slots.get_mut(&held.claim.key)
+    fn remove_hold(&mut self, id: HoldId) -> Option<Hold> {
+        let mut hold = self.holds.remove(&id)?;
+        self.timers.set(Timer::Hold(id), &mut hold.timer, None);
+        if let Some(slot) = self.slots.get_mut(&hold.claim.key)
             && matches!(slot.stage, Stage::Held(present) if present == id)
         {
-            slot.refusals += 1; // Whoever has waited until now has waited for a holder: us.
+            slot.refusals += 1; // Calls that have waited until now were shown a holder: this client.
         }
-        Some(held)
+        Some(hold)
     }
 
-    /// The last guard of a turn has gone.
-    pub(super) fn free(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
+    /// The last guard of a turn was dropped or released.
+    pub(super) fn turn_ended(&mut self, id: HoldId, report: Option<oneshot::Sender<Result<()>>>) {
         let now = self.now;
-        let Some(held) = self.holds.get(&id) else {
-            // The client was closed, and has given it back.
+        let Some(hold) = self.holds.get(&id) else {
+            // The client was closed, and has released the hold.
             return drop(report.map(|report| report.send(Err(Error::closed()))));
         };
-        self.metrics.held(now.since(held.turn_since));
-        if held.status.standing(now) == Standing::Lost {
-            let key = held.claim.key.clone();
+        self.metrics.held(now.since(hold.turn_since));
+        if hold.status.state(now) == TurnState::Lost {
+            let key = hold.claim.key.clone();
             let was_current = self.mark_lost(id);
-            // Before the next in the queue claims, or our own hold would be in its way.
-            self.give_back(id, None);
+            // The release goes before the next claim, or the client's own hold would be in the way.
+            self.release_hold(id, None);
             if was_current {
                 self.reclaim(&key);
             }
             // The caller may have gone.
             return drop(report.map(|report| report.send(Err(Error::lost(&key)))));
         }
-        held.status.release();
-        tracing::debug!(key = %held.claim.key, fence = held.fence.map(Fence::get), "a lock was given back");
-        self.serve(id, report);
+        hold.status.release();
+        tracing::debug!(key = %hold.claim.key, fence = hold.fence.map(Fence::get), "a lock was given back");
+        self.serve_next(id, report);
     }
 
-    /// Somebody wants to be woken before the hold ends.
+    /// A guard wants to be woken before the hold's deadline.
     pub(super) fn warn_before(&mut self, id: HoldId, grace: Duration) {
         let now = self.now;
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        if held.lost || held.graces.contains(&grace) {
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        if hold.lost || hold.graces.contains(&grace) {
             return;
         }
-        held.graces.push(grace);
-        self.arm(id, now);
+        hold.graces.push(grace);
+        self.set_hold_timer(id, now);
     }
 
-    /// A hold's timer: a deadline, a warning or a renewal.
+    /// The hold's timer: its deadline, a warning or a renewal.
     pub(super) fn hold_is_due(&mut self, id: HoldId, now: Moment) {
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        held.timer = None;
-        if now >= held.deadline() {
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        hold.timer = None;
+        if now >= hold.deadline() {
             return self.lose(id);
         }
-        if !held.graces.is_empty() {
-            held.status.wake();
+        if !hold.graces.is_empty() {
+            hold.status.wake();
         }
-        self.renew_if_due(id, now);
-        self.arm(id, now);
+        self.queue_renewal_if_due(id, now);
+        self.set_hold_timer(id, now);
     }
 
-    pub(super) fn arm(&mut self, id: HoldId, now: Moment) {
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        let wake = held.next_wake(now);
-        self.timers.set(Timer::Hold(id), &mut held.timer, Some(wake));
+    pub(super) fn set_hold_timer(&mut self, id: HoldId, now: Moment) {
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        let wake = hold.next_wake(now);
+        self.timers.set(Timer::Hold(id), &mut hold.timer, Some(wake));
     }
 
-    /// The hold is not ours any more. Its guards are told; the next in the queue asks the store.
+    /// This client does not have the hold any more. Its guards are lost, and the next in the queue claims.
     pub(super) fn lose(&mut self, id: HoldId) {
         if self.mark_lost(id)
-            && let Some(held) = self.holds.get(&id)
+            && let Some(hold) = self.holds.get(&id)
         {
-            let key = held.claim.key.clone();
+            let key = hold.claim.key.clone();
             self.reclaim(&key);
         }
     }
 
-    /// Tells a hold's guards that it is lost. Whether its slot still stands at it.
+    /// Marks a hold and its guards as lost. Returns whether it was its slot's present hold.
     fn mark_lost(&mut self, id: HoldId) -> bool {
-        let Some(held) = self.holds.get_mut(&id) else { return false };
-        if std::mem::replace(&mut held.lost, true) {
+        let Some(hold) = self.holds.get_mut(&id) else { return false };
+        if std::mem::replace(&mut hold.lost, true) {
             return false;
         }
-        held.status.lose();
-        held.renewal = Next::Never;
-        self.timers.set(Timer::Hold(id), &mut held.timer, None);
+        hold.status.lose();
+        hold.renewal = NextRenewal::Never;
+        self.timers.set(Timer::Hold(id), &mut hold.timer, None);
         self.metrics.lost();
-        let key = &held.claim.key;
-        let fence = held.fence.map(Fence::get);
-        match held.ends {
-            Some(ends) if self.now >= ends => {
+        let key = &hold.claim.key;
+        let fence = hold.fence.map(Fence::get);
+        match hold.max_hold_end {
+            Some(end) if self.now >= end => {
                 tracing::warn!(%key, fence, "a lock was lost: it was held for as long as its max_hold allows");
             }
-            Some(_) | None if held.terms.quiet => tracing::debug!(%key, fence, "a lock was lost"),
+            Some(_) | None if hold.terms.quiet => tracing::debug!(%key, fence, "a lock was lost"),
             Some(_) | None => tracing::warn!(%key, fence, "a lock was lost"),
         }
         let slot = self.slots.get(key);

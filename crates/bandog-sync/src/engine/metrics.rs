@@ -1,4 +1,4 @@
-//! What the engine counts, through the `metrics` facade. The names are in docs/observability.md.
+//! The engine's metrics, through the `metrics` facade. The names are in docs/observability.md.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ pub(super) struct Metrics {
     reaped: Counter,
     holds: Gauge,
     waiting: Gauge,
-    owed: Gauge,
-    /// What the gauges show of this client: they are shared by all clients of the process.
+    pending_releases: Gauge,
+    /// This client's part of the gauges, which all clients of the process share.
     shown: [f64; 3],
 }
 
@@ -32,7 +32,7 @@ impl Metrics {
             reaped: counter!("bandog_reaped_total"),
             holds: gauge!("bandog_holds"),
             waiting: gauge!("bandog_waiting"),
-            owed: gauge!("bandog_owed"),
+            pending_releases: gauge!("bandog_owed"),
             shown: [0.0; 3],
         }
     }
@@ -66,12 +66,12 @@ impl Metrics {
         counter!("bandog_backend_errors_total", "verb" => verb).increment(1);
     }
 
-    /// How much there is of each at the end of a round.
-    pub(super) fn levels(&mut self, holds: usize, waiting: usize, owed: usize) {
-        #[expect(clippy::cast_precision_loss, reason = "nobody holds 2^52 locks")]
-        let present = [holds as f64, waiting as f64, owed as f64];
+    /// Updates the gauges at the end of a round.
+    pub(super) fn set_gauges(&mut self, holds: usize, waiting: usize, pending_releases: usize) {
+        #[expect(clippy::cast_precision_loss, reason = "no client holds 2^52 locks")]
+        let present = [holds as f64, waiting as f64, pending_releases as f64];
         for ((gauge, shown), present) in
-            [&self.holds, &self.waiting, &self.owed].into_iter().zip(&mut self.shown).zip(present)
+            [&self.holds, &self.waiting, &self.pending_releases].into_iter().zip(&mut self.shown).zip(present)
         {
             if present != *shown {
                 gauge.increment(present - *shown);
@@ -83,6 +83,6 @@ impl Metrics {
 
 impl Drop for Metrics {
     fn drop(&mut self) {
-        self.levels(0, 0, 0);
+        self.set_gauges(0, 0, 0);
     }
 }

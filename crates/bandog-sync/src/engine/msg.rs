@@ -1,4 +1,4 @@
-//! What users tell the engine. No message waits for an answer while it is sent.
+//! Messages from users to the engine. Sending one never waits.
 
 use std::{
     fmt,
@@ -13,83 +13,82 @@ use tokio::sync::oneshot;
 
 use crate::{Health, Owner, caller::Caller, client::Handle, guard::Turn};
 
-/// A place in a queue: smaller came first. Also the number of whoever hears a record.
+/// Number of a call or of a record subscription. A smaller ticket came first.
 pub(crate) type Ticket = u64;
-/// A hold of this client: its claim's number.
+/// Number of a hold of this client: the number of its claim.
 pub(crate) type HoldId = u64;
-/// What a call that waits for a lock is told. `None`: somebody else holds it.
-pub(crate) type Reply = oneshot::Sender<Result<Option<Given>>>;
+/// Where the answer to a [`LockRequest`] goes. `None`: another client or call holds the lock.
+pub(crate) type LockReply = oneshot::Sender<Result<Option<TurnGrant>>>;
 
-/// What a call is given.
-pub(crate) enum Given {
-    /// A turn of its own.
-    Turn(Arc<Turn>),
-    /// A part of its owner's turn, which lies with the owner.
-    Part,
+/// How a call gets the lock.
+pub(crate) enum TurnGrant {
+    /// With a turn of its own.
+    New(Arc<Turn>),
+    /// With its owner's turn. The call takes it from the owner ([`Owner::call_ended`]).
+    Shared,
 }
 
 pub(crate) enum Msg {
-    /// The first message: through whom turns keep the client alive.
-    Begin(Weak<Handle>),
-    Want(Want),
-    /// The caller has gone.
-    Quit {
+    /// The first message. Turns keep the client alive through this handle.
+    Start(Weak<Handle>),
+    Lock(LockRequest),
+    /// A caller has dropped the future of its [`LockRequest`].
+    Cancel {
         key: Key,
         ticket: Ticket,
     },
-    /// The last guard of a turn has gone.
-    Free {
+    /// The last guard of a turn was dropped or released.
+    Release {
         hold: HoldId,
         report: Option<oneshot::Sender<Result<()>>>,
     },
-    /// Somebody wants to be woken this long before the hold ends.
+    /// A caller wants to be woken this long before the hold's deadline.
     WarnBefore {
         hold: HoldId,
         grace: Duration,
     },
-    /// Somebody has meddled with the key: whoever holds it asks the store.
+    /// An operator has changed the key: a holder in this client asks the store whether it still holds it.
     Recheck(Key),
-    /// Somebody wants to hear a record.
     SubscribeRecord {
         id: Ticket,
         key: Key,
         notifier: Notifier,
     },
-    /// And does so no more.
     UnsubscribeRecord(Ticket),
     Ping(oneshot::Sender<Result<()>>),
-    Health(oneshot::Sender<Health>),
-    Look(Looker),
-    Idle(oneshot::Sender<()>),
+    CheckHealth(oneshot::Sender<Health>),
+    Query(BackendQuery),
+    WaitForIdle(oneshot::Sender<()>),
     Close(oneshot::Sender<()>),
-    /// The last message: nobody is left.
-    LastHandleGone,
+    /// The last message: no handle is left.
+    LastHandleDropped,
 }
 
-/// A look at the store that runs where the backend runs.
-pub(crate) type Looker = Box<dyn FnOnce(Arc<dyn Backend>) -> BoxFuture<'static, ()> + Send>;
+/// A read or an operator's change of the store, which the engine polls.
+pub(crate) type BackendQuery = Box<dyn FnOnce(Arc<dyn Backend>) -> BoxFuture<'static, ()> + Send>;
 
-/// A call that wants a lock.
-pub(crate) struct Want {
+/// A call that waits for a lock.
+pub(crate) struct LockRequest {
     pub(crate) key: Key,
     pub(crate) ticket: Ticket,
     pub(crate) owner: Option<Owner>,
     pub(crate) caller: Caller,
     pub(crate) terms: Terms,
     pub(crate) patience: Patience,
-    pub(crate) reply: Reply,
+    pub(crate) reply: LockReply,
 }
 
-/// For how long a hold is claimed, and how many turns it may serve.
+/// The terms on which a hold is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) ttl: Duration,
     /// Whether the hold is renewed.
     pub(crate) watchdog: bool,
+    /// Number of fences that a grant reserves: the maximum number of turns.
     pub(crate) fences: NonZeroU32,
-    /// After what time a turn is lost though it could be renewed.
+    /// Maximum duration of a turn, even if it is renewed.
     pub(crate) max_hold: Option<Duration>,
-    /// Whether its user tells people of its loss.
+    /// Whether the caller logs a loss, so that the engine need not.
     pub(crate) quiet: bool,
 }
 
@@ -102,7 +101,7 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    /// Whether the call may have given up by then.
+    /// Whether the call gives up within this time.
     pub(crate) fn ends_within(self, time: Duration) -> bool {
         match self {
             Self::Once => true,
@@ -115,20 +114,20 @@ impl Patience {
 impl fmt::Debug for Msg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Begin(_) => "Begin",
-            Self::Want(_) => "Want",
-            Self::Quit { .. } => "Quit",
-            Self::Free { .. } => "Free",
+            Self::Start(_) => "Start",
+            Self::Lock(_) => "Lock",
+            Self::Cancel { .. } => "Cancel",
+            Self::Release { .. } => "Release",
             Self::WarnBefore { .. } => "WarnBefore",
             Self::Recheck(_) => "Recheck",
             Self::SubscribeRecord { .. } => "SubscribeRecord",
             Self::UnsubscribeRecord(_) => "UnsubscribeRecord",
             Self::Ping(_) => "Ping",
-            Self::Health(_) => "Health",
-            Self::Look(_) => "Look",
-            Self::Idle(_) => "Idle",
+            Self::CheckHealth(_) => "CheckHealth",
+            Self::Query(_) => "Query",
+            Self::WaitForIdle(_) => "WaitForIdle",
             Self::Close(_) => "Close",
-            Self::LastHandleGone => "LastHandleGone",
+            Self::LastHandleDropped => "LastHandleDropped",
         })
     }
 }

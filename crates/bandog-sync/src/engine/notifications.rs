@@ -1,4 +1,4 @@
-//! The ring mailbox: bells of all keys end here, each at most once between two rounds.
+//! Notifications of all keys end in one mailbox, in which each key is at most once between two rounds.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -9,39 +9,39 @@ use bandog_core::{Key, Notifier};
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
-pub(super) struct Notifications(Arc<Shared>);
+pub(super) struct KeyNotifications(Arc<Mailbox>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    /// No longer than there are notifiers, since each is in it once at most.
-    rung: Mutex<Vec<(Key, Arc<AtomicBool>)>>,
-    told: Notify,
+struct Mailbox {
+    /// Never longer than the number of notifiers, since each is in it at most once.
+    keys: Mutex<Vec<(Key, Arc<AtomicBool>)>>,
+    arrived: Notify,
 }
 
-impl Notifications {
+impl KeyNotifications {
     /// A notifier that puts this key into the mailbox.
     pub(super) fn notifier(&self, key: &Key) -> Notifier {
-        let (shared, key, stands) = (Arc::clone(&self.0), key.clone(), Arc::new(AtomicBool::new(false)));
+        let (mailbox, key, is_queued) = (Arc::clone(&self.0), key.clone(), Arc::new(AtomicBool::new(false)));
         Notifier::new(move || {
-            if !stands.swap(true, AcqRel) {
-                shared.rung.lock().unwrap_or_else(PoisonError::into_inner).push((key.clone(), Arc::clone(&stands)));
-                shared.told.notify_one();
+            if !is_queued.swap(true, AcqRel) {
+                mailbox.keys.lock().unwrap_or_else(PoisonError::into_inner).push((key.clone(), Arc::clone(&is_queued)));
+                mailbox.arrived.notify_one();
             }
         })
     }
 
-    /// Returns when a subscription has rung.
-    pub(super) async fn rung(&self) {
-        self.0.told.notified().await;
+    /// Returns when a notification has arrived.
+    pub(super) async fn arrived(&self) {
+        self.0.arrived.notified().await;
     }
 
-    /// The keys that have rung.
+    /// Takes the keys that were notified.
     pub(super) fn take(&self) -> Vec<Key> {
-        let rung = std::mem::take(&mut *self.0.rung.lock().unwrap_or_else(PoisonError::into_inner));
-        let heard = |(key, stands): (Key, Arc<AtomicBool>)| {
-            stands.store(false, std::sync::atomic::Ordering::Release);
+        let keys = std::mem::take(&mut *self.0.keys.lock().unwrap_or_else(PoisonError::into_inner));
+        let dequeue = |(key, is_queued): (Key, Arc<AtomicBool>)| {
+            is_queued.store(false, std::sync::atomic::Ordering::Release);
             key
         };
-        rung.into_iter().map(heard).collect()
+        keys.into_iter().map(dequeue).collect()
     }
 }

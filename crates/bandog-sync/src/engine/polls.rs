@@ -1,75 +1,75 @@
-//! When a waiter asks again though nothing woke it.
+//! When a waiter claims again although no notification came.
 //!
-//! Normally it asks within a second, since releases wake it. But a release wakes nobody if this client may not
-//! subscribe, or if the holder may not publish. Next to a client that takes the lock again and again, a poll each
-//! second would find the lock free only by luck. So a waiter watches how long the present hold has left: if that grew
-//! twice in a short time although nothing woke the waiter, then the lock changes hands, and the waiter polls quickly:
-//! several times within one [`bandog_core::OFFER`].
+//! Normally it polls within a second, since releases wake it. But a release wakes no waiter if this client may not
+//! subscribe, or if the holder may not publish. Beside a client that takes the lock again and again, a poll each second
+//! would find the lock free only by luck. So a waiter watches how long the present hold has left. If that grew twice in
+//! a short time although no notification came, then the lock changes hands. The waiter polls quickly then: several
+//! times within one [`bandog_core::OFFER`].
 
 use std::time::Duration;
 
 use bandog_core::Moment;
 
-use super::queue::{RECHECK, jittered};
+use super::queue::{MAX_POLL_INTERVAL, jittered};
 
 /// Interval of quick polls.
-const QUICK: Duration = Duration::from_millis(20);
-/// A waiter polls quickly for this long after it last saw the lock change hands.
+const QUICK_INTERVAL: Duration = Duration::from_millis(20);
+/// Time for which a waiter polls quickly after it last saw the lock change hands.
 const QUICK_FOR: Duration = Duration::from_secs(5);
-/// What two answers may differ by although nobody renewed the hold between them: stores count in milliseconds.
+/// Maximum difference of two answers without a renewal between them: stores count in milliseconds.
 const SLACK: Duration = Duration::from_millis(5);
 
-/// What a store says that a hold without an end has left.
+/// The remaining time that a store reports for a hold without an end.
 const ENDLESS: Duration = Duration::from_secs(1);
 
-/// What a waiter has seen of the holds that it was refused for.
+/// What a waiter knows of the holds that it was refused for.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
-    /// The longest time that a hold had left: about its ttl.
-    longest: Duration,
-    /// When the present hold ends, if it is neither renewed nor given back, and the answer that said so.
-    ends: Option<(Moment, Duration)>,
-    /// When a hold was last seen to have more time left than the one before.
-    moved: Option<Moment>,
-    /// Until when the waiter polls quickly.
-    quick: Option<Moment>,
+    /// The longest remaining time of a hold: about its ttl.
+    longest_left: Duration,
+    /// When the present hold ends, if it is neither renewed nor released; and the remaining time that the store
+    /// reported.
+    expected_end: Option<(Moment, Duration)>,
+    /// When the remaining time was last seen to grow.
+    last_change: Option<Moment>,
+    quick_until: Option<Moment>,
 }
 
 impl Polls {
-    /// The store was asked at this moment, and says how long the present hold has left.
+    /// The store has refused a claim of this moment, and reports how long the present hold has left.
     pub(super) fn refused(&mut self, asked_at: Moment, now: Moment, left: Duration) {
-        self.longest = self.longest.max(left);
+        self.longest_left = self.longest_left.max(left);
         let is_endless = |before| left == ENDLESS && before == ENDLESS;
         let more = |(ends, before): (Moment, _)| left > ends.since(asked_at) + SLACK && !is_endless(before);
-        let moved = self.ends.is_some_and(more);
-        self.ends = Some((now + left, left));
-        if !moved {
+        let has_grown = self.expected_end.is_some_and(more);
+        self.expected_end = Some((now + left, left));
+        if !has_grown {
             return;
         }
-        // A hold that is renewed moves as well, but only each third of its ttl.
-        if self.moved.replace(now).is_some_and(|before| now.since(before) < self.longest / 6) {
-            self.quick = Some(now + QUICK_FOR);
+        // A renewal also adds time, but only each third of the ttl.
+        if self.last_change.replace(now).is_some_and(|before| now.since(before) < self.longest_left / 6) {
+            self.quick_until = Some(now + QUICK_FOR);
         }
     }
 
-    /// A release has woken the waiter.
-    pub(super) fn woken(&mut self) {
+    /// A notification has come.
+    pub(super) fn notified(&mut self) {
         *self = Self::default();
     }
 
-    /// How long the waiter waits before it asks again. `subscribed` says whether releases should wake it.
-    pub(super) fn pause(&self, now: Moment, subscribed: bool) -> Duration {
+    /// How long the waiter waits before the next poll. `subscribed`: whether releases should wake it.
+    pub(super) fn interval(&self, now: Moment, subscribed: bool) -> Duration {
         if self.is_quick(now) {
-            jittered(QUICK)
+            jittered(QUICK_INTERVAL)
         } else if subscribed {
-            jittered(RECHECK)
+            jittered(MAX_POLL_INTERVAL)
         } else {
-            // Often enough to tell a renewal from a new hold.
-            jittered(RECHECK.min((self.longest / 8).max(QUICK)))
+            // Frequent enough to distinguish a renewal from a new hold.
+            jittered(MAX_POLL_INTERVAL.min((self.longest_left / 8).max(QUICK_INTERVAL)))
         }
     }
 
     pub(super) fn is_quick(&self, now: Moment) -> bool {
-        self.quick.is_some_and(|until| now < until)
+        self.quick_until.is_some_and(|until| now < until)
     }
 }

@@ -1,4 +1,7 @@
 //! The local queues, and claims until the store grants them.
+//!
+//! Calls of one key wait in one queue, and the slot has at most one claim at the store on their behalf. The claim
+//! outlives its waiters while it is in flight; see "A dropped future" in [`super`].
 
 use std::{collections::BTreeMap, mem, time::Duration};
 
@@ -7,23 +10,23 @@ use bandog_core::{Claim, Error, ErrorKind, Key, Moment, Result, Subscription, Ve
 use super::{
     Engine,
     calls::FIRST_ANSWER,
-    msg::{Given, Patience, Reply, Terms, Ticket, Want},
+    msg::{LockReply, LockRequest, Patience, Terms, Ticket, TurnGrant},
     polls::Polls,
     slot::{Attempt, Slot, Stage, Streak, Waiter, WakeUps},
     timers::Timer,
 };
 
-/// The head looks again after half of this to all of it, though no subscription rang.
-pub(super) const RECHECK: Duration = Duration::from_secs(1);
-/// The longest pause after a request without an answer.
-const FAULT_PAUSE: Duration = Duration::from_millis(200);
+/// Maximum interval between two claims of a waiter that no notification wakes; half of it is the minimum.
+pub(super) const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum delay before a request without an answer is repeated.
+const MAX_BACKOFF: Duration = Duration::from_millis(200);
 
 impl Engine {
-    /// A call wants a lock.
-    pub(super) fn want(&mut self, want: Want) {
+    /// A call waits for a lock from now on.
+    pub(super) fn lock(&mut self, request: LockRequest) {
         if self.closing.is_some() {
             // The caller may have gone.
-            let _ = want.reply.send(Err(Error::closed().during("lock").at(&want.key)));
+            let _ = request.reply.send(Err(Error::closed().during("lock").at(&request.key)));
             return;
         }
         if self.waiting >= self.max_waiting {
@@ -35,69 +38,69 @@ impl Engine {
                 ),
             );
             // The caller may have gone.
-            let _ = want.reply.send(Err(error.during("lock").at(&want.key)));
+            let _ = request.reply.send(Err(error.during("lock").at(&request.key)));
             return;
         }
-        let slot = self.slots.entry(want.key.clone()).or_default();
-        let once = matches!(want.patience, Patience::Once);
+        let slot = self.slots.entry(request.key.clone()).or_default();
+        let once = matches!(request.patience, Patience::Once);
         match slot.stage {
-            Stage::Held(held) => {
-                if want.owner.as_ref().is_some_and(|owner| owner.share(&want.key, want.ticket)) {
+            Stage::Held(hold) => {
+                if request.owner.as_ref().is_some_and(|owner| owner.share(&request.key, request.ticket)) {
                     // The caller may have gone.
-                    let _ = want.reply.send(Ok(Some(Given::Part)));
+                    let _ = request.reply.send(Ok(Some(TurnGrant::Shared)));
                 } else if once {
-                    self.refuse(want.reply);
-                } else if self.is_own_turn(held, want.caller) {
-                    let (key, ticket) = (want.key.clone(), want.ticket);
-                    self.enqueue(want);
-                    self.suspect(&key, ticket);
+                    self.refuse(request.reply);
+                } else if self.is_own_turn(hold, request.caller) {
+                    let (key, ticket) = (request.key.clone(), request.ticket);
+                    self.enqueue(request);
+                    self.watch_for_deadlock(&key, ticket);
                 } else {
-                    self.enqueue(want);
+                    self.enqueue(request);
                 }
             }
-            Stage::Resting if once => self.refuse(want.reply),
-            Stage::Claiming(_) | Stage::Resting => self.enqueue(want),
-            Stage::Idle => self.enqueue_and_ask(want),
-            Stage::Leaving(streak) => {
-                let (key, patience) = (want.key.clone(), want.patience);
-                self.enqueue(want);
-                self.come_again(&key, streak, patience);
+            Stage::Resting if once => self.refuse(request.reply),
+            Stage::Claiming(_) | Stage::Resting => self.enqueue(request),
+            Stage::Idle => self.enqueue_and_claim(request),
+            Stage::Releasing(streak) => {
+                let (key, patience) = (request.key.clone(), request.patience);
+                self.enqueue(request);
+                self.lock_while_releasing(&key, streak, patience);
             }
-            // Its patience may be over before the next look, so it asks now.
-            Stage::Waiting(_) if want.patience.ends_within(RECHECK * 2) => self.enqueue_and_ask(want),
-            Stage::Waiting(_) => self.enqueue(want),
+            // The call may give up before the next poll, so it claims now.
+            Stage::Waiting(_) if request.patience.ends_within(MAX_POLL_INTERVAL * 2) => self.enqueue_and_claim(request),
+            Stage::Waiting(_) => self.enqueue(request),
         }
     }
 
-    /// Somebody else has the key.
-    fn refuse(&self, reply: Reply) {
+    /// Answers a call that the lock is held.
+    fn refuse(&self, reply: LockReply) {
         self.metrics.refused();
         // The caller may have gone.
         let _ = reply.send(Ok(None));
     }
 
-    fn enqueue_and_ask(&mut self, want: Want) {
-        let key = want.key.clone();
-        self.enqueue(want);
+    fn enqueue_and_claim(&mut self, request: LockRequest) {
+        let key = request.key.clone();
+        self.enqueue(request);
         self.claim_next(&key);
     }
 
-    fn enqueue(&mut self, want: Want) {
-        let Want { key, ticket, owner, caller, terms, patience, reply } = want;
+    fn enqueue(&mut self, request: LockRequest) {
+        let LockRequest { key, ticket, owner, caller, terms, patience, reply } = request;
         let since = self.now;
         let until = match patience {
             Patience::Once => Some(since + self.timeout),
             Patience::For(wait) => Some(since + wait),
             Patience::Forever => None,
         };
-        // Until the store has ever answered, nobody waits longer than for a first answer.
+        // Until the store has answered for the first time, no call waits longer than for a first answer.
         let first_answer = (!self.answered).then(|| since + FIRST_ANSWER);
         let wake = [until, first_answer].into_iter().flatten().min();
         let slot = self.slots.entry(key.clone()).or_default();
         let mut waiter = Box::new(Waiter {
             owner,
             caller,
-            suspect: None,
+            deadlock_timer: None,
             terms,
             refusals_before: slot.refusals,
             since,
@@ -106,90 +109,91 @@ impl Engine {
             reply,
         });
         if wake.is_some() {
-            self.timers.set(Timer::Ticket(key, ticket), &mut waiter.timer, wake);
+            self.timers.set(Timer::Waiter(key, ticket), &mut waiter.timer, wake);
         }
         slot.queue.insert(ticket, waiter);
         self.waiting += 1;
         if matches!(patience, Patience::Once) {
-            slot.once.insert(ticket);
+            slot.try_locks.insert(ticket);
         }
     }
 
-    /// The caller has gone.
-    pub(super) fn quit(&mut self, key: &Key, ticket: Ticket) {
+    /// The caller has dropped its future. A claim in flight stays, for other waiters or until its answer ends it.
+    pub(super) fn cancel(&mut self, key: &Key, ticket: Ticket) {
         if self.dequeue(key, ticket).is_some() {
-            self.drop_if_unwanted(key);
+            self.clean_up_if_unwanted(key);
         }
     }
 
-    /// A waiter's time is up, or it is time for a first answer.
-    pub(super) fn time_is_up(&mut self, key: &Key, ticket: Ticket, now: Moment) {
+    /// A waiter's time limit has passed, or its limit for the store's first answer.
+    pub(super) fn waiter_is_due(&mut self, key: &Key, ticket: Ticket, now: Moment) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         let Some(waiter) = slot.queue.get_mut(&ticket) else { return };
         waiter.timer = None;
         let expired = waiter.until.is_some_and(|until| now >= until);
         if !expired && self.answered {
             let until = waiter.until;
-            self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, until);
+            self.timers.set(Timer::Waiter(key.clone(), ticket), &mut waiter.timer, until);
             return;
         }
-        if waiter.suspect.is_some() {
-            self.warn_of_itself(key, ticket);
+        if waiter.deadlock_timer.is_some() {
+            self.warn_of_deadlock(key, ticket);
         }
         let Some(waiter) = self.dequeue(key, ticket) else { return };
-        match self.slots[key].verdict(&waiter) {
+        match self.slots[key].timeout_answer(&waiter) {
             Ok(()) => self.refuse(waiter.reply),
             // The caller may have gone.
             Err(error) => drop(waiter.reply.send(Err(error.during("lock").at(key)))),
         }
-        self.drop_if_unwanted(key);
+        self.clean_up_if_unwanted(key);
     }
 
-    /// Takes a waiter out of its queue.
+    /// Removes a waiter from its queue.
     pub(super) fn dequeue(&mut self, key: &Key, ticket: Ticket) -> Option<Box<Waiter>> {
         let slot = self.slots.get_mut(key)?;
         let mut waiter = slot.queue.remove(&ticket)?;
-        slot.once.remove(&ticket);
+        slot.try_locks.remove(&ticket);
         self.waiting -= 1;
         if slot.queue.is_empty() {
             slot.queue = BTreeMap::new(); // An empty map keeps its last node, and many holds would keep one each.
         }
         if waiter.timer.is_some() {
-            self.timers.set(Timer::Ticket(key.clone(), ticket), &mut waiter.timer, None);
+            self.timers.set(Timer::Waiter(key.clone(), ticket), &mut waiter.timer, None);
         }
-        if waiter.suspect.is_some() {
-            self.timers.set(Timer::Suspect(key.clone(), ticket), &mut waiter.suspect, None);
+        if waiter.deadlock_timer.is_some() {
+            self.timers.set(Timer::SelfDeadlock(key.clone(), ticket), &mut waiter.deadlock_timer, None);
         }
         Some(waiter)
     }
 
-    /// Ends what nobody waits for any more. A claim on its way is ended by its answer.
-    pub(super) fn drop_if_unwanted(&mut self, key: &Key) {
+    /// If no call waits for the key: gives up its claim, unless it is in flight, and removes the slot, if it has no
+    /// hold. A claim in flight is ended by its answer.
+    pub(super) fn clean_up_if_unwanted(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         if !slot.queue.is_empty() {
             return;
         }
         match mem::take(&mut slot.stage) {
             Stage::Waiting(attempt) => self.abandon(*attempt),
-            stage @ (Stage::Claiming(_) | Stage::Held(_) | Stage::Leaving(_)) => slot.stage = stage,
+            stage @ (Stage::Claiming(_) | Stage::Held(_) | Stage::Releasing(_)) => slot.stage = stage,
             Stage::Idle | Stage::Resting => {}
         }
-        self.forget_if_over(key);
+        self.remove_if_unused(key);
     }
 
-    fn forget_if_over(&mut self, key: &Key) {
+    fn remove_if_unused(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         if slot.queue.is_empty() {
             slot.wake_ups = WakeUps::Off;
         }
-        if slot.is_over() {
+        if slot.is_unused() {
             self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
             self.slots.remove(key);
         }
     }
 
-    /// Answers everybody who waits for the key with this error.
-    pub(super) fn refuse_all(&mut self, key: &Key, error: &Error) {
+    /// Answers all waiters of the key with this error.
+    pub(super) fn fail_all(&mut self, key: &Key, error: &Error) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         let tickets: Vec<_> = slot.queue.keys().copied().collect();
         for ticket in tickets {
@@ -197,33 +201,33 @@ impl Engine {
             // The caller may have gone.
             let _ = waiter.reply.send(Err(error.clone()));
         }
-        self.drop_if_unwanted(key);
+        self.clean_up_if_unwanted(key);
     }
 
-    /// Claims the key on the terms of the first in the queue. If nobody waits, it only cleans up.
+    /// Claims the key on the terms of the first waiter. Without a waiter it only cleans up.
     pub(super) fn claim_next(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         let Some(terms) = slot.queue.first_key_value().map(|(_, waiter)| waiter.terms) else {
-            return self.drop_if_unwanted(key);
+            return self.clean_up_if_unwanted(key);
         };
         let attempt = match mem::take(&mut slot.stage) {
             Stage::Waiting(attempt) if attempt.terms == terms => attempt,
             Stage::Waiting(attempt) => {
-                let since = attempt.since;
+                let Attempt { since, is_contended, .. } = *attempt;
                 self.abandon(*attempt);
-                Box::new(Attempt { since, ..*self.attempt(key, terms, None, None) })
+                Box::new(Attempt { since, is_contended, ..*self.new_attempt(key, terms, None, None) })
             }
-            Stage::Leaving(streak) => self.attempt(key, terms, None, Some(streak)),
-            Stage::Idle | Stage::Resting => self.attempt(key, terms, None, None),
+            Stage::Releasing(streak) => self.new_attempt(key, terms, None, Some(streak)),
+            Stage::Idle | Stage::Resting => self.new_attempt(key, terms, None, None),
             stage @ (Stage::Claiming(_) | Stage::Held(_)) => {
                 slot.stage = stage;
                 return;
             }
         };
-        self.send(key, attempt);
+        self.send_claim(key, attempt);
     }
 
-    pub(super) fn attempt(
+    pub(super) fn new_attempt(
         &mut self,
         key: &Key,
         terms: Terms,
@@ -231,49 +235,50 @@ impl Engine {
         streak: Option<Streak>,
     ) -> Box<Attempt> {
         let (claim, since, polls) = (self.new_claim(key, terms), self.now, Polls::default());
-        Box::new(Attempt { claim, since, terms, from, streak, polls, unsure: false, faults: 0 })
+        Box::new(Attempt { claim, since, terms, from, streak, polls, is_contended: false, unsure: false, faults: 0 })
     }
 
-    pub(super) fn send(&mut self, key: &Key, mut attempt: Box<Attempt>) {
+    pub(super) fn send_claim(&mut self, key: &Key, mut attempt: Box<Attempt>) {
         let now = self.now;
         let Some(slot) = self.slots.get_mut(key) else { return };
-        attempt.claim.offers = attempt.starves(now, &slot.wake_ups);
+        attempt.claim.offers = attempt.asks_for_offer(now, &slot.wake_ups, self.round_trip);
         self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
         slot.notified = false;
-        slot.covered = slot.once.last().copied();
-        self.out.push(attempt.step());
+        slot.last_covered = slot.try_locks.last().copied();
+        self.outgoing.push(attempt.step());
         slot.stage = Stage::Claiming(attempt);
     }
 
-    /// Gives up a claim that is not on its way: if it may have been applied all the same, it is released.
+    /// Gives up a claim that is not in flight. If the store may have applied it, it is released.
     fn abandon(&mut self, attempt: Attempt) {
         if !attempt.unsure {
-            // A pass that surely did not happen has left its hold where it was.
+            // An exchange that was surely not applied has left the old hold as it was.
             if let Some(from) = attempt.from {
-                self.release(from, false, None);
+                self.release_claim(from, false, None);
             }
-            // It does not want an offer any more, which would keep the key from others.
+            // The store may have noted that this waiter starves, and would offer the key to it. The release clears the
+            // note.
             if attempt.claim.offers {
-                self.release(attempt.claim, false, None);
+                self.release_claim(attempt.claim, false, None);
             }
             return;
         }
         if let Some(from) = attempt.from {
-            self.release(from, true, None);
+            self.release_claim(from, true, None);
         }
-        self.release(attempt.claim, true, None);
+        self.release_claim(attempt.claim, true, None);
     }
 
     /// The store has answered a claim.
-    pub(super) fn claimed(&mut self, asked_at: Moment, claim: &Claim, verdict: Verdict) {
+    pub(super) fn claim_answered(&mut self, asked_at: Moment, claim: &Claim, verdict: Verdict) {
         let Some(attempt) = self.take_attempt(claim) else { return };
         match verdict {
             Verdict::Granted { fences, valid_for } => self.granted(asked_at, *attempt, fences, valid_for),
-            Verdict::Busy { retry_after } => self.busy(asked_at, attempt, retry_after),
+            Verdict::Busy { retry_after } => self.claim_refused(asked_at, attempt, retry_after),
         }
     }
 
-    /// The attempt that this claim is; its slot is idle then.
+    /// Removes the attempt of this claim from its slot, which is `Idle` then.
     fn take_attempt(&mut self, claim: &Claim) -> Option<Box<Attempt>> {
         let slot = self.slots.get_mut(&claim.key)?;
         match mem::take(&mut slot.stage) {
@@ -285,10 +290,10 @@ impl Engine {
         }
     }
 
-    fn busy(&mut self, asked_at: Moment, mut attempt: Box<Attempt>, retry_after: Duration) {
+    fn claim_refused(&mut self, asked_at: Moment, mut attempt: Box<Attempt>, retry_after: Duration) {
         let key = attempt.claim.key.clone();
         let now = self.now;
-        attempt.from = None; // Whoever is told of another holder has lost the hold that it wanted to pass on.
+        attempt.from = None; // Another holder means that the hold to exchange is lost.
         attempt.streak = None;
         attempt.faults = 0;
         attempt.polls.refused(asked_at, now, retry_after);
@@ -297,14 +302,14 @@ impl Engine {
         slot.fault = None;
         let notified = mem::take(&mut slot.notified);
         slot.stage = Stage::Waiting(attempt);
-        let covered = slot.covered.take();
-        self.refuse_once(&key, covered);
+        let covered = slot.last_covered.take();
+        self.refuse_try_locks(&key, covered);
         let Some(slot) = self.slots.get_mut(&key) else { return };
         if slot.queue.is_empty() {
-            return self.drop_if_unwanted(&key);
+            return self.clean_up_if_unwanted(&key);
         }
-        // The answer may be older than the subscription, and than those who came while the claim was on its way.
-        if notified || !slot.once.is_empty() {
+        // The answer may be older than the notification, and than calls that came while the claim was in flight.
+        if notified || !slot.try_locks.is_empty() {
             return self.claim_next(&key);
         }
         let had_subscribed = !matches!(slot.wake_ups, WakeUps::Off);
@@ -313,20 +318,23 @@ impl Engine {
             self.calls.subscribe(key.clone(), self.notifications.notifier(&key));
         }
         let subscribed = slot.wake_ups.is_subscribed();
-        let poll =
-            if let Stage::Waiting(attempt) = &slot.stage { attempt.polls.pause(now, subscribed) } else { RECHECK };
-        let pause = (retry_after + Duration::from_millis(1)).min(poll);
-        self.timers.set(Timer::Slot(key), &mut slot.timer, Some(now + pause));
+        let poll = if let Stage::Waiting(attempt) = &slot.stage {
+            attempt.polls.interval(now, subscribed)
+        } else {
+            MAX_POLL_INTERVAL
+        };
+        let delay = (retry_after + Duration::from_millis(1)).min(poll);
+        self.timers.set(Timer::Slot(key), &mut slot.timer, Some(now + delay));
         if !had_subscribed {
-            self.noticed_wait();
+            self.register_for_wait();
         }
     }
 
-    /// Answers those up to a ticket who wanted one answer only: somebody else has the key.
-    pub(super) fn refuse_once(&mut self, key: &Key, last: Option<Ticket>) {
+    /// Refuses the calls up to a ticket that want a single answer.
+    pub(super) fn refuse_try_locks(&mut self, key: &Key, last: Option<Ticket>) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         let Some(last) = last else { return };
-        for ticket in slot.once.range(..=last).copied().collect::<Vec<_>>() {
+        for ticket in slot.try_locks.range(..=last).copied().collect::<Vec<_>>() {
             let Some(waiter) = self.dequeue(key, ticket) else { continue };
             self.refuse(waiter.reply);
         }
@@ -338,39 +346,49 @@ impl Engine {
         let key = claim.key.clone();
         attempt.unsure |= error.maybe_applied();
         attempt.faults += 1;
-        let pause = pause_after(attempt.faults);
+        let delay = backoff_after(attempt.faults);
         let retryable = error.is_retryable();
         let Some(slot) = self.slots.get_mut(&key) else { return };
         slot.stage = Stage::Waiting(attempt);
         if !retryable {
-            return self.refuse_all(&key, &error);
+            return self.fail_all(&key, &error);
         }
         slot.fault = Some(error);
         if slot.queue.is_empty() {
-            return self.drop_if_unwanted(&key);
+            return self.clean_up_if_unwanted(&key);
         }
-        let again = self.now + pause;
-        self.timers.set(Timer::Slot(key), &mut slot.timer, Some(again));
+        let retry_at = self.now + delay;
+        self.timers.set(Timer::Slot(key), &mut slot.timer, Some(retry_at));
     }
 
-    /// The subscription has rung: the key may be free.
+    /// A notification: a client has released the key.
     pub(super) fn notified(&mut self, key: &Key) {
+        if let Some(slot) = self.slots.get_mut(key)
+            && let Stage::Waiting(attempt) | Stage::Claiming(attempt) = &mut slot.stage
+        {
+            attempt.is_contended = true;
+        }
+        self.may_be_free(key);
+    }
+
+    /// A waiter claims at once, because the key may be free.
+    pub(super) fn may_be_free(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         match slot.stage {
             Stage::Waiting(ref mut attempt) => {
-                attempt.polls.woken();
+                attempt.polls.notified();
                 self.claim_next(key);
             }
             Stage::Claiming(ref mut attempt) => {
-                attempt.polls.woken();
+                attempt.polls.notified();
                 slot.notified = true;
             }
-            // A client that rests lets others go first; one that holds has published the release itself.
-            Stage::Idle | Stage::Held(_) | Stage::Resting | Stage::Leaving(_) => {}
+            // A resting client lets others go first. A holder has caused the notification itself.
+            Stage::Idle | Stage::Held(_) | Stage::Resting | Stage::Releasing(_) => {}
         }
     }
 
-    /// The backend listens, or says why not.
+    /// The backend has answered a subscription.
     pub(super) fn subscribed(&mut self, key: &Key, subscription: Result<Subscription>) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         if slot.queue.is_empty() {
@@ -380,26 +398,27 @@ impl Engine {
         match subscription {
             Ok(subscription) => {
                 slot.wake_ups = WakeUps::On(subscription);
-                self.notified(key); // A release may have slipped in before the subscription was armed.
+                self.may_be_free(key); // A release may have come before the subscription.
             }
             Err(error) => {
                 slot.wake_ups = WakeUps::Off;
                 if error.kind() == ErrorKind::Denied {
-                    tracing::warn!(%key, %error, "cannot listen for releases; looking again every second");
-                    slot.wake_ups = WakeUps::On(Subscription::silent()); // It is not asked for again while somebody waits.
+                    tracing::warn!(%key, %error, "cannot subscribe to releases; polling every second");
+                    // No further attempt while calls wait.
+                    slot.wake_ups = WakeUps::On(Subscription::silent());
                 }
             }
         }
     }
 
-    /// A pause is over.
+    /// The slot's timer: time to poll, to retry, or to end a rest.
     pub(super) fn slot_is_due(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.timer = None;
         self.claim_next(key);
     }
 
-    /// After a hold of the key has ended: the next in the queue asks the store.
+    /// After the key's hold was lost: the next in the queue claims.
     pub(super) fn reclaim(&mut self, key: &Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         slot.stage = Stage::Idle;
@@ -411,13 +430,14 @@ impl Engine {
     }
 }
 
-/// Half of this to all of it.
+/// A random time between half of this and all of it.
 pub(super) fn jittered(time: Duration) -> Duration {
     time.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
-/// Short at first, since most faults are over at once; then longer, so that nobody hammers a store that is down.
-pub(super) fn pause_after(faults: u32) -> Duration {
-    let pause = Duration::from_millis(1) * 2u32.saturating_pow(faults.min(16));
-    pause.min(FAULT_PAUSE).mul_f64(0.75 + fastrand::f64() / 2.0)
+/// The delay before the next attempt: short at first, since most faults are short, then longer, so that clients do not
+/// overload a store that is down.
+pub(super) fn backoff_after(faults: u32) -> Duration {
+    let delay = Duration::from_millis(1) * 2u32.saturating_pow(faults.min(16));
+    delay.min(MAX_BACKOFF).mul_f64(0.75 + fastrand::f64() / 2.0)
 }

@@ -1,4 +1,4 @@
-//! Records that users hear: the store is asked to listen until it does, and again after a fault.
+//! Users' subscriptions to records: the engine subscribes at the backend until it succeeds, and retries after a fault.
 
 use std::time::Duration;
 
@@ -7,85 +7,85 @@ use bandog_core::{Key, Moment, Notifier, Result, Subscription};
 use super::{
     Engine,
     msg::Ticket,
-    queue::{RECHECK, jittered},
+    queue::{MAX_POLL_INTERVAL, jittered},
     timers::Timer,
 };
 
-/// The longest pause before a store that could not listen is asked again.
-const DEAF: Duration = Duration::from_secs(64);
+/// Maximum delay before a backend that could not subscribe is asked again.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(64);
 
-/// Somebody who hears a record. Most engines have none.
+/// A user's subscription to a record. Most engines have none.
 pub(super) struct RecordSubscriber {
     key: Key,
     notifier: Notifier,
-    /// The subscription, once the store listens.
+    /// The backend's subscription, once there is one.
     subscription: Option<Subscription>,
     timer: Option<Moment>,
-    /// How long it waits before it asks a store again that could not listen.
-    pause: Duration,
+    /// Delay before the next attempt, after a subscription that is silent.
+    retry_delay: Duration,
 }
 
 impl Engine {
-    /// Somebody wants to hear a record.
     pub(super) fn subscribe_record(&mut self, id: Ticket, key: Key, notifier: Notifier) {
         if self.closing.is_some() {
             return;
         }
-        self.record_subscribers
-            .insert(id, RecordSubscriber { key, notifier, subscription: None, timer: None, pause: RECHECK });
-        self.ask_for_record(id);
+        self.record_subscribers.insert(
+            id,
+            RecordSubscriber { key, notifier, subscription: None, timer: None, retry_delay: MAX_POLL_INTERVAL },
+        );
+        self.send_record_subscription(id);
     }
 
-    /// Somebody hears no more.
     pub(super) fn unsubscribe_record(&mut self, id: Ticket) {
-        let Some(mut hearer) = self.record_subscribers.remove(&id) else { return };
-        self.timers.set(Timer::RecordSubscriber(id), &mut hearer.timer, None);
+        let Some(mut subscriber) = self.record_subscribers.remove(&id) else { return };
+        self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, None);
     }
 
-    /// The backend listens, or says why not.
+    /// The backend has answered a subscription.
     pub(super) fn record_subscribed(&mut self, id: Ticket, subscription: Result<Subscription>) {
-        let Some(hearer) = self.record_subscribers.get_mut(&id) else { return };
+        let Some(subscriber) = self.record_subscribers.get_mut(&id) else { return };
         match subscription {
             Ok(subscription) => {
-                let is_news = hearer.subscription.is_none() || !subscription.is_silent();
+                let notifies = subscriber.subscription.is_none() || !subscription.is_silent();
                 if subscription.is_silent() {
-                    // It may be able to listen later: the machine's limits, say, are reached now and not then.
-                    let again = self.now + jittered(hearer.pause);
-                    hearer.pause = DEAF.min(hearer.pause * 2);
-                    self.timers.set(Timer::RecordSubscriber(id), &mut hearer.timer, Some(again));
+                    // It may succeed later: for example, the machine's limits are reached now and not then.
+                    let retry_at = self.now + jittered(subscriber.retry_delay);
+                    subscriber.retry_delay = MAX_RETRY_DELAY.min(subscriber.retry_delay * 2);
+                    self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, Some(retry_at));
                 }
-                hearer.subscription = Some(subscription);
-                if is_news {
-                    hearer.notifier.notify(); // Something may have been written before.
+                subscriber.subscription = Some(subscription);
+                if notifies {
+                    subscriber.notifier.notify(); // The record may have changed before.
                 }
             }
             Err(error) if error.is_retryable() => {
-                let again = self.now + jittered(RECHECK);
-                self.timers.set(Timer::RecordSubscriber(id), &mut hearer.timer, Some(again));
+                let retry_at = self.now + jittered(MAX_POLL_INTERVAL);
+                self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, Some(retry_at));
             }
             Err(error) => {
-                let key = &hearer.key;
-                tracing::warn!(%key, %error, "cannot hear when this record changes; it is looked at now and then");
-                hearer.subscription = Some(Subscription::silent());
+                let key = &subscriber.key;
+                tracing::warn!(%key, %error, "cannot subscribe to changes of this record; it is polled instead");
+                subscriber.subscription = Some(Subscription::silent());
             }
         }
     }
 
-    /// A pause is over.
+    /// A retry is due.
     pub(super) fn record_subscriber_is_due(&mut self, id: Ticket) {
-        if let Some(hearer) = self.record_subscribers.get_mut(&id) {
-            hearer.timer = None;
-            self.ask_for_record(id);
+        if let Some(subscriber) = self.record_subscribers.get_mut(&id) {
+            subscriber.timer = None;
+            self.send_record_subscription(id);
         }
     }
 
-    /// Notifications everybody: something may have been missed.
+    /// Notifies all subscribers: a change may have been missed.
     pub(super) fn notify_record_subscribers(&self) {
-        self.record_subscribers.values().for_each(|hearer| hearer.notifier.notify());
+        self.record_subscribers.values().for_each(|subscriber| subscriber.notifier.notify());
     }
 
-    fn ask_for_record(&mut self, id: Ticket) {
-        let Some(hearer) = self.record_subscribers.get(&id) else { return };
-        self.calls.subscribe_record(id, hearer.key.clone(), hearer.notifier.clone());
+    fn send_record_subscription(&mut self, id: Ticket) {
+        let Some(subscriber) = self.record_subscribers.get(&id) else { return };
+        self.calls.subscribe_record(id, subscriber.key.clone(), subscriber.notifier.clone());
     }
 }

@@ -1,4 +1,4 @@
-//! Tells the store's registry who this client is, while it holds or waits for something.
+//! Registers this client in the store's registry while it holds or waits for a lock, for operators.
 
 use std::time::Duration;
 
@@ -6,56 +6,58 @@ use bandog_core::{ErrorKind, Key, MAX_WAITS, Member, Moment, Result};
 
 use super::{Engine, slot::Stage, timers::Timer};
 
-/// Whoever is done sooner is not told of: no operator could have seen it.
-const FIRST: Duration = Duration::from_millis(100);
-/// What a client waits for is told anew after this time at the earliest.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Delay of the first registration. Shorter holds are not registered: no operator could have seen them.
+const REGISTER_AFTER: Duration = Duration::from_millis(100);
+/// Minimum interval between two registrations when the client waits for another lock.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Registration {
     member: Member,
-    /// For how long an announcement lasts; it is repeated after a third of that.
+    /// How long a registration lasts. It is repeated after a third of that.
     ttl: Duration,
-    /// When the last announcement went out, if the registry may still have it.
-    said: Option<Moment>,
+    /// When the last registration was sent, if the registry may still have it.
+    last_sent: Option<Moment>,
     timer: Option<Moment>,
-    /// The store does not let this user into its registry.
+    /// Whether the store has denied this user its registry.
     refused: bool,
 }
 
 impl Registration {
     pub(super) fn new(member: Member, ttl: Duration) -> Self {
-        Self { member, ttl, said: None, timer: None, refused: false }
+        Self { member, ttl, last_sent: None, timer: None, refused: false }
     }
 }
 
 impl Engine {
-    /// A hold has begun.
-    pub(super) fn noticed_hold(&mut self, key: &Key) {
+    /// A hold has begun: registers the client, or updates what it waits for.
+    pub(super) fn register_for_hold(&mut self, key: &Key) {
         if self.registration.timer.is_none() {
-            self.announce_by(self.now + FIRST);
+            self.register_by(self.now + REGISTER_AFTER);
         } else if self.registration.member.waits.contains(key) {
-            self.announce_soon();
+            self.register_soon();
         }
     }
 
-    /// A wait has begun.
-    pub(super) fn noticed_wait(&mut self) {
-        self.announce_soon();
+    /// A call waits for another client.
+    pub(super) fn register_for_wait(&mut self) {
+        self.register_soon();
     }
 
-    /// The registry may have been lost.
-    pub(super) fn announce_again(&mut self) {
-        if self.registration.said.is_some() {
-            self.announce_by(self.now);
+    /// The store may have lost the registry.
+    pub(super) fn register_again(&mut self) {
+        if self.registration.last_sent.is_some() {
+            self.register_by(self.now);
         }
     }
 
-    fn announce_soon(&mut self) {
-        let first = self.now + FIRST;
-        self.announce_by(self.registration.said.map_or(first, |said| first.max(said + AGAIN)));
+    fn register_soon(&mut self) {
+        let earliest = self.now + REGISTER_AFTER;
+        self.register_by(
+            self.registration.last_sent.map_or(earliest, |last_sent| earliest.max(last_sent + MIN_INTERVAL)),
+        );
     }
 
-    fn announce_by(&mut self, moment: Moment) {
+    fn register_by(&mut self, moment: Moment) {
         let Registration { timer, refused, .. } = &mut self.registration;
         if *refused || self.closing.is_some() {
             return;
@@ -66,39 +68,39 @@ impl Engine {
 
     pub(super) fn registration_is_due(&mut self, now: Moment) {
         self.registration.timer = None;
-        let waits = self.slots.iter().filter(|(_, slot)| slot.waits()).map(|(key, _)| key.clone());
+        let waits = self.slots.iter().filter(|(_, slot)| slot.is_waiting()).map(|(key, _)| key.clone());
         self.registration.member.waits = waits.take(MAX_WAITS).collect();
         if self.holds.is_empty() && self.registration.member.waits.is_empty() {
-            return self.withdraw();
+            return self.deregister();
         }
-        self.registration.said = Some(now);
-        self.calls.announce(self.registration.member.clone(), self.registration.ttl);
-        self.announce_by(now + self.registration.ttl / 3);
+        self.registration.last_sent = Some(now);
+        self.calls.register(self.registration.member.clone(), self.registration.ttl);
+        self.register_by(now + self.registration.ttl / 3);
     }
 
-    /// The registry has answered.
-    pub(super) fn announced(&mut self, answer: Result<()>) {
+    /// The store has answered a registration.
+    pub(super) fn registered(&mut self, answer: Result<()>) {
         let Err(error) = answer else { return };
         if error.kind() == ErrorKind::Denied && !self.registration.refused {
-            tracing::warn!(%error, "operators cannot see who holds this client's locks");
+            tracing::warn!(%error, "this user may not write to the registry, so operators cannot see this client");
             self.registration.refused = true;
             self.timers.set(Timer::Registration, &mut self.registration.timer, None);
         }
     }
 
-    /// Takes this client out of the registry, if it may be there.
-    pub(super) fn withdraw(&mut self) {
+    /// Removes this client from the registry, if it may be there.
+    pub(super) fn deregister(&mut self) {
         self.timers.set(Timer::Registration, &mut self.registration.timer, None);
-        // A store that does not answer is not waited for: the row ends with its ttl.
-        if self.registration.said.take().is_some() && !self.away {
-            self.calls.withdraw(self.client);
+        // While the store does not answer, the row expires after its ttl instead.
+        if self.registration.last_sent.take().is_some() && !self.is_away {
+            self.calls.deregister(self.client);
         }
     }
 }
 
 impl super::Slot {
-    /// Whether somebody here waits for another client.
-    fn waits(&self) -> bool {
+    /// Whether a call waits here for another client.
+    fn is_waiting(&self) -> bool {
         !self.queue.is_empty() && matches!(self.stage, Stage::Waiting(_) | Stage::Claiming(_))
     }
 }

@@ -1,38 +1,38 @@
-//! Renewals: the watchdog's, and those that only ask whether the store still knows a hold.
+//! Renewals by the watchdog, and those that only check whether the store still has a hold.
 //!
-//! A renewal that has no answer yet does not hold up the next one: a request that hangs for the request timeout would
-//! lose every hold with a shorter ttl. Both name the same claim, so they may be applied in any order. The answer that
-//! was asked for last decides when to renew next; every good answer moves the deadline.
+//! A renewal without an answer does not delay the next one: otherwise a request that hangs for the request timeout
+//! would lose every hold with a shorter ttl. Both name the same claim, so the store may apply them in any order. The
+//! answer to the renewal that was sent last decides when to renew next. Every good answer moves the deadline.
 
 use std::time::Duration;
 
-use bandog_core::{Key, Moment, Renewal};
+use bandog_core::{Key, Moment, Renewal, Result};
 
-use super::{Engine, RENEWALS, Renewed, margin, msg::HoldId, slot::Stage};
+use super::{Engine, MAX_RENEWALS, margin, msg::HoldId, slot::Stage};
 
-/// Longest pause before a renewal that has failed is sent again.
-const RENEW_AGAIN: Duration = Duration::from_millis(200);
+/// Maximum delay before a failed renewal is repeated.
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// When a hold's next renewal goes out.
+/// When a hold's next renewal is sent.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Next {
+pub(super) enum NextRenewal {
     At(Moment),
-    /// It waits for its place among the calls in flight.
+    /// It waits until fewer renewal calls are in flight.
     Queued,
-    /// One was sent at `asked_at`. If it has no answer by `again`, another one goes out.
-    Flying {
+    /// A renewal was sent at `asked_at`. If it has no answer by `repeat_at`, another one is sent.
+    InFlight {
         asked_at: Moment,
-        again: Moment,
+        repeat_at: Moment,
     },
-    /// The lease is a fixed one, or lost.
+    /// The lease is fixed, or the hold is lost.
     Never,
 }
 
-impl Next {
-    /// When the hold's timer is needed for it.
+impl NextRenewal {
+    /// When the hold's timer must wake up for the renewal.
     pub(super) fn wake(self) -> Option<Moment> {
         match self {
-            Self::At(moment) | Self::Flying { again: moment, .. } => Some(moment),
+            Self::At(moment) | Self::InFlight { repeat_at: moment, .. } => Some(moment),
             Self::Queued | Self::Never => None,
         }
     }
@@ -40,28 +40,28 @@ impl Next {
 
 impl Engine {
     /// Queues the renewal of a hold, if it is due.
-    pub(super) fn renew_if_due(&mut self, id: HoldId, now: Moment) {
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        if held.renewal.wake().is_some_and(|moment| now >= moment) {
-            held.renewal = Next::Queued;
+    pub(super) fn queue_renewal_if_due(&mut self, id: HoldId, now: Moment) {
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        if hold.renewal.wake().is_some_and(|moment| now >= moment) {
+            hold.renewal = NextRenewal::Queued;
             self.renewals.push(id);
         }
     }
 
-    /// Asks the store about a hold out of turn.
+    /// Renews a hold at once.
     pub(super) fn renew_now(&mut self, id: HoldId) {
         let now = self.now;
-        let Some(held) = self.holds.get_mut(&id) else { return };
-        match held.renewal {
-            // The answer of the one on its way will say.
-            Next::Queued | Next::Flying { .. } => return,
-            Next::Never if held.lost => return,
-            Next::At(_) | Next::Never => held.renewal = Next::At(now),
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        match hold.renewal {
+            // The renewal that is queued or in flight reports whether the store still has the hold.
+            NextRenewal::Queued | NextRenewal::InFlight { .. } => return,
+            NextRenewal::Never if hold.lost => return,
+            NextRenewal::At(_) | NextRenewal::Never => hold.renewal = NextRenewal::At(now),
         }
-        self.arm(id, now);
+        self.set_hold_timer(id, now);
     }
 
-    /// Asks the store about the hold of a key.
+    /// Renews the hold of a key at once, to learn whether the store still has it.
     pub(super) fn recheck(&mut self, key: &Key) {
         if let Some(Stage::Held(id)) = self.slot(key).map(|slot| &slot.stage) {
             self.renew_now(*id);
@@ -69,21 +69,21 @@ impl Engine {
     }
 
     pub(super) fn send_renewals(&mut self) {
-        let some = self.renewals.len().min(RENEWALS);
-        let ids: Vec<_> = self.renewals.drain(..some).collect();
+        let count = self.renewals.len().min(MAX_RENEWALS);
+        let ids: Vec<_> = self.renewals.drain(..count).collect();
         let now = self.clock.now();
         let mut claims = Vec::with_capacity(ids.len());
         for id in ids {
-            // A hold that has been given back since, or lost, is not renewed any more.
-            let Some(held) = self.holds.get_mut(&id).filter(|held| !held.lost) else { continue };
-            let claim = held.renewal_of(now);
+            // A hold that was released or lost meanwhile is not renewed.
+            let Some(hold) = self.holds.get_mut(&id).filter(|hold| !hold.lost) else { continue };
+            let claim = hold.renewal_of(now);
             if claim.ttl.is_zero() {
                 continue;
             }
-            let patience = (claim.ttl / 6).max(self.trip * 2);
-            held.renewal = Next::Flying { asked_at: now, again: now + patience };
+            let patience = (claim.ttl / 6).max(self.round_trip * 2);
+            hold.renewal = NextRenewal::InFlight { asked_at: now, repeat_at: now + patience };
             claims.push(claim);
-            self.arm(id, now);
+            self.set_hold_timer(id, now);
         }
         if !claims.is_empty() {
             self.now = now;
@@ -92,30 +92,30 @@ impl Engine {
     }
 
     /// The store has answered a renewal.
-    pub(super) fn renewed(&mut self, asked_at: Moment, id: HoldId, answer: Renewed) {
+    pub(super) fn renewed(&mut self, asked_at: Moment, id: HoldId, answer: Result<Renewal>) {
         let now = self.now;
-        let Some(held) = self.holds.get_mut(&id) else { return };
+        let Some(hold) = self.holds.get_mut(&id) else { return };
         let next = match answer {
-            Ok(Renewal::Extended { .. }) if !held.terms.watchdog => Next::Never,
+            Ok(Renewal::Extended { .. }) if !hold.terms.watchdog => NextRenewal::Never,
             Ok(Renewal::Extended { valid_for }) => {
                 self.metrics.renewed();
-                let until = asked_at + valid_for - margin(held.terms.ttl);
-                held.until = held.until.max(until);
-                if !held.status.extend(held.deadline()) {
-                    return self.lose(id); // Somebody has read it as lost already, so lost it stays.
+                let until = asked_at + valid_for - margin(hold.terms.ttl);
+                hold.until = hold.until.max(until);
+                if !hold.status.extend(hold.deadline()) {
+                    return self.lose(id); // A guard has already read it as lost, so it stays lost.
                 }
-                Next::At(asked_at + held.terms.ttl / 3)
+                NextRenewal::At(asked_at + hold.terms.ttl / 3)
             }
             Ok(Renewal::Gone) => return self.lose(id),
             Err(error) => {
-                tracing::debug!(key = %held.claim.key, %error, "a renewal had no answer");
-                Next::At(now + RENEW_AGAIN.min(held.terms.ttl / 10))
+                tracing::debug!(key = %hold.claim.key, %error, "a renewal had no answer");
+                NextRenewal::At(now + MAX_RETRY_DELAY.min(hold.terms.ttl / 10))
             }
         };
-        // An answer to an earlier one says nothing about the one that was sent last.
-        if matches!(held.renewal, Next::Flying { asked_at: last, .. } if last == asked_at) {
-            held.renewal = next;
+        // An answer to an earlier renewal does not schedule the next one.
+        if matches!(hold.renewal, NextRenewal::InFlight { asked_at: last, .. } if last == asked_at) {
+            hold.renewal = next;
         }
-        self.arm(id, now);
+        self.set_hold_timer(id, now);
     }
 }

@@ -1,19 +1,20 @@
-//! One key as this client sees it: who waits here, and how it stands with the store.
+//! The state of one key in this client: its local queue, and where its claim or hold stands.
 //!
 //! ```text
-//!          want                    busy, or no answer
-//!   Idle ---------> Claiming ----------------------------> Waiting
-//!    ^                |  ^ ^                                 |
-//!    |        granted |  |  \------- subscription, timer -----------/
-//!    |                v  | pass
-//!    +--- Leaving <-- Held ----- tired ---> Resting --- timer ---> Claiming
+//!          lock                    busy, or no answer
+//!   Idle ---------> Claiming ---------------------------------> Waiting
+//!    ^                |  ^ ^                                      |
+//!    |        granted |  |  \------- notification, timer ---------/
+//!    |                v  | exchange
+//!    +- Releasing <-- Held --- streak ends ---> Resting --- timer ---> Claiming
 //! ```
 //!
-//! `Leaving` is the time in which a release is on its way: a call that comes then goes on with the streak, in `Claiming`
-//! or, if that is over, in `Resting`.
+//! In `Releasing` the release of the last hold is in flight. A call that comes then continues the streak: in `Claiming`
+//! or, if the streak is over, in `Resting`.
 //!
-//! A hold that is lost leaves `Held` at once, though its guards live on. `Waiting` ends in `Idle` when nobody waits
-//! any more; `Claiming` never does: its answer decides, so a slot outlives its step.
+//! A lost hold leaves `Held` at once, though its guards live on. `Waiting` ends in `Idle` when no waiter is left.
+//! `Claiming` never ends before its answer arrives, even if all waiters have gone: the answer decides whether there is
+//! a hold to release.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,69 +25,75 @@ use std::{
 use bandog_core::{Claim, Error, MAX_BLOCK, Moment, Step, Subscription};
 
 use super::{
-    msg::{HoldId, Reply, Terms, Ticket},
+    msg::{HoldId, LockReply, Terms, Ticket},
     polls::Polls,
 };
 use crate::{Owner, caller::Caller};
 
-/// A client lets others go first after this number of turns at a key, or after the longer of these two times.
-pub(crate) const TURNS: NonZeroU32 = MAX_BLOCK;
-const STREAK: Duration = Duration::from_millis(20);
-const STREAK_TRIPS: u32 = 16;
+/// Maximum number of turns in a streak. After it, the client lets others go first.
+pub(crate) const MAX_TURNS: NonZeroU32 = MAX_BLOCK;
+/// Maximum duration of a streak: this time, or [`MAX_STREAK_TRIPS`] round trips if they are longer.
+const MAX_STREAK: Duration = Duration::from_millis(20);
+const MAX_STREAK_TRIPS: u32 = 16;
 
-/// The local queue of a key, of which only the first claims, listens and looks again.
+/// One key in this client. Only the first in its queue claims, subscribes and polls.
 #[derive(Default)]
 pub(super) struct Slot {
-    /// Boxed, because a node of the map has room for eleven, and most queues are of one.
+    /// Boxed, because a node of the map has room for eleven waiters, and most queues have one.
     pub(super) queue: BTreeMap<Ticket, Box<Waiter>>,
-    /// Those of the queue who want one answer only.
-    pub(super) once: BTreeSet<Ticket>,
-    /// The last of them that came before the present claim was sent: an answer says nothing to those who came later.
-    pub(super) covered: Option<Ticket>,
+    /// The calls in the queue that want a single answer (`try_lock`).
+    pub(super) try_locks: BTreeSet<Ticket>,
+    /// The last of these calls that came before the present claim was sent. The answer does not count for later ones.
+    pub(super) last_covered: Option<Ticket>,
     pub(super) stage: Stage,
     pub(super) wake_ups: WakeUps,
-    /// The subscription rang since the last claim was sent.
+    /// Whether a notification came after the last claim was sent.
     pub(super) notified: bool,
-    /// How often whoever waited here was shown a holder: another client by the store, or one of our own.
+    /// Number of times that waiters of this key were shown a holder: another client by the store, or this client's own
+    /// hold.
     pub(super) refusals: u64,
-    /// The last fault, until the store answers again.
+    /// The last error of a claim, until the store answers again.
     pub(super) fault: Option<Error>,
     pub(super) timer: Option<Moment>,
 }
 
-/// How a key stands with the store. Attempts are boxed, because most slots of a client stand for holds.
+/// Where the claim or hold of a key stands. Attempts are boxed, because most slots have a hold.
 #[derive(Default)]
 pub(super) enum Stage {
-    /// Nothing is asked and nothing held.
+    /// There is no claim and no hold.
     #[default]
     Idle,
-    /// A step that claims is on its way.
+    /// A claim or an exchange is in flight.
     Claiming(Box<Attempt>),
-    /// Somebody else holds the key, or the store does not answer: the subscription or the timer says when to ask again.
+    /// Another client holds the key, or the store does not answer. A notification or the timer starts the next attempt.
     Waiting(Box<Attempt>),
-    /// This client holds it: that hold is in [`super::Engine::holds`] and not lost.
+    /// This client has this hold. It is in [`super::Engine::holds`] and not lost.
     Held(HoldId),
-    /// This client has had many turns and lets others go first, until the timer.
+    /// A streak has ended. Until the timer, this client lets others go first.
     Resting,
-    /// The hold is being given back, and no call of this client waits. A call that comes before the store has answered
-    /// goes on with the streak.
-    Leaving(Streak),
+    /// The release of the hold is in flight, and no call waits. A call that comes before the store's answer continues
+    /// the streak.
+    Releasing(Streak),
 }
 
-/// A claim that has not been granted yet, on behalf of whoever is first when the answer comes.
+/// A claim that is not granted yet. It is not bound to one waiter: the first in the queue when the answer comes gets
+/// the hold.
 pub(super) struct Attempt {
     pub(super) claim: Claim,
-    /// Since when this client has waited for a grant.
+    /// When this client began to wait for a grant.
     pub(super) since: Moment,
     pub(super) terms: Terms,
-    /// The hold that it takes over, if that has not been refused yet.
+    /// The hold that this claim exchanges, until the store reports another holder.
     pub(super) from: Option<Claim>,
-    /// The streak that goes on, unless the store shows another holder.
+    /// The streak that continues, unless the store reports another holder.
     pub(super) streak: Option<Streak>,
     pub(super) polls: Polls,
-    /// A request of it may have been applied although its answer was lost.
+    /// Whether a client has released the key since this client began to wait, and another client got it.
+    pub(super) is_contended: bool,
+    /// Whether the store may have applied, or may still apply, a request of this claim that had no answer. It stays set
+    /// until the claim ends: a later answer to another request does not clear it.
     pub(super) unsure: bool,
-    /// Requests without an answer in a row.
+    /// Number of consecutive requests without an answer.
     pub(super) faults: u32,
 }
 
@@ -99,7 +106,7 @@ impl Attempt {
     }
 }
 
-/// How long this client has had the key without letting others in.
+/// The row of turns that this client has had at a key without letting others go first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Streak {
     pub(super) turns: u32,
@@ -107,24 +114,24 @@ pub(super) struct Streak {
 }
 
 impl Streak {
-    /// Whether it has lasted as long as it may.
-    pub(super) fn is_tired(self, now: Moment, trip: Duration) -> bool {
-        self.turns >= TURNS.get() || now.since(self.since) >= STREAK.max(trip * STREAK_TRIPS)
+    /// Whether this client must let others go first now.
+    pub(super) fn must_end(self, now: Moment, round_trip: Duration) -> bool {
+        self.turns >= MAX_TURNS.get() || now.since(self.since) >= MAX_STREAK.max(round_trip * MAX_STREAK_TRIPS)
     }
 }
 
-/// Whether this client hears the key's subscription.
+/// This client's subscription to releases of the key.
 #[derive(Default)]
 pub(super) enum WakeUps {
     #[default]
     Off,
-    /// The backend is about to listen.
+    /// The backend has not answered yet.
     Subscribing,
     On(Subscription),
 }
 
 impl WakeUps {
-    /// Whether a release should wake this client. While the backend is still subscribing, it should.
+    /// Whether releases should wake this client. While the backend still subscribes, they should.
     pub(super) fn is_subscribed(&self) -> bool {
         match self {
             Self::Off => false,
@@ -139,29 +146,30 @@ pub(super) struct Waiter {
     pub(super) owner: Option<Owner>,
     /// The task or thread that waits.
     pub(super) caller: Caller,
-    /// When to check whether it waits for itself.
-    pub(super) suspect: Option<Moment>,
+    /// When to check for a self-deadlock.
+    pub(super) deadlock_timer: Option<Moment>,
     pub(super) terms: Terms,
-    /// What its slot's count was when it came.
+    /// [`Slot::refusals`] when the call came.
     pub(super) refusals_before: u64,
-    /// When it came.
+    /// When the call came.
     pub(super) since: Moment,
-    /// When it gives up.
+    /// When the call gives up.
     pub(super) until: Option<Moment>,
     pub(super) timer: Option<Moment>,
-    pub(super) reply: Reply,
+    pub(super) reply: LockReply,
 }
 
 impl Slot {
-    /// Whether nothing is left here to know.
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether the slot can be removed.
+    pub(super) fn is_unused(&self) -> bool {
         self.queue.is_empty() && matches!(self.stage, Stage::Idle)
     }
 
-    /// What a waiter is told whose time is up: that it is busy only if somebody was seen to hold it meanwhile.
-    pub(super) fn verdict(&self, waiter: &Waiter) -> Result<(), Error> {
-        let held = matches!(self.stage, Stage::Held(_) | Stage::Resting);
-        if held || self.refusals > waiter.refusals_before {
+    /// The answer to a waiter that timed out: it is refused (`Ok`) only if a holder was seen while it waited. Otherwise
+    /// it gets the error.
+    pub(super) fn timeout_answer(&self, waiter: &Waiter) -> Result<(), Error> {
+        let is_held = matches!(self.stage, Stage::Held(_) | Stage::Resting);
+        if is_held || self.refusals > waiter.refusals_before {
             return Ok(());
         }
         Err(self.fault.clone().unwrap_or_else(|| Error::unavailable("the store has not answered in time")))

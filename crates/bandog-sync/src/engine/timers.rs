@@ -1,4 +1,4 @@
-//! What is due when: an ordered set, from which a timer is taken exactly, so that nothing piles up.
+//! The engine's timers: an ordered set, from which a cancelled timer is removed exactly, so that none pile up.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +6,24 @@ use bandog_core::{Key, Moment};
 
 use super::msg::{HoldId, Ticket};
 
-/// Whom a timer wakes.
+/// The purpose of a timer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// A hold to renew, to warn of, or to lose.
+    /// A hold to renew, to warn about, or to lose.
     Hold(HoldId),
-    /// A release to send again.
+    /// A release to repeat.
     PendingRelease(HoldId),
-    /// A key to look at again.
+    /// A key to claim again.
     Slot(Key),
-    /// A call that may wait for itself. It comes before the end of the call's patience.
-    Suspect(Key, Ticket),
-    /// A call whose time is up.
-    Ticket(Key, Ticket),
-    /// A record to be heard, after a fault.
+    /// A call that may wait for itself. It sorts before `Waiter`, so the warning comes before the call times out.
+    SelfDeadlock(Key, Ticket),
+    /// A call that times out.
+    Waiter(Key, Ticket),
+    /// A subscription to a record, to retry.
     RecordSubscriber(Ticket),
-    /// The registry to tell of this client again.
+    /// The client's next registration.
     Registration,
-    /// Callers that have waited long enough for a ping.
+    /// Callers that time out waiting for a ping.
     Health,
 }
 
@@ -31,8 +31,8 @@ pub(super) enum Timer {
 pub(super) struct Timers(BTreeSet<(Moment, Timer)>);
 
 impl Timers {
-    /// Sets the timer from one moment to another; `None` is not set. `set` is where its owner keeps the moment: whoever
-    /// is woken clears it, and whoever ends sets the timer to `None` before.
+    /// Moves the timer from the moment in `set` to `to`; `None` means not set. The timer's owner keeps `set`: it clears
+    /// it when the timer fires, and sets the timer to `None` before it is dropped.
     pub(super) fn set(&mut self, timer: Timer, set: &mut Option<Moment>, to: Option<Moment>) {
         if *set == to {
             return;

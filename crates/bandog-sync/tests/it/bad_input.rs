@@ -1,4 +1,4 @@
-//! What can never work is told before any I/O, and names the value.
+//! Calls that can never work fail before any I/O, and their error names the value.
 
 use std::time::Duration;
 

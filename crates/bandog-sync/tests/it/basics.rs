@@ -1,4 +1,4 @@
-//! One lock, taken and given back.
+//! One lock, taken and released.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Futures dropped at every await, over wires that delay and lose.
+//! Futures that are dropped at every await, over wires that delay and lose messages.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use tokio::time;
 
 use crate::kit::{held, memory, ms, paused, soon};
 
-/// Tries in one world.
+/// Number of calls in one world.
 const CALLS: usize = 50;
 const WORLDS: u64 = 60;
 
 /// Thousands of calls of every kind, each dropped after some of its polls or at some moment, by two clients with
-/// delays: at the end nothing is owed, nothing is held, and no two ever believed in the same lock.
+/// delays. At the end no release is pending, no lock is held, and no two guards were ever valid at once.
 #[tokio::test(start_paused = true)]
 async fn at_every_await_over_a_slow_wire() {
     for seed in 0..WORLDS {
@@ -45,7 +45,7 @@ async fn one_world(seed: u64, rate: f64) {
         wire.at_random(random.u64(..), rate, Duration::from_secs(2));
         wire
     });
-    // Short holds end while their guards live; long ones are still there at the end, if nobody gives them back.
+    // Short holds expire while their guards live. Long ones would remain at the end if they were not released.
     let short = seed.is_multiple_of(2);
     let (ttl, lease) = if short { (ms(400), ms(150)) } else { (ms(100_000), ms(50_000)) };
     let made = |wire: &Wire| paused().watchdog(ttl).over(wire.clone()).unwrap();
@@ -76,9 +76,9 @@ async fn calls(client: Client, census: Census, lease: Duration, mut random: fast
         let mutex = if random.u8(..4) == 0 { mutex.by(&owner) } else { mutex };
         let call = call(&mutex, &census, random.fork());
         match random.u8(..3) {
-            // So many polls, then it is dropped.
+            // Dropped after a number of polls.
             0 => drop(polled(random.usize(..4), call).await),
-            // So much time, then it is dropped.
+            // Dropped after a time.
             1 => drop(time::timeout(Duration::from_micros(random.u64(..60_000)), call).await),
             _ => call.await,
         }
@@ -103,7 +103,7 @@ async fn call(mutex: &Mutex, census: &Census, mut random: fastrand::Rng) {
     time::sleep(ms(random.u64(..4))).await;
     drop(stay);
     if random.bool() {
-        // What it reports is another test's business.
+        // Other tests check what it reports.
         drop(guard.release().await);
     }
 }

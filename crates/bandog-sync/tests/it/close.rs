@@ -1,4 +1,4 @@
-//! `close()` gives everything back, and nothing works after it.
+//! `close()` releases everything, and nothing works after it.
 
 use bandog_conformance::wrap::{Delayed, Stopped, Which};
 use bandog_core::ErrorKind;
@@ -20,7 +20,7 @@ async fn it_gives_every_guard_back_and_ends_every_wait() {
     for waiter in waiters {
         assert_eq!(kind(soon(waiter).await.unwrap()), Some(ErrorKind::Closed));
     }
-    assert!(lost.now_or_never().is_some(), "whoever works under a closed client's lock is told");
+    assert!(lost.now_or_never().is_some(), "the guard of a closed client is lost");
     for guard in guards {
         assert!(guard.is_lost());
         assert_eq!(kind(guard.release().await), Some(ErrorKind::Closed));
@@ -46,7 +46,7 @@ async fn later_calls_are_closed() {
     drop(guard);
 }
 
-/// A grant that was on its way when the client closed is given back, too.
+/// A grant that was in flight when the client closed is released, too.
 #[tokio::test(start_paused = true)]
 async fn it_drains_what_is_on_its_way() {
     let store = memory();
@@ -63,7 +63,7 @@ async fn it_drains_what_is_on_its_way() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// A store that does not answer keeps nobody: it ends after twice the request timeout.
+/// A store that does not answer does not block `close()`: it ends after twice the request timeout.
 #[tokio::test(start_paused = true)]
 async fn it_does_not_wait_for_ever() {
     let wire = Stopped::new(memory());

@@ -1,4 +1,4 @@
-//! How a client ends whose handles go.
+//! The end of a client whose handles are dropped.
 
 use bandog_conformance::wrap::Delayed;
 use bandog_core::{Clock, Memory};
@@ -7,8 +7,8 @@ use tokio::time;
 
 use crate::kit::{client, held, memory, ms};
 
-/// A client on the current runtime whose last handle goes before the store has answered: the release is still sent,
-/// and the runtime is not kept busy meanwhile (else a paused clock would stand still for ever).
+/// The last handle of a client on the current runtime is dropped before the store has answered. The release is still
+/// sent, and the runtime is not kept busy meanwhile (else a paused clock would never advance).
 #[tokio::test(start_paused = true)]
 async fn the_last_handle_goes_while_a_release_is_on_its_way() {
     let store = memory();
@@ -35,7 +35,7 @@ async fn a_guard_outlives_its_client() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// With a thread of its own the last handle's drop waits for the release, so that `main` may simply end.
+/// With an own thread, the drop of the last handle waits for the release, so that `main` may simply end.
 #[test]
 fn the_last_handles_drop_waits_for_the_release() {
     let store = Memory::new(Clock::system());
@@ -47,7 +47,7 @@ fn the_last_handles_drop_waits_for_the_release() {
         drop(client);
         let start = std::time::Instant::now();
         drop(guard);
-        // On a loaded machine the tenth of a second that it waits may be over first.
+        // On a loaded machine the drop may stop waiting before the release is answered.
         if start.elapsed() < ms(90) {
             assert_eq!(runtime.block_on(held(&store)), [""; 0]);
             waited += 1;
@@ -57,7 +57,7 @@ fn the_last_handles_drop_waits_for_the_release() {
     assert!(waited > 0);
 }
 
-/// It waits for a tenth of a second at most.
+/// It waits for at most a tenth of a second.
 #[test]
 fn the_last_handles_drop_does_not_wait_for_ever() {
     use bandog_conformance::wrap::{Stopped, Which};

@@ -7,27 +7,28 @@ use tokio::time;
 
 use crate::kit::{client, memory, ms, paused};
 
-/// It comes so much before the loss, to the millisecond; several graces of one guard each in its own time.
+/// The warning comes `grace` before the loss, to the millisecond. Several graces of one guard come each at its own
+/// time.
 #[tokio::test(start_paused = true)]
 async fn it_comes_its_grace_before_the_loss() {
     let client = client(memory());
     let guard = client.mutex("orders").lease(ms(10_000)).lock().await.unwrap();
     let deadline = Clock::tokio().now() + guard.remaining();
-    let told = |grace| {
+    let warned = |grace| {
         let expiring = guard.expiring(ms(grace));
         async move {
             expiring.await;
             deadline.since(Clock::tokio().now()).as_millis()
         }
     };
-    let before = tokio::join!(told(1000), told(9000), told(1), told(1000));
+    let before = tokio::join!(warned(1000), warned(9000), warned(1), warned(1000));
     assert_eq!(before, (1000, 9000, 1, 1000));
     assert!(!guard.is_lost());
     guard.lost().await;
     assert!(guard.is_lost());
 }
 
-/// A grace longer than what is left warns at once, and one of nothing warns with the loss.
+/// A grace longer than the remaining time warns at once, and one of zero warns with the loss.
 #[tokio::test(start_paused = true)]
 async fn graces_at_the_bounds() {
     let client = client(memory());
@@ -39,7 +40,7 @@ async fn graces_at_the_bounds() {
     assert!(guard.is_lost());
 }
 
-/// Renewals move the warning on; when they fail, it comes.
+/// Renewals delay the warning; when they fail, it comes.
 #[tokio::test(start_paused = true)]
 async fn renewals_move_it_on() {
     let wire = Stopped::new(memory());
@@ -53,9 +54,9 @@ async fn renewals_move_it_on() {
     assert!(guard.remaining() <= ms(500) && guard.remaining() >= ms(490), "{:?}", guard.remaining());
 }
 
-/// What one turn was promised is not told to the next one of the same hold.
+/// A warning that one turn has asked for does not reach the next turn of the same hold.
 #[tokio::test(start_paused = true)]
-async fn it_is_not_told_of_a_lock_that_was_passed_on() {
+async fn a_turn_that_was_passed_on_has_no_earlier_warnings() {
     let client = client(memory());
     let first = client.mutex("orders").lock().await.unwrap();
     let expiring = first.expiring(ms(29_999));

@@ -1,4 +1,4 @@
-//! What a client says of its store to readiness probes.
+//! What a client reports about its store to readiness probes.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn a_store_that_answers_is_reachable() {
     drop((guard, waiter));
 }
 
-/// However many ask, the store sees one ping a second; and none while other answers are fresh.
+/// However many callers there are, the store gets one ping a second, and none while other answers are fresh.
 #[tokio::test(start_paused = true)]
 async fn callers_share_one_ping_a_second() {
     let counts = Counting::new(memory());
@@ -53,7 +53,7 @@ async fn callers_share_one_ping_a_second() {
     let before = counts.calls();
     time::sleep(ms(900)).await;
     assert_eq!(health(&client).await.last_answer, Some(ms(900)));
-    assert_eq!(counts.calls(), before, "the lock was answer enough");
+    assert_eq!(counts.calls(), before, "the answer to the lock was fresh");
     drop(guard);
 }
 
@@ -86,7 +86,7 @@ async fn an_outage_is_reported_with_its_length_and_error_and_ends_with_the_next_
     assert!(now.reachable && now.error.is_none() && now.away_for.is_none(), "{now:?}");
 }
 
-/// A store that takes everything and answers nothing is not reachable after half a second, until its next answer, and no
+/// A store that accepts requests and never answers is not reachable after half a second, until its next answer. No
 /// other call waits for the same ping.
 #[tokio::test(start_paused = true)]
 async fn a_silent_store_keeps_no_probe_waiting() {
@@ -129,7 +129,7 @@ async fn a_silent_store_keeps_no_probe_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_client_says_closed() {
+async fn a_closed_client_reports_closed() {
     let wire = Stopped::new(memory());
     let client = client(wire.clone());
     wire.stop(Which::Requests);

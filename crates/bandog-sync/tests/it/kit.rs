@@ -1,4 +1,4 @@
-//! What most of these tests begin with.
+//! Helpers of these tests.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) fn client(backend: impl Backend) -> Client {
     paused().over(backend).unwrap()
 }
 
-/// What is held in the store.
+/// The names of the locks that are held in the store.
 pub(crate) async fn held(store: &impl Inspect) -> Vec<String> {
     store.list(&Pattern::all()).await.unwrap().into_iter().map(|row| row.name).collect()
 }
@@ -38,7 +38,7 @@ pub(crate) fn kind<T>(result: Result<T, Error>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// A call that waits in a task of its own, and has told the engine so.
+/// A call that waits in a task of its own, and is in the engine's queue.
 pub(crate) async fn waiting(client: &Client, name: &str) -> JoinHandle<Result<Guard, Error>> {
     let mutex = client.mutex(name);
     let waiting = tokio::spawn(async move { mutex.lock().await });
@@ -46,7 +46,7 @@ pub(crate) async fn waiting(client: &Client, name: &str) -> JoinHandle<Result<Gu
     waiting
 }
 
-/// The value of a future that ends within a virtual hour.
+/// Awaits a future for at most a virtual hour.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     time::timeout(Duration::from_secs(3600), future).await.expect("nothing hangs")
 }

@@ -24,7 +24,7 @@ async fn one_line_for_each_change_of_state() {
     let waiting = client.mutex("other");
     let waiting = tokio::spawn(async move { waiting.lock().await });
     time::sleep(Duration::from_secs(25)).await;
-    assert!(wire.lost() > 20, "it was tried {} times", wire.lost());
+    assert!(wire.lost() > 20, "{} attempts", wire.lost());
     let warned = ear.take("WARN");
     assert!(warned.len() == 1 && warned[0].contains("does not answer"), "{warned:?}");
     assert_eq!(ear.take("INFO"), [""; 0]);
@@ -42,9 +42,9 @@ async fn one_line_for_each_change_of_state() {
     assert_eq!(warned.len(), 2, "{warned:?}");
 }
 
-/// A store that answers and is silent by turns would fill a log.
+/// A store that alternates between answers and silence must not fill a log.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_flaps_is_told_of_once_in_ten_seconds() {
+async fn a_store_that_flaps_is_logged_once_in_ten_seconds() {
     let (ear, _hears) = Ear::of_thread("bandog");
     let wire = Lossy::new(memory());
     let client = paused().over(wire.clone()).unwrap();
@@ -55,7 +55,7 @@ async fn a_store_that_flaps_is_told_of_once_in_ten_seconds() {
         drop(client.mutex("orders").lock().await.unwrap());
         client.idle().await;
     }
-    // An outage that begins right after one that was told is told too, when it lasts.
+    // An outage that begins right after a logged one is logged too, if it lasts.
     wire.always(Fate::Refused);
     client.mutex("orders").try_lock_for(Duration::from_secs(30)).await.unwrap_err();
     wire.heal();

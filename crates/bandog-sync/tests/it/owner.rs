@@ -6,7 +6,7 @@ use tokio::time;
 
 use crate::kit::{client, held, key, kind, memory, ms, soon, waiting};
 
-/// Only the first ask and the last release reach the store.
+/// Only the first claim and the last release reach the store.
 #[tokio::test(start_paused = true)]
 async fn re_entry_costs_no_round_trip() {
     let store = Counting::new(memory());
@@ -29,7 +29,7 @@ async fn re_entry_costs_no_round_trip() {
     assert_eq!((store.calls(), store.releases()), (2, 1));
 }
 
-/// Two first asks of one owner share one claim, whoever comes first and whoever gives up.
+/// Two first calls of one owner share one claim, whichever comes first and whichever is dropped.
 #[tokio::test(start_paused = true)]
 async fn first_asks_share_one_claim() {
     let store = memory();
@@ -52,9 +52,9 @@ async fn first_asks_share_one_claim() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// Whoever waits beside its owner's call takes part in the turn, or keeps its place.
+/// A call that waits beside another call of its owner shares the turn, or keeps its place.
 #[tokio::test(start_paused = true)]
-async fn nobody_overtakes_an_owners_other_call() {
+async fn no_call_overtakes_an_owners_other_call() {
     let client = client(memory());
     let owner = client.owner();
     let (own, other) = (client.mutex("orders").by(&owner), client.mutex("orders"));
@@ -66,14 +66,14 @@ async fn nobody_overtakes_an_owners_other_call() {
         guard.release().await.unwrap();
     };
     let calls = async { tokio::join!(call(&own, "a"), call(&own, "b"), call(&other, "c"), call(&other, "d")) };
-    // All of them have asked when it is given back.
+    // All of them wait when it is released.
     tokio::join!(calls, async { first.release().await.unwrap() });
     let order = order.into_inner().unwrap();
     let place = |name| order.iter().position(|one| *one == name).unwrap();
     assert!(place("a").max(place("b")) < place("c") && place("c") < place("d"), "{order:?}");
 }
 
-/// A loss counts for all of an owner's guards; until they are gone it is told of its loss, and then it starts anew.
+/// A loss counts for all of an owner's guards. Until they are dropped, its calls are `Lost`; then it starts anew.
 #[tokio::test(start_paused = true)]
 async fn it_is_lost_until_the_old_guards_are_gone() {
     let store = Forgetful::new(memory());
@@ -85,7 +85,7 @@ async fn it_is_lost_until_the_old_guards_are_gone() {
     first.lost().await;
     assert!(second.is_lost());
     assert_eq!(kind(mutex.lock().await), Some(ErrorKind::Lost));
-    // Another's call is not in the way of that, nor the owner's in the way of others.
+    // Calls of others do not change that, and the owner does not block others.
     let other = client.mutex("orders").lock().await.unwrap();
     assert_eq!(kind(mutex.try_lock().await), Some(ErrorKind::Lost));
     other.release().await.unwrap();
@@ -108,7 +108,7 @@ async fn an_owner_of_another_client_is_misused() {
 
 /// A queued call of an owner is served with its own turn, behind those that came before it.
 #[tokio::test(start_paused = true)]
-async fn owners_queue_like_anybody() {
+async fn owners_queue_like_other_calls() {
     let client = client(memory());
     let owner = client.owner();
     let guard = client.mutex("orders").lock().await.unwrap();
@@ -129,7 +129,7 @@ async fn owners_queue_like_anybody() {
     drop(soon(behind).await.unwrap().unwrap());
 }
 
-/// Re-entry takes the first lease's terms, whatever it asks for.
+/// Re-entry has the first lease's terms, whatever terms the call has.
 #[tokio::test(start_paused = true)]
 async fn the_first_leases_terms_count() {
     let client = client(memory());

@@ -18,7 +18,7 @@ use tokio::time;
 
 use crate::kit::{kind, ms, paused};
 
-/// A backend that panics when it is asked for anything once it is told to.
+/// A backend that panics at every request once the test has switched it.
 #[derive(Debug, Clone)]
 struct Broken {
     store: Memory,
@@ -30,7 +30,7 @@ impl Broken {
         Self { store, broken: Arc::default() }
     }
 
-    fn look(&self) {
+    fn panic_if_broken(&self) {
         assert!(!self.broken.load(Relaxed), "broken, as the test wanted");
     }
 }
@@ -38,17 +38,17 @@ impl Broken {
 #[async_trait]
 impl Leases for Broken {
     async fn ping(&self) -> Result<()> {
-        self.look();
+        self.panic_if_broken();
         Ok(())
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        self.look();
+        self.panic_if_broken();
         self.store.apply(steps).await
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.look();
+        self.panic_if_broken();
         self.store.renew(claims).await
     }
 
@@ -81,10 +81,10 @@ async fn breaks(client: Client, backend: Broken, other: Client) {
     });
     tokio::task::yield_now().await;
     client.idle().await;
-    let told = tokio::spawn(guard.lost());
+    let lost = tokio::spawn(guard.lost());
     backend.broken.store(true, Relaxed);
     assert_eq!(kind(client.mutex("third").try_lock().await), Some(ErrorKind::Closed));
-    told.await.unwrap();
+    lost.await.unwrap();
     assert!(guard.is_lost());
     assert_eq!(kind(waiter.await.unwrap()), Some(ErrorKind::Closed));
     assert_eq!(kind(client.mutex("held").lock().await), Some(ErrorKind::Closed));

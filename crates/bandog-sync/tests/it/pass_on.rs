@@ -9,7 +9,7 @@ use tokio::{task::JoinHandle, time};
 
 use crate::kit::{client, held, key, kind, memory, ms, paused, soon, waiting};
 
-/// Waiters who each take a turn of this length; their fences, in the order of their turns.
+/// Waiters that each take a turn of this length. They return their fences, in the order of their turns.
 fn turns(mutex: &Mutex, count: usize, each: std::time::Duration) -> Vec<JoinHandle<Fence>> {
     let turn = |mutex: Mutex| async move {
         let guard = mutex.lock().await.unwrap();
@@ -31,8 +31,8 @@ async fn fences(turns: Vec<JoinHandle<Fence>>) -> Vec<u64> {
     fences
 }
 
-/// The hold goes from one local waiter to the next with the fences of the block that its claim reserved; the store is
-/// asked once and told once.
+/// The hold goes from one local waiter to the next with the fences of the block that its claim reserved. The store gets
+/// one claim and one release.
 #[tokio::test(start_paused = true)]
 async fn one_grant_serves_many_turns_with_the_fences_of_its_block() {
     let counts = Counting::new(memory());
@@ -45,9 +45,9 @@ async fn one_grant_serves_many_turns_with_the_fences_of_its_block() {
     assert_eq!(guard.fence().get(), 65, "the rest of the block is never used");
 }
 
-/// A release that passes its hold on has asked nobody, and is no loss.
+/// A release that passes its hold on sends no request, and is no loss.
 #[tokio::test(start_paused = true)]
-async fn a_release_that_passes_on_asks_nobody() {
+async fn a_release_that_passes_on_sends_no_request() {
     let counts = Counting::new(memory());
     let client = client(counts.clone());
     let guard = client.mutex("orders").lock().await.unwrap();
@@ -59,9 +59,9 @@ async fn a_release_that_passes_on_asks_nobody() {
     next.release().await.unwrap();
 }
 
-/// After 64 turns a client stands back, and another client that waits gets its turn.
+/// After 64 turns a client rests, and another client that waits gets its turn.
 #[tokio::test(start_paused = true)]
-async fn after_64_turns_it_stands_back() {
+async fn after_64_turns_a_client_lets_others_go_first() {
     let store = memory();
     let counts = Counting::new(store.clone());
     let (ours, theirs) = (client(counts.clone()), client(store));
@@ -72,16 +72,16 @@ async fn after_64_turns_it_stands_back() {
     tokio::task::yield_now().await;
     guard.release().await.unwrap();
     let other = soon(other).await.unwrap().unwrap();
-    assert_eq!(other.fence().get(), 65, "they come after the first block");
+    assert_eq!(other.fence().get(), 65, "its fence comes after the first block");
     let done = turns.iter().filter(|turn| turn.is_finished()).count();
-    assert!((60..=64).contains(&done), "{done} turns before theirs");
+    assert!((60..=64).contains(&done), "{done} turns before it");
     other.release().await.unwrap();
     fences(turns).await;
 }
 
-/// And after 20 ms, when turns take their time.
+/// It also rests after 20 ms, if turns take time.
 #[tokio::test(start_paused = true)]
-async fn after_20_ms_it_stands_back() {
+async fn after_20_ms_a_client_lets_others_go_first() {
     let store = memory();
     let (ours, theirs) = (client(store.clone()), client(store));
     let guard = ours.mutex("orders").lock().await.unwrap();
@@ -97,9 +97,9 @@ async fn after_20_ms_it_stands_back() {
     fences(turns).await;
 }
 
-/// When nobody else waits, standing back costs next to nothing.
+/// If no other client waits, resting costs almost nothing.
 #[tokio::test(start_paused = true)]
-async fn nobody_else_waits_so_it_goes_on() {
+async fn a_client_that_is_alone_hardly_rests() {
     let client = client(memory());
     let start = time::Instant::now();
     let all = fences(turns(&client.mutex("orders"), 1000, ms(0))).await;
@@ -107,7 +107,7 @@ async fn nobody_else_waits_so_it_goes_on() {
     assert!(start.elapsed() <= ms(100), "{:?}", start.elapsed());
 }
 
-/// Other terms need a new hold, which takes the place of the old one in one step: nobody comes between.
+/// Other terms need a new hold, which replaces the old one in one step: no other client comes between.
 #[tokio::test(start_paused = true)]
 async fn other_terms_exchange_the_hold() {
     let store = memory();
@@ -131,9 +131,9 @@ async fn other_terms_exchange_the_hold() {
     drop(soon(other).await.unwrap().unwrap());
 }
 
-/// A fixed lease is exchanged at each turn: everybody has the whole of it.
+/// A fixed lease is exchanged at each turn: each caller has the whole of it.
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_is_fresh_for_everybody() {
+async fn each_turn_has_a_whole_fixed_lease() {
     let counts = Counting::new(memory());
     let client = client(counts.clone());
     let mutex = client.mutex("orders").lease(ms(1000));
@@ -155,7 +155,8 @@ async fn a_fixed_lease_is_fresh_for_everybody() {
     assert_eq!((counts.claims(), counts.passes()), (1, 2));
 }
 
-/// A hold with less than half of its ttl left is exchanged rather than passed on: here its grant took long to be told.
+/// A hold with less than half of its ttl left is exchanged instead of passed on. Here the answer to its claim took
+/// long.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_half_over_is_exchanged() {
     for (answered_after, exchanges) in [(1200, 0), (1800, 1)] {
@@ -177,9 +178,9 @@ async fn a_hold_that_is_half_over_is_exchanged() {
     }
 }
 
-/// With one local turn every user asks the store, and fences leave no gaps.
+/// With one local turn, each turn needs a request, and fences have no gaps.
 #[tokio::test(start_paused = true)]
-async fn with_one_local_turn_everybody_asks_the_store() {
+async fn with_one_local_turn_each_turn_asks_the_store() {
     let counts = Counting::new(memory());
     let client = paused().local_turns(NonZeroU32::MIN).over(counts.clone()).unwrap();
     let fences = fences(turns(&client.mutex("orders"), 20, ms(0))).await;
@@ -187,8 +188,8 @@ async fn with_one_local_turn_everybody_asks_the_store() {
     assert_eq!(counts.claims() + counts.passes(), 20);
 }
 
-/// However many local turns are allowed, a grant reserves no more fences than a client uses before it lets others go
-/// first: what is reserved runs ahead of the store's clock, which fences go on from when the store has forgotten them.
+/// A grant reserves no more fences than a client uses before it lets others go first, even if more local turns are
+/// allowed. Reserved fences run ahead of the store's clock, from which fences continue when the store has lost them.
 #[tokio::test(start_paused = true)]
 async fn a_grant_reserves_no_more_fences_than_are_used() {
     let client = paused().local_turns(NonZeroU32::MAX).over(memory()).unwrap();
@@ -198,7 +199,7 @@ async fn a_grant_reserves_no_more_fences_than_are_used() {
     assert_eq!(second.get() - first.get(), 64);
 }
 
-/// A hold whose claim may yet be applied again is passed on, and at its end released twice, a request timeout apart.
+/// A hold whose claim may still be applied is passed on. At its end it is released twice, a request timeout apart.
 #[tokio::test(start_paused = true)]
 async fn an_unsure_hold_is_passed_on_and_released_twice() {
     let store = memory();
@@ -211,7 +212,7 @@ async fn an_unsure_hold_is_passed_on_and_released_twice() {
     fences(turns).await;
     assert_eq!(held(&store).await, [""; 0]);
     time::sleep(ms(2100)).await;
-    assert_eq!(held(&store).await, ["orders"], "the late claim has come");
+    assert_eq!(held(&store).await, ["orders"], "the late claim was applied");
     soon(client.idle()).await;
     assert_eq!(held(&store).await, [""; 0]);
     assert_eq!(counts.releases(), 2);
@@ -254,7 +255,7 @@ async fn a_lost_hold_is_not_passed_on() {
     let guard = client.mutex("orders").lock().await.unwrap();
     let next = waiting(&client, "orders").await;
     store.forget(&key("orders")).await.unwrap();
-    let next = soon(next).await.unwrap().unwrap(); // Told at the next renewal, the engine claims anew.
+    let next = soon(next).await.unwrap().unwrap(); // The next renewal reports the loss; the engine claims again.
     assert!(guard.is_lost());
     assert_eq!((counts.claims(), counts.passes()), (2, 0));
     assert_eq!(next.fence().get(), 65);
@@ -276,14 +277,14 @@ async fn a_turn_that_was_passed_on_can_be_lost() {
     let next = next.await.unwrap().unwrap();
     assert_eq!(next.remaining(), ms(29_700));
     store.forget(&key("orders")).await.unwrap();
-    time::timeout(ms(10_001), next.lost()).await.expect("told at the next renewal");
+    time::timeout(ms(10_001), next.lost()).await.expect("lost at the next renewal");
     assert!(next.is_lost());
-    assert!(time::timeout(ms(60_000), early).await.is_err(), "the first had given it back");
+    assert!(time::timeout(ms(60_000), early).await.is_err(), "the first was released");
     assert_eq!(kind(next.release().await), Some(ErrorKind::Lost));
 }
 
-/// Queries say which fences a holder may have, and give as its fence one that no resource refuses the holder for; the
-/// log has the fence of the turn.
+/// Queries return the range of fences that a holder may have. Their `fence` is one that no resource refuses the holder
+/// for. The log contains the fence of the turn.
 #[tokio::test(start_paused = true)]
 async fn queries_and_logs_have_the_fence_of_the_turn() {
     let (ear, _hears) = bandog_testkit::Ear::of_thread("bandog");

@@ -6,7 +6,7 @@ use tokio::time;
 
 use crate::kit::{client, held, key, memory, ms, soon, waiting};
 
-/// Twenty thousand waiters, given up from the last to the first: a search for each would take minutes.
+/// Twenty thousand waiters, dropped from the last to the first: a linear search for each would take minutes.
 #[tokio::test]
 async fn many_waiters_dropped_in_reverse() {
     const MANY: usize = 20_000;
@@ -30,7 +30,7 @@ async fn many_waiters_dropped_in_reverse() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// Those who wait in one client are served in their order.
+/// The waiters of one client are served in their order.
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_in_their_order() {
     let (ours, theirs) = {
@@ -57,9 +57,9 @@ async fn waiters_are_served_in_their_order() {
     assert_eq!(*order.lock().unwrap(), (0..200).collect::<Vec<_>>());
 }
 
-/// When the first gives up, the next goes on with its bell and its claim.
+/// When the first waiter gives up, the next one keeps its subscription and its claim.
 #[tokio::test(start_paused = true)]
-async fn a_first_waiter_that_goes_leaves_the_bell_to_the_next() {
+async fn a_first_waiter_that_goes_leaves_its_subscription_to_the_next() {
     let store = memory();
     let counts = Counting::new(store.clone());
     let (ours, theirs) = (client(counts.clone()), client(store));
@@ -69,45 +69,45 @@ async fn a_first_waiter_that_goes_leaves_the_bell_to_the_next() {
     first.abort();
     assert!(first.await.is_err());
     ours.idle().await;
-    assert_eq!((counts.listens(), counts.bells()), (1, 1));
+    assert_eq!((counts.subscribes(), counts.subscriptions()), (1, 1));
     let start = time::Instant::now();
     guard.release().await.unwrap();
     soon(second).await.unwrap().unwrap().release().await.unwrap();
-    assert_eq!(start.elapsed(), ms(0), "no bell, so it looked again");
+    assert_eq!(start.elapsed(), ms(0), "no notification, so it polled");
 }
 
-/// A bell that comes when nobody waits any more does not leave the key deaf for those who wait later.
+/// A subscription that succeeds after the last waiter has gone is dropped, so later waiters get their own.
 #[tokio::test(start_paused = true)]
-async fn a_late_bell_leaves_nobody_deaf() {
+async fn a_late_subscription_is_not_kept_without_waiters() {
     let store = Forgetful::new(memory());
-    let ear = Stopped::new(store.clone());
-    let (ours, theirs) = (client(ear.clone()), client(store.clone()));
+    let wire = Stopped::new(store.clone());
+    let (ours, theirs) = (client(wire.clone()), client(store.clone()));
     let guard = theirs.mutex("orders").lock().await.unwrap();
-    ear.stop(Which::Listening);
+    wire.stop(Which::Subscriptions);
     let (first, second) = (waiting(&ours, "orders").await, waiting(&ours, "orders").await);
-    ear.until_held(1).await;
+    wire.until_held(1).await;
     guard.release().await.unwrap();
-    // Nobody heard, so the first looks again within a second, and passes on to the second.
+    // There is no notification, so the first waiter polls within a second, and passes on to the second.
     soon(first).await.unwrap().unwrap().release().await.unwrap();
     let second = soon(second).await.unwrap().unwrap();
-    ear.go_on(); // It listens now, and nobody waits.
+    wire.go_on(); // It subscribes now, and no call waits.
     ours.idle().await;
 
     let third = waiting(&ours, "orders").await;
     store.forget(&key("orders")).await.unwrap();
     let guard = theirs.mutex("orders").lock().await.unwrap();
     second.lost().await;
-    ours.idle().await; // The third has been told of the other holder.
+    ours.idle().await; // The third has been refused.
     let start = time::Instant::now();
     guard.release().await.unwrap();
     drop(soon(third).await.unwrap().unwrap());
-    assert_eq!(start.elapsed(), ms(0), "no bell, so it looked again");
+    assert_eq!(start.elapsed(), ms(0), "no notification, so it polled");
     drop(second);
 }
 
-/// A ring that comes while a claim is on its way is not forgotten: the answer may be older than the ring.
+/// A notification that comes while a claim is in flight is not forgotten: the answer may be older.
 #[tokio::test(start_paused = true)]
-async fn a_ring_while_a_claim_is_on_its_way_counts() {
+async fn a_notification_while_a_claim_is_in_flight_counts() {
     let store = memory();
     let wire = Stopped::new(store.clone());
     let (ours, theirs) = (client(wire.clone()), client(store));
@@ -115,7 +115,7 @@ async fn a_ring_while_a_claim_is_on_its_way_counts() {
     let waiter = waiting(&ours, "orders").await;
     ours.idle().await;
     wire.stop(Which::Answers);
-    wire.until_held(1).await; // It looks again, and is refused, and does not know yet.
+    wire.until_held(1).await; // It polls and is refused, and the answer is held back.
     guard.release().await.unwrap();
     let start = time::Instant::now();
     wire.go_on();

@@ -1,4 +1,4 @@
-//! Who is told of in the registry, and what an eviction does.
+//! Registration of clients, and evictions.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn names(store: &impl Inspect) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_is_told_of_while_it_holds_or_waits() {
+async fn a_client_is_registered_while_it_holds_or_waits() {
     let store = memory();
     let ours = paused().program("ours").over(store.clone()).unwrap();
     let theirs = paused().program("theirs").over(store.clone()).unwrap();
@@ -38,23 +38,23 @@ async fn a_client_is_told_of_while_it_holds_or_waits() {
     time::sleep(Duration::from_secs(2)).await;
     let row = ours.show("orders").await.unwrap();
     assert_eq!(row.holder.map(|member| member.id), Some(theirs.id()));
-    assert_eq!(row.waiters, [], "it waits no more");
+    assert_eq!(row.waiters, [], "it does not wait any more");
     time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(names(&store).await, ["theirs"], "who holds nothing is not told of");
+    assert_eq!(names(&store).await, ["theirs"], "a client without holds is not registered");
     theirs.close().await.unwrap();
     assert_eq!(names(&store).await, [""; 0]);
     drop(guard);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_died_is_told_of_for_a_ttl() {
+async fn a_client_that_died_stays_registered_for_a_ttl() {
     let store = memory();
     let ours = paused().watchdog(ms(3000)).over(store.clone()).unwrap();
     let guard = ours.mutex("orders").lock().await.unwrap();
     time::sleep(ms(200)).await;
     let member = store.members().await.unwrap().remove(0);
     ours.close().await.unwrap();
-    store.announce(&member, ms(3000)).await.unwrap(); // What it would have left behind.
+    store.announce(&member, ms(3000)).await.unwrap(); // Its row in the registry.
     time::sleep(ms(2999)).await;
     assert_eq!(names(&store).await.len(), 1);
     time::sleep(ms(1)).await;
@@ -62,7 +62,7 @@ async fn a_client_that_died_is_told_of_for_a_ttl() {
     drop(guard);
 }
 
-/// A store whose registry is closed to us.
+/// A store that denies this client its registry.
 #[derive(Debug, Clone)]
 struct Shut(Memory, std::sync::Arc<std::sync::atomic::AtomicUsize>);
 
@@ -121,26 +121,26 @@ async fn a_registry_that_refuses_costs_no_lock_and_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_evicted_holder_is_told_and_fences_rise() {
+async fn an_evicted_guard_is_lost_and_fences_rise() {
     let store = memory();
     let (ours, theirs) = (client(store.clone()), client(store.clone()));
-    assert_eq!(ours.evict("orders").await.unwrap(), None, "nobody held it");
+    assert_eq!(ours.evict("orders").await.unwrap(), None, "it was not held");
     let guard = ours.mutex("orders").lock().await.unwrap();
     let next = waiting(&theirs, "orders").await;
     let row = ours.evict("orders").await.unwrap().unwrap();
     assert_eq!((row.name.as_str(), row.client()), ("orders", Some(ours.id())));
-    time::timeout(ms(1), guard.lost()).await.expect("the same client is told at once");
-    let theirs_guard = time::timeout(ms(10), next).await.expect("rung").unwrap().unwrap();
+    time::timeout(ms(1), guard.lost()).await.expect("a guard of the same client is lost at once");
+    let theirs_guard = time::timeout(ms(10), next).await.expect("notified").unwrap().unwrap();
     assert!(theirs_guard.fence() > guard.fence());
     drop(guard);
     ours.idle().await;
     assert_eq!(held(&store).await, ["orders"], "the evicted guard does not free another's lock");
     assert!(ours.evict("orders").await.unwrap().is_some());
-    time::timeout(ms(10_100), theirs_guard.lost()).await.expect("told at the next renewal");
+    time::timeout(ms(10_100), theirs_guard.lost()).await.expect("lost at the next renewal");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prefix_that_begins_another_is_told() {
+async fn a_prefix_that_begins_another_is_reported() {
     let store = memory();
     let ask = async |prefix: &str| {
         let findings = paused().prefix(prefix).over(store.clone()).unwrap().check().await.unwrap();

@@ -35,7 +35,7 @@ async fn a_lease_has_no_watchdog() {
     assert_eq!(counts.renewals(), 0);
 }
 
-/// Renewals may fail for as long as the ttl lasts.
+/// Renewals may fail for almost a ttl.
 #[tokio::test(start_paused = true)]
 async fn failures_shorter_than_the_ttl_cost_nothing() {
     let wire = Lossy::new(memory());
@@ -51,7 +51,7 @@ async fn failures_shorter_than_the_ttl_cost_nothing() {
     }
     wire.always(Fate::Refused);
     time::timeout(ms(3000), guard.lost()).await.unwrap();
-    assert!(wire.lost() > 20, "it goes on trying");
+    assert!(wire.lost() > 20, "it continues to retry");
 }
 
 /// One key that is gone does not take the others of its batch with it.
@@ -75,7 +75,7 @@ async fn a_reconnection_makes_all_holds_due() {
     let lease = client.mutex("lease").lease(ms(20_000)).lock().await.unwrap();
     store.forget(&key("one")).await.unwrap();
     store.reconnected();
-    time::timeout(ms(5), one.lost()).await.expect("told at once");
+    time::timeout(ms(5), one.lost()).await.expect("lost at once");
     assert!(!two.is_lost() && !lease.is_lost());
 }
 
@@ -92,17 +92,17 @@ async fn the_first_connection_renews_nothing() {
     time::timeout(ms(5), one.lost()).await.expect("the second one is a reconnection");
 }
 
-/// And who waits looks again at once: a ring may have been missed.
+/// After a reconnection, waiters claim at once: a notification may have been missed.
 #[tokio::test(start_paused = true)]
-async fn a_reconnection_rings_for_all_waiters() {
+async fn a_reconnection_makes_all_waiters_claim() {
     let store = memory();
-    let deaf = Stopped::new(store.clone());
-    let wire = Forgetful::new(deaf.clone());
+    let stopped = Stopped::new(store.clone());
+    let wire = Forgetful::new(stopped.clone());
     let (ours, theirs) = (client(wire.clone()), client(store));
-    deaf.stop(Which::Listening);
+    stopped.stop(Which::Subscriptions);
     let guard = theirs.mutex("orders").lock().await.unwrap();
     let waiter = waiting(&ours, "orders").await;
-    deaf.until_held(1).await;
+    stopped.until_held(1).await;
     guard.release().await.unwrap();
     let start = time::Instant::now();
     wire.reconnected();
@@ -110,7 +110,7 @@ async fn a_reconnection_rings_for_all_waiters() {
     assert_eq!(start.elapsed(), ms(0));
 }
 
-/// A renewal that hangs does not hold up the next one: the hold outlives it, though its ttl is shorter than the request
+/// A renewal that hangs does not delay the next one: the hold outlives it, though its ttl is shorter than the request
 /// timeout. The late answer, whatever it is, changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hangs_does_not_lose_the_lock() {
@@ -169,7 +169,7 @@ async fn the_deadline_counts_from_before_the_request() {
     assert!(end < ms(30_000) && end >= ms(29_690), "{end:?}");
 }
 
-/// A grant whose answer came after its deadline is used by nobody, and given back.
+/// A grant whose answer came after its deadline is released unused.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_too_late_is_not_used() {
     let store = memory();
@@ -187,7 +187,7 @@ async fn a_grant_that_comes_too_late_is_not_used() {
     assert_eq!(guard.fence().get(), 65, "a second claim, with a block of its own");
 }
 
-/// What is lost while its renewal waits for its turn is not renewed after that.
+/// A hold that is lost while its renewal is queued is not renewed after that.
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_is_not_renewed() {
     const MANY: usize = 1100;

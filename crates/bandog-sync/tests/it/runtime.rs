@@ -27,7 +27,7 @@ fn a_blocked_runtime_loses_nothing_on_its_own_thread() {
     });
 }
 
-/// The same on the current runtime loses it, and the guard says so at the first look.
+/// On the current runtime the lock is lost, and the guard reports it at the first check.
 #[test]
 fn a_blocked_runtime_loses_its_locks_on_the_current_runtime() {
     runtime().block_on(async {
@@ -40,7 +40,7 @@ fn a_blocked_runtime_loses_its_locks_on_the_current_runtime() {
     });
 }
 
-/// A client in a static, across two runtimes: it goes on.
+/// A client in a static continues across two runtimes.
 #[test]
 fn an_ended_runtime_changes_nothing_on_its_own_thread() {
     let store = Memory::new(Clock::system());
@@ -79,7 +79,7 @@ fn an_ended_runtime_ends_a_client_on_it() {
     second.block_on(client.close()).unwrap();
 }
 
-/// A guard dropped by a thread without a runtime gives its lock back.
+/// A guard that is dropped by a thread without a runtime releases its lock.
 #[test]
 fn a_guard_may_be_dropped_anywhere() {
     let store = Memory::new(Clock::system());

@@ -7,7 +7,7 @@ use tokio::time;
 
 use crate::kit::{client, kind, memory, ms, soon, waiting};
 
-/// How long something took, and what kind of error it was.
+/// The duration of a call in milliseconds, and the kind of its error.
 async fn timed<T>(call: impl Future<Output = bandog_core::Result<T>>) -> (u128, Option<ErrorKind>) {
     let start = time::Instant::now();
     let error = kind(soon(call).await);
@@ -18,7 +18,7 @@ fn about(took: u128, wanted: u128) -> bool {
     (wanted..=wanted + 2).contains(&took)
 }
 
-/// Nobody waits longer than 5 s for a store's first answer; a wait that is shorter ends with its own time, and a try
+/// No call waits longer than 5 s for a store's first answer. A shorter wait ends at its own limit, and a `try_lock`
 /// after one request timeout.
 #[tokio::test(start_paused = true)]
 async fn the_first_answer_is_awaited_for_five_seconds() {
@@ -40,7 +40,7 @@ async fn the_first_answer_is_awaited_for_five_seconds() {
     }
 }
 
-/// The same when the store takes everything and answers nothing.
+/// The same if the store accepts requests and never answers.
 #[tokio::test(start_paused = true)]
 async fn a_silent_store_is_as_good_as_none() {
     let wire = Stopped::new(memory());
@@ -52,7 +52,7 @@ async fn a_silent_store_is_as_good_as_none() {
     assert!(about(took, 3000) && error == Some(ErrorKind::Unavailable), "{took} ms, {error:?}");
 }
 
-/// After one answer, `lock()` rides out outages of any length.
+/// After one answer, `lock()` waits through outages of any length.
 #[tokio::test(start_paused = true)]
 async fn after_one_answer_lock_rides_out_outages() {
     let wire = Lossy::new(memory());
@@ -68,7 +68,7 @@ async fn after_one_answer_lock_rides_out_outages() {
     assert!(start.elapsed() <= ms(300), "{:?}", start.elapsed());
 }
 
-/// A refusal is an answer, and is told at once.
+/// A refusal is an answer, and is returned at once.
 #[tokio::test(start_paused = true)]
 async fn waits_end_with_none_only_if_the_store_said_busy() {
     let store = memory();
@@ -82,7 +82,7 @@ async fn waits_end_with_none_only_if_the_store_said_busy() {
     assert_eq!(timed(mutex.try_lock_for(ms(100))).await, (100, Some(ErrorKind::Unavailable)));
     let (took, error) = timed(mutex.try_lock()).await;
     assert!(about(took, 3000) && error == Some(ErrorKind::Unavailable), "{took} ms, {error:?}");
-    // A busy that was told in this very call counts, although the store has gone away since.
+    // A busy answer during this call counts, although the store has stopped answering since.
     wire.heal();
     let waiter = tokio::spawn({
         let mutex = mutex.clone();
@@ -95,9 +95,9 @@ async fn waits_end_with_none_only_if_the_store_said_busy() {
     drop(guard);
 }
 
-/// Who joins a queue that waits for another client's lock hears of the store in its own time, however short.
+/// A call that joins a queue gets an answer of the store within its own time limit, even if that is short.
 #[tokio::test(start_paused = true)]
-async fn a_short_wait_behind_a_waiter_hears_the_store() {
+async fn a_short_wait_behind_a_waiter_gets_an_answer_of_the_store() {
     let store = memory();
     let (ours, theirs) = (client(store.clone()), client(store));
     let guard = theirs.mutex("orders").lock().await.unwrap();
@@ -111,9 +111,9 @@ async fn a_short_wait_behind_a_waiter_hears_the_store() {
     drop((first, guard));
 }
 
-/// Nor does a wait of about the time after which a waiter looks again, over a slow wire.
+/// The same for a time limit of about the poll interval, over a slow wire.
 #[tokio::test(start_paused = true)]
-async fn a_wait_of_a_second_behind_a_waiter_hears_the_store() {
+async fn a_wait_of_a_second_behind_a_waiter_gets_an_answer_of_the_store() {
     let store = memory();
     let (ours, theirs) = (client(Delayed::new(store.clone(), 3, ms(100), ms(100))), client(store));
     let guard = theirs.mutex("orders").lock().await.unwrap();
@@ -121,14 +121,14 @@ async fn a_wait_of_a_second_behind_a_waiter_hears_the_store() {
     ours.idle().await;
     for number in 0..200 {
         assert!(ours.mutex("orders").try_lock().await.unwrap().is_none());
-        // The store has just been asked, so it will not be for another while.
+        // The store was just asked, so the next poll is later.
         time::sleep(ms(1)).await;
         assert!(ours.mutex("orders").try_lock_for(ms(900 + number * 2)).await.unwrap().is_none());
     }
     drop((first, guard));
 }
 
-/// Nor is a wait an error that ends while its client's own hold changes hands on a slow wire.
+/// A wait that ends while its client's own hold is exchanged on a slow wire is no error either.
 #[tokio::test(start_paused = true)]
 async fn a_short_wait_behind_our_own_hold_is_no_error() {
     let client = client(Delayed::new(memory(), 7, ms(20), ms(20)));
@@ -154,7 +154,7 @@ async fn work(client: Client, turns: u32) {
     }
 }
 
-/// `try_lock` of somebody who is next in line is not refused while the hold is exchanged for it.
+/// A `try_lock` that is next in the queue is not refused while the hold is exchanged for it.
 #[tokio::test(start_paused = true)]
 async fn a_try_that_is_next_in_line_is_served() {
     let wire = Stopped::new(memory());
@@ -163,17 +163,18 @@ async fn a_try_that_is_next_in_line_is_served() {
     let first = waiting(&client, "orders").await;
     wire.until_held(1).await;
     let next = tokio::spawn({
-        let mutex = client.mutex("orders").lease(ms(1000)); // Other terms than the claim that is on its way.
+        let mutex = client.mutex("orders").lease(ms(1000)); // Other terms than the claim in flight.
         async move { mutex.try_lock().await }
     });
     tokio::task::yield_now().await;
     first.abort();
     assert!(first.await.is_err());
     wire.go_on();
-    assert!(soon(next).await.unwrap().unwrap().is_some(), "nobody else had it");
+    assert!(soon(next).await.unwrap().unwrap().is_some(), "no other client had it");
 }
 
-/// A release while the store is away reports `Unavailable` after its request timeout, and goes on in the background.
+/// A release while the store does not answer reports `Unavailable` after its request timeout, and continues in the
+/// background.
 #[tokio::test(start_paused = true)]
 async fn a_release_goes_on_in_the_background() {
     let store = memory();

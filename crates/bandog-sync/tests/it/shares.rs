@@ -20,13 +20,14 @@ async fn two_clients_with_sixteen_tasks_each() {
     shares(2, 16, 5).await;
 }
 
-/// Of four, those who stand back draw lots with the others who wait, so their shares differ more: within a half.
+/// Of four clients, a client that rests competes with the other waiters at random, so their shares differ more: within
+/// a half.
 #[tokio::test(start_paused = true)]
 async fn four_clients_with_eight_tasks_each() {
     shares(4, 8, 2).await;
 }
 
-/// Delays are of several milliseconds, since that is how finely a paused clock tells who comes first.
+/// Delays are of several milliseconds, since a paused clock orders events no finer than that.
 async fn shares(clients: u64, tasks: u64, part: u64) {
     let store = memory();
     let mut counts = Vec::new();

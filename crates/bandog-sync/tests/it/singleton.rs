@@ -15,41 +15,41 @@ use tokio::{task::JoinHandle, time};
 
 use crate::kit::{client, held, kind, memory, ms, paused, soon};
 
-/// What runs have done, in order.
+/// The events of all runs, in order.
 type Log = Arc<Mutex<Vec<Event>>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
-    Began { who: usize, fence: Fence },
-    Ended { who: usize },
+    Began { replica: usize, fence: Fence },
+    Ended { replica: usize },
 }
 
-/// A run that logs its end, however it ends.
+/// Logs the end of a run when it is dropped.
 struct Running {
-    who: usize,
+    replica: usize,
     log: Log,
 }
 
 impl Running {
-    fn begin(who: usize, guard: &Guard, log: &Log) -> Self {
-        log.lock().unwrap().push(Event::Began { who, fence: guard.fence() });
-        Self { who, log: Arc::clone(log) }
+    fn begin(replica: usize, guard: &Guard, log: &Log) -> Self {
+        log.lock().unwrap().push(Event::Began { replica, fence: guard.fence() });
+        Self { replica, log: Arc::clone(log) }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.log.lock().unwrap().push(Event::Ended { who: self.who });
+        self.log.lock().unwrap().push(Event::Ended { replica: self.replica });
     }
 }
 
 /// A replica whose task runs until it is cancelled. That it can be spawned is part of the contract.
-fn replica(who: usize, client: &Client, log: &Log) -> JoinHandle<Result<()>> {
+fn spawn_replica(replica: usize, client: &Client, log: &Log) -> JoinHandle<Result<()>> {
     let (client, log) = (client.clone(), Arc::clone(log));
     tokio::spawn(async move {
         client
             .singleton("relay", async |guard| {
-                let _running = Running::begin(who, guard, &log);
+                let _running = Running::begin(replica, guard, &log);
                 std::future::pending().await
             })
             .await
@@ -60,32 +60,34 @@ fn events(log: &Log) -> Vec<Event> {
     log.lock().unwrap().clone()
 }
 
-/// Who runs the task now.
+/// The replica that runs the task now.
 fn leader(log: &Log) -> Option<usize> {
     match events(log).last()? {
-        Event::Began { who, .. } => Some(*who),
+        Event::Began { replica, .. } => Some(*replica),
         Event::Ended { .. } => None,
     }
 }
 
-/// Waits, in virtual time, until this one runs the task.
-async fn until_led_by(log: &Log, who: usize) {
+/// Waits, in virtual time, until this replica runs the task.
+async fn until_led_by(log: &Log, replica: usize) {
     soon(async {
-        while leader(log) != Some(who) {
+        while leader(log) != Some(replica) {
             time::sleep(ms(1)).await;
         }
     })
     .await;
 }
 
-/// Never two at a time, and fences that rise.
+/// At most one run at a time, and fences that rise.
 #[track_caller]
 fn assert_one_at_a_time(log: &Log) {
     let events = events(log);
     let mut fences = Vec::new();
     for pair in events.windows(2) {
         match (pair[0], pair[1]) {
-            (Event::Began { who: one, .. }, Event::Ended { who: other }) => assert_eq!(one, other, "{events:?}"),
+            (Event::Began { replica: one, .. }, Event::Ended { replica: other }) => {
+                assert_eq!(one, other, "{events:?}")
+            }
             (Event::Ended { .. }, Event::Began { .. }) => {}
             _ => panic!("two at a time: {events:?}"),
         }
@@ -102,12 +104,13 @@ fn assert_one_at_a_time(log: &Log) {
 async fn one_replica_runs_it_and_the_next_takes_over_when_it_ends() {
     let (store, log) = (memory(), Log::default());
     let clients: Vec<_> = (0..3).map(|_| client(store.clone())).collect();
-    let mut replicas: Vec<_> = clients.iter().enumerate().map(|(who, client)| replica(who, client, &log)).collect();
+    let mut replicas: Vec<_> =
+        clients.iter().enumerate().map(|(replica, client)| spawn_replica(replica, client, &log)).collect();
     time::sleep(Duration::from_secs(600)).await;
     assert_eq!(events(&log).len(), 1, "one, for many renewals: {:?}", events(&log));
     for _ in 0..3 {
-        let who = leader(&log).unwrap();
-        replicas[who].abort();
+        let replica = leader(&log).unwrap();
+        replicas[replica].abort();
         let before = events(&log).len();
         soon(async {
             while events(&log).len() < before + 1 {
@@ -115,9 +118,9 @@ async fn one_replica_runs_it_and_the_next_takes_over_when_it_ends() {
             }
         })
         .await;
-        replicas[who] = replica(who, &clients[who], &log);
+        replicas[replica] = spawn_replica(replica, &clients[replica], &log);
         time::sleep(ms(5_000)).await;
-        assert_ne!(leader(&log), Some(who), "another one had been waiting");
+        assert_ne!(leader(&log), Some(replica), "another replica was waiting");
     }
     assert_one_at_a_time(&log);
 }
@@ -129,9 +132,9 @@ async fn a_leader_that_is_cut_off_is_cancelled_before_the_next_begins() {
     let wire = Stopped::new(store.clone());
     let (ours, theirs) = (client(wire.clone()), client(store));
     for round in 0..5 {
-        let first = replica(0, &ours, &log);
+        let first = spawn_replica(0, &ours, &log);
         until_led_by(&log, 0).await;
-        let second = replica(1, &theirs, &log);
+        let second = spawn_replica(1, &theirs, &log);
         time::sleep(ms(2_000)).await;
         wire.stop(if round % 2 == 0 { Which::Requests } else { Which::Answers });
         until_led_by(&log, 1).await;
@@ -145,12 +148,12 @@ async fn a_leader_that_is_cut_off_is_cancelled_before_the_next_begins() {
     assert_one_at_a_time(&log);
 }
 
-/// An operator moves the task on: the evicted leader learns it at its next renewal, and then waits behind the other.
+/// An operator evicts the leader: it is lost at its next renewal, and then waits behind the other replica.
 #[tokio::test(start_paused = true)]
 async fn an_evicted_leader_is_cancelled_and_waits_again() {
     let (store, log) = (memory(), Log::default());
     let client = client(store);
-    let running = replica(0, &client, &log);
+    let running = spawn_replica(0, &client, &log);
     until_led_by(&log, 0).await;
     assert!(client.evict("relay").await.unwrap().is_some());
     soon(async {
@@ -160,11 +163,11 @@ async fn an_evicted_leader_is_cancelled_and_waits_again() {
     })
     .await;
     assert_one_at_a_time(&log);
-    assert_eq!(leader(&log), Some(0), "nobody else wanted it");
+    assert_eq!(leader(&log), Some(0), "no other replica wanted it");
     running.abort();
 }
 
-/// An error: the lock goes to another replica at once, and this one retries after delays that grow to 30 s.
+/// After an error, the lock goes to another replica at once, and this one retries after delays that grow to 30 s.
 #[tokio::test(start_paused = true)]
 async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
     let store = memory();
@@ -182,12 +185,12 @@ async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
         })
     };
     time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(held(&store).await, [""; 0], "free between two tries");
+    assert_eq!(held(&store).await, [""; 0], "free between two attempts");
     let times = begun.lock().unwrap().clone();
     let delays: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
     let mut longest = 100;
     for delay in &delays {
-        // The lock itself takes no time here, but for timers that are rounded up.
+        // The lock itself takes no time here, except for timers that are rounded up.
         assert!((longest / 2..=longest + 3).contains(delay), "{delays:?}");
         longest = (longest * 2).min(30_000);
     }
@@ -195,7 +198,7 @@ async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
     assert!(delays.windows(2).any(|pair| pair[0] * 2 != pair[1]), "they are random: {delays:?}");
 
     let log = Log::default();
-    let other = replica(1, &theirs, &log);
+    let other = spawn_replica(1, &theirs, &log);
     until_led_by(&log, 1).await;
     let tries = begun.lock().unwrap().len();
     time::sleep(Duration::from_secs(300)).await;
@@ -222,7 +225,7 @@ async fn a_long_run_forgives_earlier_failures() {
     assert!(delays[8] < ms(105) && delays[9] > ms(90), "after a long run: {delays:?}");
 }
 
-/// A panic is a failure like any other: a replica whose task has panicked does not drop out in silence.
+/// A panic is a failure like any other: the replica continues to compete.
 #[tokio::test(start_paused = true)]
 async fn a_panic_counts_as_a_failure() {
     let (store, runs) = (memory(), Cell::new(0));
@@ -253,19 +256,19 @@ async fn a_task_that_is_done_gives_the_lock_back_and_ends_the_call() {
     });
     done.await.unwrap();
     assert_eq!(held(&store).await, [""; 0]);
-    let other = replica(1, &theirs, &log);
+    let other = spawn_replica(1, &theirs, &log);
     until_led_by(&log, 1).await;
     other.abort();
 }
 
-/// Wherever the call stands when its client closes, it ends as `Closed`, and its task has been dropped.
+/// Whatever the call waits for when its client closes, it ends as `Closed`, and its task has been dropped.
 #[tokio::test(start_paused = true)]
 async fn a_closed_client_ends_it() {
     let (store, log) = (memory(), Log::default());
     let (leads, waits, rests) = (client(store.clone()), client(store.clone()), client(store.clone()));
-    let leading = replica(0, &leads, &log);
+    let leading = spawn_replica(0, &leads, &log);
     until_led_by(&log, 0).await;
-    let waiting = replica(1, &waits, &log);
+    let waiting = spawn_replica(1, &waits, &log);
     let resting = {
         let rests = rests.clone();
         tokio::spawn(async move { rests.singleton("fails", async |_| Err("always".into())).await })
@@ -286,8 +289,8 @@ async fn a_closed_client_ends_it() {
 async fn a_dropped_call_drops_its_task_and_gives_the_lock_back() {
     let (store, log) = (memory(), Log::default());
     let client = client(store.clone());
-    let leading = replica(0, &client, &log);
-    let waiting = replica(1, &client, &log);
+    let leading = spawn_replica(0, &client, &log);
+    let waiting = spawn_replica(1, &client, &log);
     until_led_by(&log, 0).await;
     waiting.abort();
     assert!(waiting.await.is_err());
@@ -298,13 +301,13 @@ async fn a_dropped_call_drops_its_task_and_gives_the_lock_back() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// A store that has not answered yet is waited for; what no retry can cure is told at once.
+/// The call waits for a store that has not answered yet, and returns an error at once that no retry can fix.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_is_waited_for_and_a_refusal_is_an_error() {
     let (wire, log) = (Lossy::new(memory()), Log::default());
     wire.always(Fate::Refused);
     let ours = client(wire.clone());
-    let call = replica(0, &ours, &log);
+    let call = spawn_replica(0, &ours, &log);
     time::sleep(Duration::from_secs(60)).await;
     assert!(!call.is_finished());
     wire.heal();
@@ -331,7 +334,7 @@ async fn a_mutex_of_its_own_ttl_is_led_with_that_ttl() {
     assert!(left.get() > ms(4_000) && left.get() < ms(5_000), "{left:?}");
 }
 
-/// Without a runtime there would be no timers to retry by.
+/// Without a runtime there are no timers for retries.
 #[test]
 fn outside_a_runtime_it_is_misused() {
     let client = Client::over(Memory::new(Clock::system())).unwrap();
@@ -341,7 +344,7 @@ fn outside_a_runtime_it_is_misused() {
     assert!(error.to_string().contains("Tokio runtime"), "{error}");
 }
 
-/// Bodies may fail with any error, borrow what is around them, and be functions.
+/// Tasks may fail with any error, borrow local values, and be functions.
 #[tokio::test(start_paused = true)]
 async fn tasks_of_every_kind_are_taken() {
     async fn function(_: &Guard) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

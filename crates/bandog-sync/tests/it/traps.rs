@@ -1,7 +1,8 @@
-//! Traps that were met before the engine was built, one test each.
+//! Traps that were known before the engine was built, one test each.
 //!
-//! The fourth (a client's own bell ends its standing back) is `shares`; of the seventh (a resend inside a backend) and
-//! the eighth (a right that is missing half-way) only the engine's part is here, the rest is the Redis backend's.
+//! The test of the fourth (a client's own notification ends its rest) is `shares`. Of the seventh (a resend inside a
+//! backend) and the eighth (a permission that is missing halfway) only the engine's part is here; the rest is in the
+//! Redis backend's tests.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -19,36 +20,36 @@ use tokio::time;
 
 use crate::kit::{client, held, kind, memory, ms, paused, soon, waiting};
 
-/// 1. To release at the local deadline would give the key away at the instant at which its holder is told: the engine
-///    leaves a lost hold to its guard or its ttl, so that told comes strictly before granted, by the whole margin.
+/// 1. A release at the local deadline would give the key away at the instant at which its holder learns of the loss. So
+/// the engine leaves a lost hold to its guard or its ttl: the loss comes before the next grant, by the whole margin.
 #[tokio::test(start_paused = true)]
-async fn trap_1_told_strictly_before_granted() {
+async fn trap_1_lost_strictly_before_granted() {
     for local in [false, true] {
         let store = memory();
         let wire = Stopped::new(store.clone());
         let (ours, theirs) = (paused().watchdog(ms(3000)).over(wire.clone()).unwrap(), client(store.clone()));
         let lease = ours.mutex("orders").lease(ms(3000));
-        // A local waiter needs the wire, so there the loss is a lease's end.
+        // A local waiter needs the wire, so there the guard is lost by the end of a lease.
         let guard = if local { lease.lock().await } else { ours.mutex("orders").lock().await }.unwrap();
         if !local {
             wire.stop(Which::Requests);
         }
         let next = waiting(if local { &ours } else { &theirs }, "orders").await;
         let lost = guard.lost();
-        let told = tokio::spawn(async move {
+        let lost_at = tokio::spawn(async move {
             lost.await;
             Clock::tokio().now()
         });
         let next = soon(next).await.unwrap().unwrap();
         let granted = Clock::tokio().now();
-        let ahead = granted.since(told.await.unwrap());
-        assert!(ahead >= ms(29), "local: {local}, told only {ahead:?} before");
+        let ahead = granted.since(lost_at.await.unwrap());
+        assert!(ahead >= ms(29), "local: {local}, lost only {ahead:?} before");
         drop((guard, next));
     }
 }
 
-/// 2. Ambiguity belongs to the claim, not to its last try: the first try is applied late, the second surely not, and
-///    then the call is dropped.
+/// 2. Ambiguity belongs to the claim, not to its last request: the first request is applied late, the second surely
+/// not, and then the call is dropped.
 #[tokio::test(start_paused = true)]
 async fn trap_2_ambiguity_belongs_to_the_claim() {
     for late in [1, 100, 1000, 2900] {
@@ -70,7 +71,7 @@ async fn trap_2_ambiguity_belongs_to_the_claim() {
     }
 }
 
-/// 3. A release must not overtake a claim that is still on its way: cancel at any moment over a slow wire.
+/// 3. A release must not overtake a claim that is in flight: cancel at any moment over a slow wire.
 #[tokio::test(start_paused = true)]
 async fn trap_3_no_release_overtakes_its_claim() {
     for cancel_at in 0..80 {
@@ -83,7 +84,7 @@ async fn trap_3_no_release_overtakes_its_claim() {
     }
 }
 
-/// 5. A late renewal must not extend a deadline that has passed: who was told of a loss stays told.
+/// 5. A late renewal must not extend a deadline that has passed: a guard that was lost stays lost.
 #[tokio::test(start_paused = true)]
 async fn trap_5_a_late_renewal_never_unloses() {
     let store = memory();
@@ -91,21 +92,21 @@ async fn trap_5_a_late_renewal_never_unloses() {
     let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
     wire.stop(Which::Answers);
-    wire.until_held(1).await; // The store has renewed it, and nobody knows.
+    wire.until_held(1).await; // The store has renewed it, and the answer is held back.
     let lost = guard.lost();
     lost.clone().await;
     assert!(guard.is_lost());
     wire.go_on();
     client.idle().await;
     assert!(guard.is_lost() && guard.remaining().is_zero());
-    assert_eq!(held(&store).await, ["orders"], "the store still thinks so");
+    assert_eq!(held(&store).await, ["orders"], "the store still has it");
     assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
     client.idle().await;
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// 6. The reaper must not give up by age what may yet be applied: the store stands still for longer than the ttl, and
-///    applies the claim at the very end.
+/// 6. The reaper must not give up by age a claim that may still be applied: the store stops for longer than the ttl,
+/// and applies the claim at the very end.
 #[tokio::test(start_paused = true)]
 async fn trap_6_the_reaper_does_not_give_up_by_age() {
     let store = memory();
@@ -125,7 +126,7 @@ async fn trap_6_the_reaper_does_not_give_up_by_age() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// 6. A repeated release that finds nothing to free is no loss when an earlier one may have done it.
+/// 6. A repeated release that finds nothing to release is no loss if an earlier one may have been applied.
 #[tokio::test(start_paused = true)]
 async fn trap_6_a_repeated_release_is_no_loss() {
     let wire = Lossy::new(memory());
@@ -137,9 +138,9 @@ async fn trap_6_a_repeated_release_is_no_loss() {
     }
 }
 
-/// 6. But the first release that finds nothing to free tells of a loss, even if the claim's first answer was lost.
+/// 6. But if the first release finds nothing to release, that is a loss, even if the claim's first answer was lost.
 #[tokio::test(start_paused = true)]
-async fn trap_6_a_first_release_tells_of_a_loss() {
+async fn trap_6_a_first_release_reports_a_loss() {
     for fates in [&[][..], &[Fate::ReplyLost], &[Fate::RequestLost]] {
         let store = bandog_conformance::wrap::Forgetful::new(memory());
         let wire = Lossy::new(store.clone());
@@ -161,7 +162,7 @@ fn trap_6_the_engine_does_not_wait_for_itself() {
     let mutex = client.mutex("orders");
     *backend.kept.lock().unwrap() = Some(client);
     let mut asking = Box::pin(async move { mutex.try_lock().await });
-    // The only handles left are this call's and the backend's own.
+    // The only remaining handles are this call's and the backend's own.
     drop(runtime.block_on(async { futures_util::poll!(&mut asking) }));
     drop(asking);
     let took = || *backend.took.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,7 +170,7 @@ fn trap_6_the_engine_does_not_wait_for_itself() {
     assert!(took().is_some_and(|took| took < ms(90)), "it waited {:?}", took());
 }
 
-/// A backend that keeps a handle of its own client, and drops it when it is asked for something.
+/// A backend that keeps a handle of its own client, and drops it at its first request.
 #[derive(Debug, Clone)]
 struct Keeper {
     store: Memory,
@@ -223,9 +224,9 @@ impl Inspect for Keeper {
     }
 }
 
-/// 7. A backend that says "surely not applied" is asked again by the engine, in order, and nobody sees it.
+/// 7. The engine repeats a request that was surely not applied, in order, and the caller does not notice.
 #[tokio::test(start_paused = true)]
-async fn trap_7_what_was_not_applied_is_asked_again() {
+async fn trap_7_a_request_that_was_not_applied_is_repeated() {
     let store = memory();
     let wire = Lossy::new(store.clone());
     let counts = Counting::new(wire.clone());

@@ -1,10 +1,10 @@
-//! Law 47, as far as a test may go that must not move the machine's clock: no client over memory or Redis reads it,
-//! but to tell operators since when a client lives and how the server's clock differs.
-//! (SQLite's fences do; its own tests hand it a clock that jumps.)
+//! Law 47, as far as a test can check it without moving the machine's clock: no client over memory or Redis reads the
+//! wall clock, except to report to operators when a client started and how the server's clock differs. (SQLite's fences
+//! read it; SQLite's own tests use a clock that jumps.)
 
 use std::{fs, path::Path};
 
-/// Files that decide nothing about locks: what operators are told, records in memory, whose store's time it is, and the
+/// Files that decide nothing about locks: reports for operators, records in memory, whose time is the store's, and the
 /// clock itself, for those.
 const NOT_FOR_LOCKS: [&str; 5] =
     ["core/src/clock.rs", "core/src/memory/records.rs", "/member.rs", "/check.rs", "/tests.rs"];

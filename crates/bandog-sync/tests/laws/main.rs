@@ -61,7 +61,7 @@ impl World for InMemory {
     }
 
     async fn plant(&self) -> Can<Vec<String>> {
-        Err(Unkept::Cannot("nobody but its own clients can write to it"))
+        Err(Unkept::Cannot("only its own clients can write to it"))
     }
 
     async fn raw(&self, _: &str) -> Can<String> {
@@ -69,7 +69,7 @@ impl World for InMemory {
     }
 
     async fn plant_records(&self) -> Can<Vec<String>> {
-        Err(Unkept::Cannot("nobody but its own clients can write to it"))
+        Err(Unkept::Cannot("only its own clients can write to it"))
     }
 
     async fn restart(&self) -> Can {

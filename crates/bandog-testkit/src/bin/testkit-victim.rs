@@ -1,6 +1,6 @@
-//! A process that is killed, to see that what it started dies with it.
+//! A process that is killed by a test, which checks that its children die with it.
 //!
-//! It starts everything from a thread that ends, since that is what a test's thread does.
+//! It starts the children from a thread that ends, like the thread of a test.
 
 use std::process::Command;
 use std::thread;

@@ -5,28 +5,28 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// A sender that is this far ahead has to wait, as on a real wire.
+/// Maximum number of bytes in flight; then the sender has to wait.
 const FULL: usize = 4 << 20;
 
-/// What happens to the bytes of one direction, for all connections of a wire.
+/// The settings of one direction, for all connections of a wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rule {
     pub(super) delay: Duration,
     pub(super) dropping: bool,
 }
 
-/// The bytes that are under way in one direction.
+/// The bytes in flight in one direction.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     queue: VecDeque<Parcel>,
     queued: usize,
-    /// The sender closed or broke; the parcel that says so is in the queue, or was.
+    /// The sender has closed or failed; the parcel with the close is or was in the queue.
     ended: bool,
-    /// The close was handed on: nothing will ever come again.
+    /// The close was forwarded: no data follows.
     finished: bool,
-    /// Something was swallowed, so nothing that follows may arrive.
+    /// Bytes were lost, so no later byte may arrive.
     lossy: bool,
-    /// The receiver took less than it was given.
+    /// The receiver's buffer is full.
     blocked: bool,
 }
 
@@ -60,13 +60,13 @@ impl Flow {
         self.lossy
     }
 
-    /// When the next parcel is to be handed on, unless the receiver has to make room first.
+    /// The due time of the next parcel, unless the receiver's buffer is full.
     pub(super) fn due(&self) -> Option<Instant> {
         let parcel = self.queue.front().filter(|_| !self.blocked);
         parcel.map(|parcel| parcel.due)
     }
 
-    /// Reads all that is there, and returns how many bytes were lost.
+    /// Reads all available bytes, and returns the number of lost ones.
     pub(super) fn take_in(&mut self, from: &TcpStream, rule: Rule, buffer: &mut [u8]) -> usize {
         let mut lost = 0;
         while self.wants_input() {
@@ -84,9 +84,9 @@ impl Flow {
         lost
     }
 
-    /// Hands on what is due.
+    /// Forwards the parcels that are due.
     ///
-    /// An error means that the connection broke, or that the sender's end did: both sides are to be reset.
+    /// An error means that the connection failed, or that the sender's side failed: both sides must be reset.
     pub(super) fn put_out(&mut self, to: &TcpStream, now: Instant) -> io::Result<()> {
         self.blocked = false;
         while let Some(parcel) = self.pop_due(now) {
@@ -111,7 +111,7 @@ impl Flow {
         self.queue.pop_front()
     }
 
-    /// A delay that was shortened must not let the new overtake the old.
+    /// After the delay is reduced, later bytes must not overtake earlier ones.
     fn push(&mut self, what: Content, delay: Duration) {
         let earliest = Instant::now() + delay;
         let due = self.queue.back().map_or(earliest, |last| last.due.max(earliest));
@@ -146,7 +146,7 @@ impl Content {
     }
 }
 
-/// What the sender sent next, if anything.
+/// The next bytes of the sender, if there are any.
 fn receive(mut from: &TcpStream, buffer: &mut [u8]) -> Option<Content> {
     match from.read(buffer) {
         Ok(0) => Some(Content::Close),

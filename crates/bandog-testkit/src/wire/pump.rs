@@ -1,4 +1,4 @@
-//! The wire's thread: it owns every socket, and alone decides what passes.
+//! The wire's thread: it owns all sockets, and decides alone which data passes.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,16 +18,16 @@ use super::flow::{Flow, Rule};
 use super::{Counts, Order, Way, What};
 use crate::port::Port;
 
-/// A stopped server's kernel still accepts, so only a full backlog takes this long.
+/// Timeout of a connection. The kernel of a stopped server still accepts, so only a full backlog takes this long.
 const DIAL_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Pump {
     port: Arc<Port>,
     target: SocketAddr,
     orders: Receiver<Order>,
-    bell: UnixStream,
+    wake_ups: UnixStream,
     counts: Arc<Counts>,
-    /// Absent while dialling is refused.
+    /// None while connections are refused.
     listener: Option<TcpListener>,
     links: Vec<Link>,
     rules: Rules,
@@ -41,7 +41,7 @@ struct Rules {
     stalled: bool,
 }
 
-/// One client's connection and the one that we dialled for it.
+/// A client's connection, and the matching connection to the server.
 struct Link {
     client: TcpStream,
     server: TcpStream,
@@ -54,16 +54,16 @@ impl Pump {
         port: Arc<Port>,
         target: SocketAddr,
         orders: Receiver<Order>,
-        bell: UnixStream,
+        wake_ups: UnixStream,
         counts: Arc<Counts>,
     ) -> io::Result<Self> {
-        bell.set_nonblocking(true)?;
+        wake_ups.set_nonblocking(true)?;
         Ok(Self {
             listener: Some(listen(&port)?),
             port,
             target,
             orders,
-            bell,
+            wake_ups,
             counts,
             links: Vec::new(),
             rules: Rules::default(),
@@ -71,9 +71,9 @@ impl Pump {
         })
     }
 
-    /// Runs until it is told to end.
+    /// Runs until the stop order.
     pub(super) fn run(&mut self) {
-        // The kernel may otherwise wake us 50 µs late, to save power.
+        // Otherwise the kernel may wake the thread 50 µs late, to save power.
         set_current_timer_slack(NonZeroU64::new(1)).expect("an exact timer");
         loop {
             self.accept();
@@ -91,16 +91,16 @@ impl Pump {
             self.counts.accepted.fetch_add(1, Ordering::Relaxed);
             match Link::dial(client, self.target) {
                 Ok(link) => self.links.push(link),
-                // The server is down. The client's connection is closed at once, which is all that a proxy can do.
+                // The server is down, so the client's connection is closed at once.
                 Err(_) => continue,
             }
         }
         self.count();
     }
 
-    /// Does all that was ordered, and says whether that is the end.
+    /// Executes the orders. Returns whether the thread must end.
     fn obey(&mut self) -> bool {
-        let _ = self.bell.read(&mut self.buffer);
+        let _ = self.wake_ups.read(&mut self.buffer);
         while let Ok(Order { what, done }) = self.orders.try_recv() {
             match what {
                 What::Delay(way, delay) => self.rules.of(way).delay = delay,
@@ -110,7 +110,7 @@ impl Pump {
                 What::Cut => self.cut(|_| true),
                 What::End => return true,
             }
-            let _ = done.send(()); // Whoever asked may have been dropped, and the order stands.
+            let _ = done.send(()); // The caller may be gone; the order is executed nevertheless.
         }
         false
     }
@@ -136,7 +136,7 @@ impl Pump {
         self.count();
     }
 
-    /// Moves bytes in and out of every connection.
+    /// Moves bytes through all connections.
     fn carry(&mut self) {
         let (rules, buffer, counts) = (self.rules, &mut self.buffer, &self.counts);
         let broken = self.links.extract_if(.., |link| {
@@ -149,9 +149,9 @@ impl Pump {
         self.count();
     }
 
-    /// Sleeps until a socket, an order or a due time.
+    /// Sleeps until a socket is ready, an order comes or a parcel is due.
     fn sleep(&self) {
-        let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.wake_ups, PollFlags::IN)];
         fds.extend(self.listener.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
         let stalled = self.rules.stalled;
         fds.extend(self.links.iter().flat_map(|link| link.interests(stalled)));
@@ -159,7 +159,7 @@ impl Pump {
         let due = due.filter(|_| !stalled);
         let left = due.map(|due| due.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        // An interruption only means another round.
+        // After an interruption the loop runs again.
         let _ = poll(&mut fds, left.as_ref());
     }
 
@@ -212,17 +212,17 @@ impl Link {
         [self.request.due(), self.reply.due()].into_iter().flatten().min()
     }
 
-    /// A socket without interest is left out, since a broken one would wake us for ever.
+    /// A socket without interest is excluded, because a broken one would wake the thread permanently.
     fn interests(&self, stalled: bool) -> impl Iterator<Item = PollFd<'_>> {
         let client = interest(&self.client, &self.request, &self.reply, stalled);
         let server = interest(&self.server, &self.reply, &self.request, stalled);
         client.into_iter().chain(server)
     }
 
-    /// Closes both sides with a reset instead of a polite end.
+    /// Closes both sides with a reset.
     fn reset(self) {
         for stream in [self.client, self.server] {
-            // A failure means that the other side was faster.
+            // An error means that the other side was faster.
             let _ = set_socket_linger(&stream, Some(Duration::ZERO));
         }
     }
@@ -235,9 +235,9 @@ fn interest<'a>(socket: &'a TcpStream, from: &Flow, to: &Flow, stalled: bool) ->
     (!flags.is_empty()).then(|| PollFd::from_borrowed_fd(socket.as_fd(), flags))
 }
 
-/// Wakes the wire's thread; a thread that is gone needs no waking.
-pub(super) fn ring(mut bell: &UnixStream) {
-    let _ = bell.write(&[0]);
+/// Wakes the wire's thread; an ended thread is ignored.
+pub(super) fn wake(mut wake_ups: &UnixStream) {
+    let _ = wake_ups.write(&[0]);
 }
 
 fn listen(port: &Port) -> io::Result<TcpListener> {

@@ -16,7 +16,7 @@ fn a_fact_that_becomes_true_gives_its_value() {
 
 #[test]
 #[should_panic(expected = "did not hold within 10ms; last seen: \"two left\"")]
-fn a_fact_that_never_holds_panics_with_what_was_seen_last() {
+fn a_fact_that_never_holds_panics_with_the_last_value() {
     eventually::<Result<(), _>>(Duration::from_millis(10), || Err("two left"));
 }
 

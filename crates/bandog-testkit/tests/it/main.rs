@@ -1,4 +1,4 @@
-//! The testkit on real servers and real processes: what it promises to do to them, it does.
+//! Tests of the testkit with real servers and real processes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
 
@@ -9,5 +9,5 @@ mod wire;
 
 use std::time::Duration;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// Timeout that only a failure reaches.
 const SOON: Duration = Duration::from_secs(5);

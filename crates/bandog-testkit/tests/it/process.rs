@@ -37,7 +37,7 @@ fn the_child_gets_the_commands_variables_and_directory() {
 }
 
 #[test]
-fn a_stopped_child_stands_still_until_it_may_go_on() {
+fn a_stopped_child_runs_no_code_until_it_is_continued() {
     let mut process = Process::spawn(&shell("while read word; do echo $word; done"));
     process.stop();
     assert_eq!(state(process.pid()), Some('T'));

@@ -114,7 +114,7 @@ fn a_server_that_cannot_start_shows_its_log() {
 }
 
 #[test]
-fn a_dead_servers_port_is_given_to_nobody() {
+fn a_dead_servers_port_is_not_reused() {
     let redis = RedisServer::start();
     redis.kill();
     let others = [(); 3].map(|()| RedisServer::start());

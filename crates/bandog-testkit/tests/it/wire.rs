@@ -27,7 +27,7 @@ fn round_trips(client: &mut RawRedis, times: usize) -> Vec<Duration> {
     took
 }
 
-/// A short patience, since these tests wait for what must not come.
+/// A short timeout, because these tests wait for data that must not come.
 fn says_nothing(client: &mut RawRedis) {
     client.set_patience(Duration::from_millis(30)).unwrap();
     let error = client.read().unwrap_err();
@@ -69,7 +69,7 @@ fn a_delay_is_exact() {
     let took = round_trips(&mut client, 50);
     println!("round trip at 4 ms each way: {:?} {:?} {:?}", took[0], took[25], took[49]);
     assert!(took[0] >= Duration::from_millis(8));
-    // The fastest, since a busy machine makes the others late.
+    // The fastest one, because a busy machine delays the others.
     assert!(took[0] < Duration::from_micros(8300));
 }
 
@@ -144,7 +144,7 @@ fn a_lost_reply_is_a_command_that_was_done() {
     eventually(SOON, || wire.lost() == "+OK\r\n".len() as u64);
     assert_eq!(redis.cmd(&["GET", "k"]).text(), "v");
     says_nothing(&mut client);
-    // The connection has a hole, so it ends; a new one is whole.
+    // The connection has lost data, so it ends; a new one is complete.
     wire.drop_replies(false);
     let error = client.read().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
@@ -164,7 +164,7 @@ fn a_lost_request_is_a_command_that_was_not_done() {
     assert!(redis.cmd(&["GET", "k"]).is_nil());
     wire.drop_requests(false);
     client.read().unwrap_err();
-    // A connection that lost nothing goes on.
+    // A connection without losses continues.
     assert_eq!(idle.cmd(&["PING"]).unwrap().text(), "PONG");
 }
 

@@ -36,7 +36,7 @@ fn a_refused_write_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_later_run_finishes_what_was_left_and_shuts_the_earlier_one_out() {
+fn a_later_run_finishes_the_work_and_excludes_the_earlier_one() {
     let (_place, shop) = shop();
     assert_eq!(shop.close(&order(), under(8)).unwrap(), Write::Done);
     let found = shop.overdue(under(9)).unwrap().unwrap();
@@ -49,7 +49,7 @@ fn a_later_run_finishes_what_was_left_and_shuts_the_earlier_one_out() {
 }
 
 #[test]
-fn stock_that_is_given_back_twice_is_counted() {
+fn stock_that_is_returned_twice_is_counted() {
     let (_place, shop) = shop();
     let naive = Writer { replica: 1, fence: None };
     for id in 1..=3 {

@@ -1,4 +1,4 @@
--- Writes down that a replica begins a sweep.
+-- Records the start of a sweep.
 -- Parameters: ?1 the replica, ?2 the tick, in ms of the Unix epoch, ?3 the run's attempt and ?4 its fence, or null on a
 -- timer of its own.
 -- Result: one inserted row.

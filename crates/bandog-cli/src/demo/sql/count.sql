@@ -1,4 +1,4 @@
--- Everything that the demo says of a shop.
+-- The counts of a shop.
 -- Parameters: none.
 -- Result: one row: orders, closed, restored, restored_more_than_once, phantom_units, ticks, sweeps, swept_by, taken_over.
 with times as (select count(*) as times from restoration group by order_id)

@@ -1,4 +1,4 @@
--- How many replicas are ready.
+-- The number of ready replicas.
 -- Parameters: none.
 -- Result: one row: the number.
 select count(*) from replica

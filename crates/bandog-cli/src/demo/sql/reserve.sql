@@ -1,4 +1,4 @@
--- Takes the units of a new order off the shelf.
--- Parameters: ?1 the item, ?2 how many units.
+-- Reserves the units of a new order.
+-- Parameters: ?1 the item, ?2 the number of units.
 -- Result: one changed row.
 update stock set units = units - ?2 where item = ?1

@@ -2,8 +2,8 @@
 -- Parameters: none.
 -- Result: none.
 
--- What the shop sells. `units` is on offer; what unpaid orders have reserved is not. `owned` is in the warehouse, so when
--- every reservation was given back, exactly once, the two are equal.
+-- The items of the shop. `units` is on offer, without the units that unpaid orders have reserved. `owned` is in the
+-- warehouse. When each reservation was returned exactly once, the two are equal.
 create table stock (
     item    text    not null primary key,
     units   integer not null,
@@ -18,7 +18,7 @@ create table orders (
     state   text    not null default 'unpaid' check (state in ('unpaid', 'closed'))
 ) strict;
 
--- One row each time that the stock of an order was given back.
+-- One row for each return of the stock of an order.
 create table restoration (
     order_id integer not null references orders (id),
     replica integer not null,
@@ -26,7 +26,7 @@ create table restoration (
 ) strict;
 create index restoration_of on restoration (order_id);
 
--- The greatest fence with which anybody wrote here: one row.
+-- The greatest fence of all writes: one row.
 create table fence (
     greatest integer not null
 ) strict;
@@ -37,7 +37,7 @@ create table replica (
     number  integer not null primary key
 ) strict;
 
--- What went wrong for replicas.
+-- Errors of replicas.
 create table trouble (
     replica integer not null,
     trouble text    not null

@@ -1,4 +1,5 @@
--- Who is sweeping now. Of the scheduler's runs it is the latest: an earlier one's replica was killed or stands still.
+-- The replicas that are sweeping now. Of the scheduler's runs it is the latest: the replica of an earlier one was
+-- killed or is paused.
 -- Parameters: none.
 -- Result: one row for each: the replica's number.
 select replica from sweep

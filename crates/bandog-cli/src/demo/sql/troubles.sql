@@ -1,4 +1,4 @@
--- What went wrong, the last first.
+-- Errors of replicas, the last first.
 -- Parameters: none.
--- Result: one row for each trouble: the replica's number, what went wrong.
+-- Result: one row for each error: the replica's number, the error.
 select replica, trouble from trouble order by rowid desc

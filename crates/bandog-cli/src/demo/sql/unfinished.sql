@@ -1,5 +1,5 @@
--- The first step of a scheduled sweep: the orders that were not paid in time, and those that a replica closed which did
--- not live to give their stock back.
+-- The first step of a scheduled sweep: the orders that were not paid in time, and closed orders whose stock a killed
+-- replica did not return.
 -- Parameters: ?1 now, in ms of the Unix epoch.
 -- Result: id, item, units of each.
 select id, item, units from orders

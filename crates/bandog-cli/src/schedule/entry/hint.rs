@@ -1,14 +1,14 @@
-//! What a file can say instead of an expression that was refused: it has no dialect, and no calls of the library.
+//! Hints for a refused cron expression in a file: a file has no dialects and no calls of the library.
 
 use bandog_cron::{Cron, DayMatch, Dialect, ParseError, Time};
 
 const DAYS: [&str; 8] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
-/// So many fires of two expressions are compared.
+/// Number of fires of two expressions that are compared.
 const FIRES: usize = 400;
 const SIX_FIELDS: &str = "in a file seconds come first, and one day field is ?, as in `0 */5 * * * ?`; name the days of \
                           the week, since Quartz counts them from SUN = 1";
 
-/// What is wrong, in words that a file can follow. `said` is what the parser says of it, with its own hint behind.
+/// The message for a file. `said` is the message of the parser, with its own hint at the end.
 pub(super) fn in_a_file(error: &ParseError, expression: &str, said: &str) -> String {
     match instead(expression) {
         Some(hint) => {
@@ -19,30 +19,30 @@ pub(super) fn in_a_file(error: &ParseError, expression: &str, said: &str) -> Str
     }
 }
 
-/// None where the parser's own hint will do.
+/// None if the parser's own hint is sufficient.
 fn instead(expression: &str) -> Option<String> {
     let words: Vec<&str> = expression.split_ascii_whitespace().collect();
     match &words[..] {
-        ["-"] => Some("write enabled = false, and in cron when it would run".into()),
+        ["-"] => Some("write enabled = false, and in cron the time at which it would run".into()),
         [every, period @ ..] if every.eq_ignore_ascii_case("@every") => {
             let period = if period.is_empty() { "5m".into() } else { period.join(" ") };
             Some(format!("write fixed_rate = {period:?} instead of cron"))
         }
         [reboot] if reboot.eq_ignore_ascii_case("@reboot") => {
-            Some("no file can say that either: run the command where the program is started".into())
+            Some("a file cannot express that either: run the command where the program is started".into())
         }
         five @ [_, _, _, _, _] => Some(match six_fields(expression, five) {
             Some(six) => meaning(expression, &six),
             None => SIX_FIELDS.into(),
         }),
         _ if Cron::parse_with(expression, Dialect::Quartz.days(DayMatch::Or)).is_ok() => {
-            Some("write ? in one of them; if a day is meant that one of them names, write two jobs".into())
+            Some("write ? in one of them; to match a day of either field, write two jobs".into())
         }
         _ => None,
     }
 }
 
-/// Five fields may be a crontab's, or six without one of them: what is proposed says what it means.
+/// Five fields may be a crontab's, or six with one missing, so the hint says what the proposal means.
 fn meaning(five: &str, six: &str) -> String {
     let means = Cron::parse(six).map(|cron| cron.describe()).unwrap_or_default();
     match Cron::parse_with(five, Dialect::Unix) {
@@ -53,7 +53,7 @@ fn meaning(five: &str, six: &str) -> String {
     }
 }
 
-/// The same in Quartz's fields: a crontab's line, or one of Quartz's without its seconds.
+/// The expression in Quartz's fields: from a crontab's line, or from Quartz's fields without seconds.
 fn six_fields(expression: &str, five: &[&str]) -> Option<String> {
     let Ok(unix) = Cron::parse_with(expression, Dialect::Unix) else {
         let six = format!("0 {}", five.join(" "));
@@ -70,7 +70,7 @@ fn six_fields(expression: &str, five: &[&str]) -> Option<String> {
     Cron::parse(&six).ok().filter(|cron| fires(cron) == fires(&unix)).map(|_| six)
 }
 
-/// Days of the week by their names, which are the same in each dialect. Steps stay as they are.
+/// Names of the days of the week, which are the same in each dialect. Steps are kept.
 fn named(weekday: &str) -> String {
     let name =
         |day: &str| day.parse().ok().and_then(|day: usize| DAYS.get(day)).map_or(day.to_owned(), |&day| day.into());

@@ -12,14 +12,14 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Entry, MISFIRE_GRACE, Trigger, hint};
+use super::{JobEntry, MISFIRE_GRACE, Trigger, hint};
 use crate::schedule::{
     mistakes::Mistakes,
     table::{Table, kind},
     text::Text,
 };
 
-/// What a job may say of itself.
+/// The keys of a job.
 const KEYS: [&str; 18] = [
     "name",
     "cron",
@@ -41,18 +41,18 @@ const KEYS: [&str; 18] = [
     "env",
 ];
 const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
-/// What begins so is bandog's own.
+/// Prefix of the variables that are reserved for bandog.
 const OURS: &str = "BANDOG_";
-/// The shortest period and the shortest time that a run may take.
+/// Minimum period, and minimum timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Reads a job; none if something of it is wrong, which is told.
+/// Reads a job. None if it has a mistake, which is reported.
 pub(in crate::schedule) fn read(
     header: Range<usize>,
     entries: &DeTable<'_>,
     text: &Text<'_>,
     mistakes: &Mistakes,
-) -> Option<Entry> {
+) -> Option<JobEntry> {
     let called = match entries.get("name").map(Spanned::get_ref) {
         Some(DeValue::String(name)) => format!("the job {name:?}"),
         _ => "this job".into(),
@@ -70,7 +70,7 @@ pub(in crate::schedule) fn read(
     let (overlap, catch_up, on_crash) = (table.policy("overlap"), table.policy("catch_up"), table.policy("on_crash"));
     let (retry, enabled) = (retry(table), table.flag("enabled"));
     let trigger = trigger?;
-    Some(Entry {
+    Some(JobEntry {
         name: name?.into(),
         command: command?,
         env,
@@ -88,8 +88,12 @@ pub(in crate::schedule) fn read(
     })
 }
 
-/// Tells of names that come twice: each has one record in the store.
-pub(in crate::schedule) fn tell_doubles(tables: &[(Range<usize>, &DeTable<'_>)], text: &Text<'_>, mistakes: &Mistakes) {
+/// Reports duplicate names: each job has one record in the store.
+pub(in crate::schedule) fn report_duplicates(
+    tables: &[(Range<usize>, &DeTable<'_>)],
+    text: &Text<'_>,
+    mistakes: &Mistakes,
+) {
     let mut places = BTreeMap::new();
     for (_, entries) in tables {
         let Some(value) = entries.get("name") else { continue };
@@ -97,7 +101,7 @@ pub(in crate::schedule) fn tell_doubles(tables: &[(Range<usize>, &DeTable<'_>)],
         let place = value.span().start;
         let first = *places.entry(name.as_ref()).or_insert(place);
         if first != place {
-            let (line, column) = (text.line(first), text.place(first).before.chars().count() + 1);
+            let (line, column) = (text.line(first), text.split_line(first).before.chars().count() + 1);
             let what = format!("the job in line {line}, column {column} has the name {name:?} already");
             mistakes.add(value.span(), what);
         }
@@ -109,51 +113,54 @@ fn name<'a>(table: Table<'a>) -> Option<&'a str> {
     if (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control) {
         return Some(name);
     }
-    table.no(value, format!("a name has 1 to {MAX_NAME} bytes without control characters"))
+    table.reject(value, format!("a name has 1 to {MAX_NAME} bytes without control characters"))
 }
 
-/// An array as it is, a text for the shell.
+/// An array is the command itself; a text is a command of the shell.
 fn command(table: Table<'_>) -> Option<Vec<OsString>> {
     let (_, value) = table.get("command")?;
     let words: Vec<&str> = match value.get_ref() {
-        DeValue::String(line) if line.trim().is_empty() => return table.no(value, "command is empty"),
+        DeValue::String(line) if line.trim().is_empty() => return table.reject(value, "command is empty"),
         DeValue::String(line) => vec!["sh", "-c", line],
         DeValue::Array(list) => {
             let texts = list.iter().map(|word| match word.get_ref() {
                 DeValue::String(word) => Some(word.as_ref()),
-                other => table.no(word, format!("this is {}; write each word of the command in quotes", kind(other))),
+                other => table.reject(
+                    word,
+                    format!("this is {}; write each word of the command in quotation marks", kind(other)),
+                ),
             });
-            // All that is wrong is told before it ends here.
+            // All mistakes are reported before the return.
             texts.collect::<Vec<_>>().into_iter().collect::<Option<_>>()?
         }
         other => {
-            return table.no(
+            return table.reject(
                 value,
                 format!("command is {}; write [\"program\", \"word\"], or a text for the shell", kind(other)),
             );
         }
     };
     if words.first().is_none_or(|program| program.is_empty()) {
-        return table.no(value, "command names no program");
+        return table.reject(value, "command has no program");
     }
     if words.iter().any(|word| word.contains('\0')) {
-        return table.no(value, "no word of a command can have a zero byte");
+        return table.reject(value, "a word of a command cannot contain a zero byte");
     }
     Some(words.into_iter().map(OsString::from).collect())
 }
 
-/// The one trigger, with all that is wrong around it.
+/// The trigger. All mistakes around it are reported.
 fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>) -> Option<Trigger> {
     let there: Vec<_> = TRIGGERS.into_iter().filter_map(|key| Some((key, table.get(key)?.0))).collect();
     if let Some((zone, _)) = table.get("zone")
         && !there.is_empty()
         && !there.iter().any(|(key, _)| *key == "cron")
     {
-        table.mistakes().add(zone, "zone belongs to cron; the others follow no clock on a wall");
+        table.mistakes().add(zone, "zone is for cron only; the other triggers use no time zone");
     }
     let zone = zone(table);
     let in_zone = |cron: Cron| Some(Trigger::Cron(Box::new(cron.in_zone(zone?))));
-    // All of them are read, so that all that is wrong is told.
+    // All triggers are read, so that all mistakes are reported.
     let read = [
         cron(table, text).and_then(in_zone),
         table.duration("fixed_rate", SHORTEST).map(Trigger::FixedRate),
@@ -165,14 +172,14 @@ fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>) -> Option<Tr
         [] => {
             table
                 .mistakes()
-                .add(header, format!("{} does not say when; give it one of {}", table.called(), TRIGGERS.join(", ")));
+                .add(header, format!("{} has no trigger; add one of {}", table.called(), TRIGGERS.join(", ")));
             None
         }
         [(first, _), others @ ..] => {
             for (_, place) in others {
                 table
                     .mistakes()
-                    .add(place.clone(), format!("{} has {first} already; it takes one of both", table.called()));
+                    .add(place.clone(), format!("{} has {first} already; keep one of both", table.called()));
             }
             None
         }
@@ -184,19 +191,20 @@ fn cron(table: Table<'_>, text: &Text<'_>) -> Option<Cron> {
     let cron = match Cron::parse(expression) {
         Ok(cron) => cron,
         Err(error) => {
-            let (place, said) = place(&error, expression, value, text);
-            table.mistakes().add(place, hint::in_a_file(&error, expression, &said));
+            let (at, said) = position(&error, expression, value, text);
+            table.mistakes().add(at, hint::in_a_file(&error, expression, &said));
             return None;
         }
     };
     if cron.never_fires() {
-        return table.no(value, "this expression can never fire: no year has such a date");
+        return table.reject(value, "this expression can never fire: no year has such a date");
     }
     Some(cron)
 }
 
-/// Where the expression is wrong, and why. Where the file writes it with escapes, columns cannot be told apart.
-fn place(
+/// The position of the mistake in the expression, and its text. If the file writes the expression with escapes, the
+/// position is the whole value.
+fn position(
     error: &ParseError,
     expression: &str,
     value: &Spanned<DeValue<'_>>,
@@ -217,13 +225,13 @@ fn place(
     (start + byte(column)..start + byte(column + carets), what.into())
 }
 
-/// The zone of the file, else UTC; none if it is wrong.
+/// The zone of the file, or UTC; none if it is wrong.
 fn zone(table: Table<'_>) -> Option<Zone> {
     if table.get("zone").is_none() {
         return Some(Zone::UTC);
     }
     let (name, value) = table.text("zone")?;
-    Zone::named(name).map_err(|error| table.no::<()>(value, error.to_string())).ok()
+    Zone::named(name).map_err(|error| table.reject::<()>(value, error.to_string())).ok()
 }
 
 fn at(table: Table<'_>) -> Option<Time> {
@@ -231,26 +239,28 @@ fn at(table: Table<'_>) -> Option<Time> {
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),
         DeValue::Datetime(date) => date.to_string(),
-        other => return table.no(value, format!("at is {}; write an instant like 2026-01-31T00:00:00Z", kind(other))),
+        other => {
+            return table.reject(value, format!("at is {}; write an instant like 2026-01-31T00:00:00Z", kind(other)));
+        }
     };
-    text.parse().map_err(|error: bandog_cron::TimeError| table.no::<()>(value, error.to_string())).ok()
+    text.parse().map_err(|error: bandog_cron::TimeError| table.reject::<()>(value, error.to_string())).ok()
 }
 
 fn initial_delay(table: Table<'_>) -> Option<Duration> {
     let (key, _) = table.get("initial_delay")?;
     if table.get("cron").or(table.get("at")).is_some() {
-        table.mistakes().add(key, "initial_delay belongs to fixed_rate and fixed_delay");
+        table.mistakes().add(key, "initial_delay is for fixed_rate and fixed_delay only");
     }
     table.duration("initial_delay", Duration::ZERO)
 }
 
-/// A number, or the text of [`Retry`].
+/// A number, or a text for [`Retry`].
 fn retry(table: Table<'_>) -> Option<Retry> {
     let (_, value) = table.get("retry")?;
     match value.get_ref() {
         DeValue::Integer(number) => match u32::from_str_radix(number.as_str(), number.radix()) {
             Ok(times) => Some(Retry::times(times)),
-            Err(_) => table.no(value, format!("retry takes a number from 0 to {}", u32::MAX)),
+            Err(_) => table.reject(value, format!("retry takes a number from 0 to {}", u32::MAX)),
         },
         _ => table.policy("retry"),
     }
@@ -260,19 +270,19 @@ fn env(table: Table<'_>) -> Vec<(String, String)> {
     let Some((_, value)) = table.get("env") else { return Vec::new() };
     let DeValue::Table(variables) = value.get_ref() else {
         let what = format!("env is {}; write env = {{ NAME = \"text\" }}", kind(value.get_ref()));
-        return table.no(value, what).unwrap_or_default();
+        return table.reject(value, what).unwrap_or_default();
     };
     let variable = |(name, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
         let key: &std::borrow::Cow<'_, str> = name.get_ref();
         if key.is_empty() || key.contains(['=', '\0']) {
-            table.mistakes().add(name.span(), "a variable's name has 1 or more characters, and no = among them");
+            table.mistakes().add(name.span(), "the name of a variable has at least one character and no =");
         } else if key.starts_with(OURS) {
-            table.mistakes().add(name.span(), format!("variables that begin with {OURS} are bandog's own"));
+            table.mistakes().add(name.span(), format!("variables that begin with {OURS} are reserved for bandog"));
         }
         match value.get_ref() {
             DeValue::String(text) if !text.contains('\0') => Some((key.to_string(), text.to_string())),
-            DeValue::String(_) => table.no(value, "a variable can have no zero byte"),
-            other => table.no(value, format!("{key} is {}; write a text, in quotes", kind(other))),
+            DeValue::String(_) => table.reject(value, "a variable cannot contain a zero byte"),
+            other => table.reject(value, format!("{key} is {}; write a text in quotation marks", kind(other))),
         }
     };
     variables.iter().filter_map(variable).collect()

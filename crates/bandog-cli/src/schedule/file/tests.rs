@@ -51,7 +51,7 @@ fn read(text: &str) -> Result<JobFile, String> {
     JobFile::parse("jobs.toml", &Text::new(text)).map_err(|fault| fault.to_string())
 }
 
-/// What is said of a job with these lines behind its name and command.
+/// The mistakes of a job with these lines after its name and command.
 fn refused(lines: &str) -> String {
     read(&format!("[[job]]\nname = \"x\"\ncommand = \"true\"\n{lines}\n")).unwrap_err()
 }
@@ -62,7 +62,7 @@ fn is(said: &str, lines: &[&str]) {
 }
 
 #[test]
-fn everything_that_a_file_says_is_read() {
+fn all_keys_of_a_file_are_read() {
     let file = read(GOOD).unwrap();
     assert_eq!(file.pool.get(), 4);
     let [report, poll, clean, once] = &file.jobs[..] else { panic!("{file:?}") };
@@ -85,7 +85,7 @@ fn everything_that_a_file_says_is_read() {
 }
 
 #[test]
-fn what_a_file_does_not_say_is_what_a_job_does_by_itself() {
+fn missing_keys_have_the_defaults_of_jobs() {
     let file = read("job = [{ name = 'x', fixed_delay = '1s', command = ['true'] }]").unwrap();
     assert_eq!(file.pool, NonZeroUsize::MIN);
     let [job] = &file.jobs[..] else { panic!("{file:?}") };
@@ -93,7 +93,7 @@ fn what_a_file_does_not_say_is_what_a_job_does_by_itself() {
     assert_eq!((job.retry, job.misfire_grace), (Retry::times(0), Duration::from_secs(60)));
     assert_eq!((job.timeout, job.lease, job.enabled), (None, None, true));
     assert_eq!((job.initial_delay, job.jitter), (Duration::ZERO, Duration::ZERO));
-    // What is told is what the library does.
+    // The defaults are those of the library.
     let mut plain = format!("{:?}", bandog::schedule::Job::fixed_delay("x", Duration::from_secs(1)));
     assert_eq!(format!("{:?}", job.job()), plain);
     let rate = &read("job = [{ name = 'x', fixed_rate = '1s', command = ['true'] }]").unwrap().jobs[0];
@@ -102,7 +102,7 @@ fn what_a_file_does_not_say_is_what_a_job_does_by_itself() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_with_their_places() {
+fn all_mistakes_are_reported_at_once_with_their_positions() {
     let text = "[pool]\nsize = 0\n\n[[job]]\nnam = \"ü\"\ncron = \"0 0 24 * * ?\"\n\n[[job]]\nname = \"y\"\ncron = '0 0 9 ? * MONX' # late\ncommand = [\"ü\", 3]\n\n[[job]]\nname = \"y\"\ncommand = \"true\"\nfixed_rate = 5\n";
     is(
         &read(text).unwrap_err(),
@@ -126,7 +126,7 @@ fn all_mistakes_are_told_at_once_with_their_places() {
             "  line 10, column 19: day of week: MONX is not a day of the week; did you mean MON?",
             "    cron = '0 0 9 ? * MONX' # late",
             "                      ^^^^",
-            "  line 11, column 17: this is a number; write each word of the command in quotes",
+            "  line 11, column 17: this is a number; write each word of the command in quotation marks",
             "    command = [\"ü\", 3]",
             "                    ^",
             "  line 14, column 8: the job in line 9, column 8 has the name \"y\" already",
@@ -140,18 +140,18 @@ fn all_mistakes_are_told_at_once_with_their_places() {
 }
 
 #[test]
-fn every_kind_of_mistake_has_its_words() {
+fn every_kind_of_mistake_has_its_message() {
     let said = [
-        ("", "line 1, column 1: the job \"x\" does not say when; give it one of cron, fixed_rate, fixed_delay, at"),
-        ("cron = \"@daily\"\nat = \"x\"", "line 5, column 1: the job \"x\" has cron already; it takes one of both"),
+        ("", "line 1, column 1: the job \"x\" has no trigger; add one of cron, fixed_rate, fixed_delay, at"),
+        ("cron = \"@daily\"\nat = \"x\"", "line 5, column 1: the job \"x\" has cron already; keep one of both"),
         ("cron = \"@daily\"\nat = \"x\"", "line 5, column 6: "),
         ("cron = \"0 0 0 31 6 ?\"", "line 4, column 8: this expression can never fire"),
         ("cron = \"\"", "line 4, column 9: "),
         ("cron = \"0 0 24 * *\\u0020?\"", "line 4, column 8: hours: 24 is too large"),
         ("cron = '''0 0 24 * * ?'''", "line 4, column 15: hours: 24 is too large"),
-        ("cron = 3", "line 4, column 8: cron is a number; write a text, in quotes"),
+        ("cron = 3", "line 4, column 8: cron is a number; write a text in quotation marks"),
         ("cron = \"@daily\"\nzone = \"Mars/Olympus\"", "line 5, column 8: \"Mars/Olympus\" is not a zone"),
-        ("at = \"tomorrow\"\nzone = \"UTC\"", "line 5, column 1: zone belongs to cron"),
+        ("at = \"tomorrow\"\nzone = \"UTC\"", "line 5, column 1: zone is for cron only"),
         ("at = \"tomorrow\"", "line 4, column 6: "),
         ("at = 2026-01-31T00:00:00", "line 4, column 6: "),
         ("at = 2026-01-31", "line 4, column 6: "),
@@ -160,7 +160,7 @@ fn every_kind_of_mistake_has_its_words() {
         ("fixed_delay = \"-5s\"", "line 4, column 15: fixed_delay = \"-5s\" is no duration; write it like 500ms"),
         ("fixed_delay = \"366d\"", "line 4, column 15: fixed_delay = \"366d\": 1ms to 365d are allowed"),
         ("fixed_delay = true", "line 4, column 15: fixed_delay is true or false; write it like \"2s\""),
-        ("cron = \"@daily\"\ninitial_delay = \"1s\"", "line 5, column 1: initial_delay belongs to fixed_rate"),
+        ("cron = \"@daily\"\ninitial_delay = \"1s\"", "line 5, column 1: initial_delay is for fixed_rate"),
         ("overlap = \"never\"", "line 4, column 11: overlap = \"never\" is unknown; write skip, queue, queue(10)"),
         (
             "overlap = \"queue(0)\"",
@@ -182,12 +182,12 @@ fn every_kind_of_mistake_has_its_words() {
         ("timeout = \"0s\"", "line 4, column 11: timeout = \"0s\": 1ms to 365d are allowed"),
         ("enabled = \"yes\"", "line 4, column 11: enabled is a text; write true or false"),
         ("env = [\"A=1\"]", "line 4, column 7: env is a list; write env = { NAME = \"text\" }"),
-        ("env = { A = 1 }", "line 4, column 13: A is a number; write a text, in quotes"),
-        ("env = { \"A=B\" = \"\" }", "line 4, column 9: a variable's name has 1 or more characters, and no ="),
-        ("env = { BANDOG_JOB = \"\" }", "line 4, column 9: variables that begin with BANDOG_ are bandog's own"),
+        ("env = { A = 1 }", "line 4, column 13: A is a number; write a text in quotation marks"),
+        ("env = { \"A=B\" = \"\" }", "line 4, column 9: the name of a variable has at least one character and no ="),
+        ("env = { BANDOG_JOB = \"\" }", "line 4, column 9: variables that begin with BANDOG_ are reserved for bandog"),
         ("fixedRate = \"1s\"", "line 4, column 1: the job \"x\" has no key \"fixedRate\"; did you mean fixed_rate?"),
         ("misfire-grace = \"1s\"", "did you mean misfire_grace?"),
-        ("colour = 1", "the job \"x\" has no key \"colour\"; it may have name, cron,"),
+        ("colour = 1", "the job \"x\" has no key \"colour\"; known keys are name, cron,"),
         ("name = \"y\"", "line 4, column 1: duplicate key"),
         ("[jobs]", "line 4, column 2: the file has no key \"jobs\"; did you mean job?"),
         ("[pool]", ""),
@@ -203,9 +203,9 @@ fn every_kind_of_mistake_has_its_words() {
     for (text, words) in [
         ("", "line 1, column 1: the job \"x\" has no command"),
         ("command = \" \"", "line 4, column 11: command is empty"),
-        ("command = []", "line 4, column 11: command names no program"),
-        ("command = [\"\"]", "line 4, column 11: command names no program"),
-        ("command = [\"a\", \"\\u0000\"]", "no word of a command can have a zero byte"),
+        ("command = []", "line 4, column 11: command has no program"),
+        ("command = [\"\"]", "line 4, column 11: command has no program"),
+        ("command = [\"a\", \"\\u0000\"]", "a word of a command cannot contain a zero byte"),
         (
             "command = 3",
             "line 4, column 11: command is a number; write [\"program\", \"word\"], or a text for the shell",
@@ -215,14 +215,14 @@ fn every_kind_of_mistake_has_its_words() {
         assert!(told.contains(words), "{text}\n{told}");
     }
     for (text, words) in [
-        ("", "there is no [[job]] in it"),
-        ("job = []", "there is no [[job]] in it"),
-        ("[job]\nname = \"x\"", "job is written with two brackets: [[job]]"),
+        ("", "it has no [[job]]"),
+        ("job = []", "it has no [[job]]"),
+        ("[job]\nname = \"x\"", "write two brackets, [[job]]"),
         ("job = [1]", "line 1, column 8: a job is a table, and this is a number"),
         ("pool = 3", "line 1, column 8: pool is a number; write a table [pool] with size"),
         ("[[job]]\nname = \"\"", "line 2, column 8: a name has 1 to 200 bytes without control characters"),
         ("[[job]]\nname = \"a\\tb\"", "line 2, column 8: a name has 1 to 200 bytes"),
-        ("[[job]]\nname = 1", "line 2, column 8: name is a number; write a text, in quotes"),
+        ("[[job]]\nname = 1", "line 2, column 8: name is a number; write a text in quotation marks"),
     ] {
         let told = read(text).unwrap_err();
         assert!(told.contains(words), "{text}\n{told}");
@@ -230,7 +230,7 @@ fn every_kind_of_mistake_has_its_words() {
 }
 
 #[test]
-fn of_a_table_that_does_not_parse_only_that_is_told() {
+fn a_table_with_a_syntax_error_has_no_other_mistakes() {
     let text = "[[job]]\nname = \"a\"\ncommand = tru e\n\n[[job]]\nname = \"b\"\ncommand = \"true\"\nat = \"x\"\n";
     let told = read(text).unwrap_err();
     assert!(told.starts_with("jobs.toml has 2 mistakes\n  line 3, column 11: "), "{told}");
@@ -255,13 +255,13 @@ fn a_long_line_is_shown_around_the_place() {
 }
 
 #[test]
-fn many_mistakes_are_counted_and_the_first_are_told() {
+fn many_mistakes_are_counted_and_the_first_are_reported() {
     let told =
         read(&"[[job]]\nname = \"x\"\nat = 2030-01-01T00:00:00Z\ncommand = \"true\"\n".repeat(1000)).unwrap_err();
     assert!(told.starts_with("jobs.toml has 999 mistakes\n") && told.ends_with("\n  and 949 more"), "{told}");
 }
 
-/// Files that somebody has slipped in: a byte more, a byte less, a line twice, a piece from elsewhere.
+/// Damaged files: a byte more, a byte less, a repeated line, a piece from elsewhere.
 #[test]
 fn no_file_makes_it_panic() {
     let seed = fastrand::u64(..);

@@ -2,7 +2,7 @@ use super::*;
 
 async fn printed(bytes: &[u8]) -> (String, Tail) {
     let (tail, mut out) = (Tail::default(), Vec::new());
-    hand_on(bytes, &mut out, "report", &tail).await;
+    forward(bytes, &mut out, "report", &tail).await;
     (String::from_utf8_lossy(&out).into_owned(), tail)
 }
 

@@ -5,7 +5,7 @@ fn every_place_has_its_line() {
     for text in ["", "\n", "a", "ab\ncd", "ab\r\n\r\nü\n", "\n\nx"] {
         let found = Text::new(text);
         for at in 0..=text.len() + 2 {
-            let Place { before, after } = found.place(at);
+            let SplitLine { before, after } = found.split_line(at);
             let near = at.min(text.len());
             if text.is_char_boundary(near) {
                 let line = text[..near].split('\n').count();
@@ -15,5 +15,5 @@ fn every_place_has_its_line() {
             }
         }
     }
-    assert_eq!(Text::new("a\nüb").place(3), Place { before: "", after: "üb" }, "inside of a character");
+    assert_eq!(Text::new("a\nüb").split_line(3), SplitLine { before: "", after: "üb" }, "inside of a character");
 }

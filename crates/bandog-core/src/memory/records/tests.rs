@@ -1,4 +1,4 @@
-//! Records against a model that keeps all that ever happened and looks through it.
+//! Compares the records with a model that keeps every swap and searches all of them.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ struct Model {
 }
 
 impl Model {
-    /// What was written last, unless it was deleted since.
+    /// The record of the last swap, unless that swap deleted it.
     fn record(&self, key: &Key) -> Option<Record> {
         let (swap, version) = self.done.iter().rfind(|(swap, _)| swap.key == *key)?;
         Some(Record { version: (*version)?, value: swap.to.clone()? })
@@ -45,7 +45,7 @@ impl Model {
         names
     }
 
-    /// The answer that a swap must have; `made` is the version that a store says to have made.
+    /// The answer that a swap must have; `made` is the version that the store has returned.
     fn judge(&mut self, swap: &Swap, wall: SystemTime, stands: bool, made: Option<Version>) -> Swapped {
         let present = self.record(&swap.key);
         if present.as_ref().map(|record| record.version) != swap.from {
@@ -85,7 +85,7 @@ fn any_swap(random: &mut Rng, model: &Model, claim: &Claim, wall: SystemTime) ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn records_are_what_a_trivial_model_says() {
+async fn records_match_a_trivial_model() {
     for seed in 0..200 {
         let (mut random, mut model) = (Rng::with_seed(seed), Model::default());
         let clock = Clock::tokio();
@@ -128,6 +128,6 @@ async fn records_are_what_a_trivial_model_says() {
                 assert_eq!(store.history(&name).await.unwrap(), model.history(&name), "seed {seed}");
             }
         }
-        assert!(model.done.len() > 50, "seed {seed} did next to nothing");
+        assert!(model.done.len() > 50, "seed {seed} did too few swaps");
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_may_pass_is_no_refusal() {
+fn an_alert_that_may_be_temporary_is_no_refusal() {
     for (alert, kind) in [
         (Alert::CertificateRequired, Denied),
         (Alert::UnknownCA, Denied),

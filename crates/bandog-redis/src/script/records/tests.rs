@@ -30,7 +30,7 @@ fn other_swaps_name_their_history_and_lines() {
 }
 
 #[test]
-fn swaps_that_ring_name_their_channels_at_the_end() {
+fn swaps_that_notify_name_their_channels_at_the_end() {
     let lines = vec![Line { slot: "1".into(), value: "text".into() }];
     let swaps = [from("a"), Swap { notifies: true, ..from("b") }, Swap { notifies: true, lines, ..from("{c}") }];
     let texts = texts(&swap(&swaps, By::Hash));
@@ -66,7 +66,7 @@ fn times_are_whole_milliseconds_rounded_up_and_can_be_counted() {
 }
 
 #[test]
-fn both_headers_tell_what_a_call_takes_and_brings() {
+fn both_headers_document_keys_arguments_and_reply() {
     for script in [&SWAP, &READ] {
         for word in ["KEYS", "ARGV", "Reply"] {
             assert!(script.text.contains(&format!("\n-- {word}: ")), "{word} of {}", script.text);

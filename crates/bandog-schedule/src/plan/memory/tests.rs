@@ -1,11 +1,17 @@
 use bandog_core::{ClaimId, ClientId, Holding, Key, Version};
 
 use super::*;
-use crate::{Overlap, plan::Event, policy::Policy, state::Waiting, trigger::Trigger};
+use crate::{
+    Overlap,
+    plan::Event,
+    policy::Policy,
+    state::QueuedRun,
+    trigger::{Trigger, UnixMs},
+};
 
-const T0: Ms = 1_800_000_000_000;
+const T0: UnixMs = 1_800_000_000_000;
 
-/// A node and its job, which ticks every second.
+/// A node and its job, which fires every second.
 struct Node {
     trigger: Trigger,
     policy: Policy,
@@ -21,26 +27,36 @@ impl Node {
         Self { trigger: Trigger::FixedRate(1000), policy: Policy::new(Overlap::Skip), session }
     }
 
-    fn born(&self, at: Ms, era: &str) -> JobState {
-        let spec = Spec::new(&self.trigger, &self.policy, std::time::Duration::from_secs(30));
-        JobState::born(&self.policy, T0 + at, Some(Box::new(spec)), era)
+    fn born(&self, at: UnixMs, era: &str) -> JobState {
+        let spec = JobSpec::new(&self.trigger, &self.policy, std::time::Duration::from_secs(30));
+        JobState::create(&self.policy, T0 + at, Some(Box::new(spec)), era)
     }
 
-    fn plan(&self, state: &mut JobState, now: Ms, events: &[Event]) -> Plan {
+    fn plan(&self, state: &mut JobState, now: UnixMs, events: &[Event]) -> Plan {
         let (trigger, policy, session) = (&self.trigger, &self.policy, Some(&self.session));
         let (now, here) = (T0 + now, Arc::from("here"));
-        let all = &crate::pauses::All::default();
-        let view = View { name: "job", trigger, policy, now, node: &here, session, places: 1, is_current: true, all };
-        crate::plan::plan(state, &view, events)
+        let all = &crate::pauses::AllJobsPause::default();
+        let context = PlanContext {
+            name: "job",
+            trigger,
+            policy,
+            now,
+            node: &here,
+            session,
+            free_slots: 1,
+            is_current: true,
+            all,
+        };
+        crate::plan::plan(state, &context, events)
     }
 }
 
 fn memory(state: &JobState, is_later: bool) -> Event {
-    Event::Lost(Memory { state: Arc::new(state.clone()), version: Version::new(1).unwrap(), is_later })
+    Event::RecordLost(KnownRecord { state: Arc::new(state.clone()), version: Version::new(1).unwrap(), is_later })
 }
 
 #[test]
-fn what_was_known_is_added_once_however_many_nodes_remember_it() {
+fn a_known_record_is_restored_once_however_many_nodes_remember_it() {
     let node = Node::new();
     let mut known = node.born(0, "before");
     node.plan(&mut known, 0, &[]);
@@ -58,10 +74,10 @@ fn what_was_known_is_added_once_however_many_nodes_remember_it() {
 }
 
 #[test]
-fn a_record_that_fell_back_is_as_it_was_known_and_nothing_starts_in_the_same_step() {
+fn a_record_that_fell_back_is_restored_and_nothing_starts_in_the_same_plan() {
     let node = Node::new();
     let mut old = node.born(0, "era");
-    old.queue.push_back(Waiting(1, Kind::Manual, T0, 1));
+    old.queue.push_back(QueuedRun { id: 1, kind: Kind::Manual, tick: T0, attempt: 1 });
     let mut known = old.clone();
     node.plan(&mut known, 0, &[]);
     let mut state = old.clone();
@@ -71,7 +87,7 @@ fn a_record_that_fell_back_is_as_it_was_known_and_nothing_starts_in_the_same_ste
 }
 
 #[test]
-fn who_went_on_from_an_earlier_state_keeps_what_he_did() {
+fn changes_of_nodes_that_continued_from_an_earlier_state_are_kept() {
     let node = Node::new();
     let mut known = node.born(0, "era");
     known.watermark = T0 + 9000;
@@ -84,12 +100,12 @@ fn who_went_on_from_an_earlier_state_keeps_what_he_did() {
 }
 
 #[test]
-fn a_record_that_was_forgotten_and_made_anew_is_left_as_it_is() {
+fn a_record_that_was_forgotten_and_created_again_is_left_as_it_is() {
     let node = Node::new();
     let mut known = node.born(0, "era");
     known.watermark = T0 + 9_000_000;
     let state = node.born(5000, "era");
-    assert!(!state.lacks(&known, true), "or nobody could begin anew after a clock that was set back");
+    assert!(!state.lacks(&known, true), "or no operator could start anew after a clock that was set back");
 }
 
 #[test]
@@ -103,7 +119,7 @@ fn ticks_of_a_job_that_was_disabled_were_not_missed() {
 }
 
 #[test]
-fn a_record_of_the_version_before_is_read_and_lacks_nothing() {
+fn a_record_of_an_older_version_is_read_and_lacks_nothing() {
     let text = r#"{"spec":null,"watermark":1800000000000,"anchor":1799999999000,"next_due":null,"fence":3,"run":3,
         "counts":{"ok":3,"failed":0,"skipped":0,"missed":0,"lost":0},"rings":[3,0,0],"streak":0,"busy":null,
         "last_success":1800000000000,"last":null,"running":[],"queue":[],"paused":null}"#;
@@ -119,14 +135,14 @@ fn a_watermark_that_was_set_back_by_hand_is_not_raised_again() {
     let mut known = node.born(0, "era");
     known.watermark = T0 + 9_000_000;
     let mut state = known.clone();
-    let word = crate::plan::Word::Reset { by: "me".into(), reason: "the clock was ahead".into() };
-    crate::plan::say(&mut state, "job", &node.trigger, &node.policy, T0 + 5000, &word);
+    let command = crate::plan::Command::Reset { by: "me".into(), reason: "the clock was ahead".into() };
+    crate::plan::apply_command(&mut state, "job", &node.trigger, &node.policy, T0 + 5000, &command);
     assert_eq!(state.watermark, T0 + 5000);
     assert!(!state.lacks(&known, false));
 }
 
 #[test]
-fn a_run_of_this_node_goes_on_unless_others_have_claimed_its_tick() {
+fn a_run_of_this_node_continues_unless_others_have_claimed_its_tick() {
     let node = Node::new();
     let old = node.born(0, "era");
     let mut known = old.clone();
@@ -134,7 +150,7 @@ fn a_run_of_this_node_goes_on_unless_others_have_claimed_its_tick() {
     assert_eq!(known.running.iter().map(|live| live.tick - T0).collect::<Vec<_>>(), [3000]);
     for (watermark, goes_on) in [(2000, true), (3000, false), (4000, false)] {
         let mut state = old.clone();
-        // Somebody else went on: so it is not the older record any more.
+        // Another node has continued, so this is not the older record any more.
         (state.watermark, state.run) = (T0 + watermark, 9);
         node.plan(&mut state, 3500, &[memory(&JobState { fence: u64::MAX / 2, ..known.clone() }, true)]);
         assert_eq!(!state.running.is_empty(), goes_on, "{watermark}");

@@ -9,13 +9,13 @@ fn often(site: &Site, names: &[&str]) -> Vec<Job> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_of_all_holds_for_those_that_are_there_and_for_those_that_come() {
+async fn a_pause_of_all_jobs_holds_for_present_and_later_jobs() {
     let site = Site::new();
     let _node = site.node(often(&site, &["x", "y"])).await;
     site.ok("x", 3).await;
     site.jobs.pause("y", "its own").await.unwrap();
     site.jobs.pause_all("the moon").await.unwrap();
-    // From here on, and not a look later.
+    // From here on, and not only after the next poll.
     let claimed = site.show("x").await.watermark;
     let _other = site.node(often(&site, &["x", "y", "new"])).await;
     assert!(site.show("new").await.all_paused.is_some(), "from its first record on");
@@ -30,7 +30,7 @@ async fn a_pause_of_all_holds_for_those_that_are_there_and_for_those_that_come()
         assert_eq!(row.paused.is_some(), name == "y");
     }
     assert_eq!(site.jobs.next(&Pattern::all(), 10).await.unwrap(), []);
-    // By hand it runs all the same.
+    // A run by hand starts nevertheless.
     let before = site.show("x").await.ok;
     site.jobs.run("x").await.unwrap();
     site.ok("x", before + 1).await;
@@ -49,9 +49,9 @@ async fn a_pause_of_all_holds_for_those_that_are_there_and_for_those_that_come()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_of_all_refuses_claims_of_whoever_has_not_heard_of_it() {
+async fn a_pause_of_all_jobs_refuses_claims_of_nodes_that_do_not_know_it() {
     let jobs = || vec![Job::cron("x", "0/10 * * * * ?").run(async |_: Run| ())];
-    // These look every 30 s.
+    // These nodes poll every 30 s.
     let test = TestScheduler::at("2026-01-01T00:00:01Z").replicas(3).start(jobs).await.unwrap();
     test.advance_to("2026-01-01T00:01:05Z").await;
     let before = test.runs().len();
@@ -67,20 +67,20 @@ async fn a_pause_of_all_refuses_claims_of_whoever_has_not_heard_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_word_that_broke_off_reaches_every_job_all_the_same() {
+async fn a_pause_of_all_jobs_that_was_cut_short_reaches_every_job() {
     let site = Site::new();
     let _node = site.node(often(&site, &["x"])).await;
     site.ok("x", 2).await;
     let (client, key) = (site.client(None), Key::new("schedule/paused").unwrap());
     let mut from = None;
     for (number, paused) in [(7, r#"{"by":"ann","reason":"moon","at":"2026-06-01T00:00:00Z"}"#), (8, "null")] {
-        let word = format!(r#"{{"all":{{"number":{number},"paused":{paused}}}}}"#);
-        let done = client.swap(&[Swap::new(key.clone(), from, word)]).await.unwrap().each.remove(0).unwrap();
+        let record = format!(r#"{{"all":{{"number":{number},"paused":{paused}}}}}"#);
+        let done = client.swap(&[Swap::new(key.clone(), from, record)]).await.unwrap().each.remove(0).unwrap();
         let bandog_core::Swapped::Done(version) = done else { panic!("{done:?}") };
         from = version;
         let is_paused = number == 7;
         eventually_async(SOON, async || site.show("x").await.all_paused.is_some() == is_paused).await;
-        // Nothing is planned any more.
+        // The nodes plan nothing any more.
         time::sleep(secs(5)).await;
     }
     let ok = site.show("x").await.ok;
@@ -91,35 +91,35 @@ async fn a_word_that_broke_off_reaches_every_job_all_the_same() {
 async fn the_ticks_of_a_node_that_is_paused_go_to_the_others() {
     let jobs = || vec![Job::cron("x", "0/10 * * * * ?").run(async |_: Run| ())];
     let mut test = TestScheduler::at("2026-01-01T00:00:01Z").replicas(2).start(jobs).await.unwrap();
-    let who = |test: &TestScheduler, from: usize| -> Vec<usize> {
-        let mut who: Vec<usize> = test.runs()[from..].iter().map(|run| run.replica).collect();
-        who.sort_unstable();
-        who.dedup();
-        who
+    let replicas = |test: &TestScheduler, from: usize| -> Vec<usize> {
+        let mut replicas: Vec<usize> = test.runs()[from..].iter().map(|run| run.replica).collect();
+        replicas.sort_unstable();
+        replicas.dedup();
+        replicas
     };
     for replica in [0, 1] {
         test.jobs().pause_node(&format!("replica-{replica}"), "a new disk").await.unwrap();
         test.advance(secs(31)).await;
         let before = test.runs().len();
         test.advance(secs(120)).await;
-        assert_eq!((test.runs().len() - before, who(&test, before)), (12, vec![1 - replica]));
+        assert_eq!((test.runs().len() - before, replicas(&test, before)), (12, vec![1 - replica]));
         assert!(test.jobs().resume_node(&format!("replica-{replica}")).await.unwrap());
         assert!(!test.jobs().resume_node(&format!("replica-{replica}")).await.unwrap());
         test.advance(secs(31)).await;
     }
-    // With nobody left nothing is claimed, and what comes meanwhile was missed, not skipped.
+    // When all nodes are paused, nothing is claimed. The ticks are missed, not skipped.
     for replica in ["replica-0", "replica-1", "replica-2"] {
         test.jobs().pause_node(replica, "all of them").await.unwrap();
     }
     test.advance(secs(31)).await;
     let before = test.runs().len();
-    // The pause is there before the node is.
+    // The pause exists before the node.
     test.join(jobs()).await.unwrap();
     test.advance(secs(300)).await;
     assert_eq!(test.runs().len(), before);
     assert!(test.jobs().resume_node("replica-2").await.unwrap());
     test.advance(secs(91)).await;
-    assert_eq!(who(&test, before), [2]);
+    assert_eq!(replicas(&test, before), [2]);
     let row = test.jobs().show("x").await.unwrap();
     assert!(row.skipped < 10 && row.missed > 10, "{row:?}");
     let nodes = test.jobs().pauses().await.unwrap().nodes;
@@ -149,26 +149,26 @@ async fn a_machine_is_paused_with_all_of_its_nodes_and_what_runs_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_no_node_can_have_is_refused() {
     let site = Site::new();
-    let words = "a node's name has 1 to 512 bytes without control characters";
+    let text = "a node's name has 1 to 512 bytes without control characters";
     let longest = "n".repeat(MAX_NODE);
     for name in ["", "a\nb", &format!("{longest}n")] {
-        refused(site.jobs.pause_node(name, "x").await, words);
+        refused(site.jobs.pause_node(name, "x").await, text);
         let start = Scheduler::over(&site.client(None)).node(name).jobs(often(&site, &["x"])).start().await;
-        refused(start.map(drop), words);
+        refused(start.map(drop), text);
     }
     site.jobs.pause_node(&longest, "x").await.unwrap();
     assert!(site.jobs.resume_node(&longest).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_of_pauses_that_cannot_be_read_starts_nothing_and_is_begun_anew() {
+async fn an_unreadable_record_of_pauses_prevents_a_start_and_can_be_replaced() {
     let site = Site::new();
     let swap = Swap::new(Key::new("schedule/paused").unwrap(), None, "no pauses");
     site.client(None).swap(&[swap]).await.unwrap();
     let start = async || Scheduler::over(&site.client(None)).jobs(often(&site, &["x"])).start().await;
     let error = start().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "whether it may claim is not known");
-    assert!(error.to_string().contains("to resume all jobs begins it anew"), "{error}");
+    assert!(error.to_string().contains("resuming all jobs replaces it"), "{error}");
     assert_eq!(site.jobs.pause_all("x").await.unwrap_err().kind(), ErrorKind::Corrupt);
     site.jobs.resume_all().await.unwrap();
     let _node = start().await.unwrap();
@@ -176,14 +176,14 @@ async fn a_record_of_pauses_that_cannot_be_read_starts_nothing_and_is_begun_anew
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reason_that_no_record_should_keep_is_refused() {
+async fn a_reason_that_is_too_long_is_refused() {
     let site = Site::new();
     let _node = site.node([site.quick(Job::cron("x", NEVER))]).await;
     let (longest, longer) = ("r".repeat(MAX_REASON), "r".repeat(MAX_REASON + 1));
-    let words = "the reason has 4097 bytes; it may have 4096";
-    refused(site.jobs.pause("x", &longer).await, words);
-    refused(site.jobs.pause_all(&longer).await, words);
-    refused(site.jobs.pause_node("machine", &longer).await, words);
+    let text = "the reason has 4097 bytes; the maximum is 4096";
+    refused(site.jobs.pause("x", &longer).await, text);
+    refused(site.jobs.pause_all(&longer).await, text);
+    refused(site.jobs.pause_node("machine", &longer).await, text);
     assert_eq!(site.jobs.show("x").await.unwrap().paused, None);
     let pauses = site.jobs.pauses().await.unwrap();
     assert!(pauses.all.is_none() && pauses.nodes.is_empty());

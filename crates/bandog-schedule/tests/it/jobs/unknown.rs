@@ -11,7 +11,7 @@ fn names(rows: &[JobRow]) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_unknown_when_no_node_has_had_it_for_two_days_and_is_forgotten_by_a_word_only() {
+async fn a_job_is_unknown_after_two_days_without_a_node_and_is_removed_by_a_command_only() {
     let job = |name: &str| Job::cron(name, NEVER).run(async |_: Run| ());
     let four = || ["idle", "paused", "asked", "stays"].into_iter().map(job).collect::<Vec<Job>>();
     let mut test = TestScheduler::at("2026-06-01T00:00:00Z").start(four).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_job_is_unknown_when_no_node_has_had_it_for_two_days_and_is_forgotten_
     }
     assert!(jobs.forget_unknown("idle", 14 * DAY).await.unwrap());
     assert_eq!(names(&jobs.list(&Pattern::all()).await.unwrap()), ["asked", "paused", "stays"]);
-    // Whoever comes back is known at once.
+    // A job whose node starts again is known at once.
     test.join(four()).await.unwrap();
     assert_eq!(jobs.show("paused").await.unwrap().unknown_since, None);
     assert!(!jobs.forget_unknown("idle", 2 * DAY).await.unwrap());
@@ -51,7 +51,7 @@ async fn a_job_is_unknown_when_no_node_has_had_it_for_two_days_and_is_forgotten_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_not_unknown() {
+async fn a_job_with_an_unreadable_record_is_not_unknown() {
     let site = Site::new();
     let swap = Swap::new(Key::new("job/x").unwrap(), None, "of a newer version");
     site.client(None).swap(&[swap]).await.unwrap();

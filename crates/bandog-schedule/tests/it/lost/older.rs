@@ -1,4 +1,4 @@
-//! A store that fell back to an earlier state: a failover to a replica that lacks the latest, a backup.
+//! A store that fell back to an earlier state: a failover to a replica that lacks the latest data, or a backup.
 
 use bandog_schedule::{OnCrash, Overlap};
 
@@ -7,7 +7,7 @@ use super::*;
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_lost_is_told_again_and_its_tick_runs_once() {
+async fn a_lost_claim_is_written_again_and_its_tick_runs_once() {
     let mut cluster = Cluster::new();
     cluster.join([(every_ten("job"), SHORT)]).await;
     cluster.until(15).await;
@@ -21,7 +21,7 @@ async fn a_claim_that_was_lost_is_told_again_and_its_tick_runs_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_claim_was_lost_goes_on_and_is_recorded() {
+async fn a_run_whose_claim_was_lost_continues_and_is_recorded() {
     let mut cluster = Cluster::new();
     for _ in 0..2 {
         cluster.join([(every_ten("job"), secs(8))]).await;
@@ -55,9 +55,9 @@ async fn a_run_whose_end_was_lost_does_not_begin_again() {
     }
 }
 
-/// The node that claimed comes last: meanwhile another one went on from what the replica had.
+/// The node that claimed reads last. Before it, another node continues from the replica's state.
 #[tokio::test(start_paused = true)]
-async fn whoever_knows_of_a_later_claim_tells_those_who_went_on_without_it() {
+async fn a_node_that_knows_a_later_claim_restores_it_for_the_others() {
     for overlap in [Overlap::Skip, Overlap::Allow(3.try_into().unwrap())] {
         let mut cluster = Cluster::new();
         let job = || Job::cron("job", "0/10 * * * * ?").overlap(overlap);
@@ -67,7 +67,8 @@ async fn whoever_knows_of_a_later_claim_tells_those_who_went_on_without_it() {
         cluster.until(14).await;
         cluster.cut(0);
         cluster.store.fail_over();
-        // It sees a run of the first tick whose node holds its session, and runs the second one again: nothing tells.
+        // It sees a run of the first tick whose node holds its session, and runs the second tick again: it cannot know
+        // better.
         cluster.join([(job(), secs(3))]).await;
         cluster.until(16).await;
         cluster.mend(0);
@@ -83,7 +84,7 @@ async fn whoever_knows_of_a_later_claim_tells_those_who_went_on_without_it() {
 
 /// At every moment of a second, with wires that lose answers, and with an outage and without.
 #[tokio::test(start_paused = true)]
-async fn no_claim_is_run_twice_and_every_tick_is_told_whenever_it_falls_back() {
+async fn no_claim_runs_twice_and_every_tick_is_recorded_whenever_the_store_falls_back() {
     for seed in 0..60_u64 {
         let on_crash = if seed % 2 == 0 { OnCrash::Abandon } else { OnCrash::Retry };
         let mut cluster = Cluster::new();
@@ -108,14 +109,14 @@ async fn no_claim_is_run_twice_and_every_tick_is_told_whenever_it_falls_back() {
         no_claim_twice(&cluster.ran("job"));
         let (row, runs) = (cluster.row("job").await, cluster.ran("job"));
         let due = u64::try_from(40 - runs[0].tick).unwrap();
-        let told = row.ok + row.skipped + row.missed + row.lost + row.queued + u64::try_from(row.live.len()).unwrap();
-        assert!(told >= due, "{seed}: {told} of {due}: {row:?}");
+        let lines = row.ok + row.skipped + row.missed + row.lost + row.queued + u64::try_from(row.live.len()).unwrap();
+        assert!(lines >= due, "{seed}: {lines} of {due}: {row:?}");
         assert!(runs.iter().any(|run| run.tick >= 38), "{seed}: {runs:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_was_lost_is_paused_again() {
+async fn a_lost_pause_is_written_again() {
     let mut cluster = Cluster::new();
     for _ in 0..2 {
         cluster.join([(every_ten("job"), SHORT)]).await;

@@ -1,4 +1,4 @@
-//! A store in memory that can be emptied, and that has a replica which can take its place.
+//! A store in memory that can lose its data, or fail over to a replica.
 
 use std::{
     sync::{Arc, Mutex},
@@ -29,19 +29,19 @@ impl Store {
         Self(Arc::new(Mutex::new(Copies { clock, master, replica, is_followed: true })))
     }
 
-    /// Everything is gone.
+    /// Loses all data.
     pub(super) fn wipe(&self) {
         let mut copies = self.0.lock().unwrap();
         copies.master = Memory::new(copies.clock);
         copies.is_followed = false;
     }
 
-    /// From now on the replica hears nothing.
+    /// From now on the replica receives nothing.
     pub(super) fn lag(&self) {
         self.0.lock().unwrap().is_followed = false;
     }
 
-    /// The replica is the store now.
+    /// Makes the replica the store.
     pub(super) fn fail_over(&self) {
         let mut copies = self.0.lock().unwrap();
         copies.master = copies.replica.clone();

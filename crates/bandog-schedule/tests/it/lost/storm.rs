@@ -1,15 +1,15 @@
-//! Everything at once, at random.
+//! Random faults together.
 
 use bandog_schedule::{OnCrash, Overlap};
 use fastrand::Rng;
 
 use super::*;
 
-/// What is done to a cluster.
+/// A fault of a cluster.
 #[derive(Debug, Clone, Copy)]
 enum Harm {
     Wipe,
-    /// One node is cut off, or mended.
+    /// One node is disconnected or reconnected.
     Cut(usize),
     Mend(usize),
     Pause,
@@ -29,7 +29,7 @@ fn harm(rng: &mut Rng) -> Harm {
 }
 
 async fn do_harm(cluster: &Cluster, harm: Harm) {
-    // A job that is lost just now is unknown.
+    // A job that is lost at this moment is unknown.
     let _ = match harm {
         Harm::Wipe => {
             cluster.store.wipe();
@@ -49,7 +49,7 @@ async fn do_harm(cluster: &Cluster, harm: Harm) {
     };
 }
 
-/// While each node lives, no tick is run twice, however often the store loses everything; and at the end all is as ever.
+/// While each node lives, no tick runs twice, however often the store loses its data. At the end everything works.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_emptied_again_and_again() {
     for seed in 0..60 {
@@ -73,7 +73,7 @@ async fn a_store_that_is_emptied_again_and_again() {
         }
         (0..3).for_each(|node| cluster.mend(node));
         time::sleep(secs(20)).await;
-        // A wipe may have come just before the pause was told.
+        // The store may have lost its data just before the pause.
         let _ = cluster.jobs().resume("job").await;
         time::sleep(secs(20)).await;
         let runs = cluster.ran("job");

@@ -1,4 +1,4 @@
-//! A store that is empty all of a sudden.
+//! A store that suddenly is empty.
 
 use bandog_core::{Key, Records, Swap, Swapped};
 use bandog_schedule::{Job, OnCrash, Overlap};
@@ -10,7 +10,7 @@ use super::*;
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test(start_paused = true)]
-async fn while_nothing_runs_everything_is_brought_back_and_no_tick_is_lost() {
+async fn while_nothing_runs_everything_is_restored_and_no_tick_is_lost() {
     let mut cluster = Cluster::new();
     for _ in 0..2 {
         cluster.join([(every_ten("job"), SHORT)]).await;
@@ -27,8 +27,8 @@ async fn while_nothing_runs_everything_is_brought_back_and_no_tick_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ticks_that_came_meanwhile_are_missed_with_the_reason_and_not_run() {
-    let (ear, _hears) = Ear::of_thread("bandog");
+async fn ticks_that_may_have_run_are_missed_with_the_reason() {
+    let (log, _guard) = Ear::of_thread("bandog");
     let mut cluster = Cluster::new();
     for _ in 0..3 {
         cluster.join([(every_ten("job"), SHORT)]).await;
@@ -40,12 +40,12 @@ async fn ticks_that_came_meanwhile_are_missed_with_the_reason_and_not_run() {
     (0..3).for_each(|node| cluster.mend(node));
     cluster.until(75).await;
     assert_eq!(cluster.ticks("job"), [0, 10, 60, 70]);
-    let told = ear.heard("ticks");
+    let lines = log.heard("ticks");
     let is_it =
-        |line: &&String| line.starts_with("WARN message=whether ticks ran is not known") && line.contains("ticks=4 ");
-    assert_eq!(told.iter().filter(is_it).count(), 1, "{told:?}");
+        |line: &&String| line.starts_with("WARN message=ticks may have run or not") && line.contains("ticks=4 ");
+    assert_eq!(lines.iter().filter(is_it).count(), 1, "{lines:?}");
     let missed = cluster.left("job", State::Missed).await;
-    assert_eq!(missed.len(), 1, "one of the three told of them: {missed:?}");
+    assert_eq!(missed.len(), 1, "one of the three nodes recorded them: {missed:?}");
     assert_eq!(cluster.range(&missed[0]), (20, 50, 4));
     assert!(missed[0].error.as_deref().unwrap().contains("lost the job's record"), "{missed:?}");
     let row = cluster.row("job").await;
@@ -75,10 +75,10 @@ async fn a_run_under_way_is_lost_or_runs_again_and_its_node_gets_a_new_session()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_the_store_lost_is_asked_for_again_within_a_look() {
+async fn a_session_that_the_store_lost_is_claimed_again_within_a_poll() {
     let mut cluster = Cluster::new();
     cluster.join([(every_ten("job"), SHORT)]).await;
-    // Just after a renewal, when the next one is far.
+    // Just after a renewal, long before the next one.
     cluster.until(17).await;
     cluster.store.wipe();
     cluster.until(25).await;
@@ -87,7 +87,7 @@ async fn a_session_that_the_store_lost_is_asked_for_again_within_a_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ran_once_does_not_run_again_and_what_is_to_come_still_does() {
+async fn a_single_run_does_not_run_again_and_one_to_come_still_runs() {
     let mut cluster = Cluster::new();
     let at = Time::from_millisecond((cluster.start + 60) * 1000);
     for _ in 0..2 {
@@ -103,7 +103,7 @@ async fn what_ran_once_does_not_run_again_and_what_is_to_come_still_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grid_stays_and_a_fixed_delay_goes_on() {
+async fn a_grid_stays_and_a_fixed_delay_continues() {
     let mut cluster = Cluster::new();
     cluster.until(3).await;
     for _ in 0..2 {
@@ -119,7 +119,7 @@ async fn a_grid_stays_and_a_fixed_delay_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_paused_stays_paused_and_its_ticks_are_skipped() {
+async fn a_paused_job_stays_paused_and_its_ticks_are_skipped() {
     let mut cluster = Cluster::new();
     for _ in 0..2 {
         cluster.join([(every_ten("job"), SHORT)]).await;
@@ -139,7 +139,7 @@ async fn what_was_paused_stays_paused_and_its_ticks_are_skipped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waited_is_told_as_lost_or_runs() {
+async fn queued_runs_are_recorded_as_lost_or_run() {
     for (on_crash, lost) in [(OnCrash::Abandon, 4), (OnCrash::Retry, 0)] {
         let mut cluster = Cluster::new();
         let job = || Job::cron("job", "0 0 * * * ?").overlap(Overlap::Queue(10.try_into().unwrap())).on_crash(on_crash);
@@ -158,11 +158,11 @@ async fn what_waited_is_told_as_lost_or_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_race_bring_it_back_once() {
+async fn nodes_that_race_restore_a_job_once() {
     for at in 0..40_u64 {
         let mut cluster = Cluster::new();
         for node in 0..3 {
-            // Each of them is the first to see it now and then, also after another one has claimed.
+            // Each of them notices the loss first in some rounds, also after another one has claimed.
             time::sleep(Duration::from_millis((at * 7 + node * 11) * 29 % 700)).await;
             cluster.join((0..5).map(|nth| (every_ten(&format!("job-{nth}")), SHORT))).await;
         }
@@ -202,7 +202,7 @@ async fn a_wire_that_loses_answers_makes_no_tick_run_twice_when_the_store_is_emp
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_restarted_before_gets_what_others_remember() {
+async fn a_restarted_node_gets_the_state_that_others_remember() {
     let mut cluster = Cluster::new();
     let jobs = || [every_ten("job"), every_ten("paused"), Job::once("once")].map(|job| (job, SHORT));
     cluster.join(jobs()).await;
@@ -226,13 +226,13 @@ async fn a_node_that_was_restarted_before_gets_what_others_remember() {
     assert_eq!(row.paused.map(|paused| paused.reason).as_deref(), Some("stocktaking"));
     assert_eq!((row.skipped, row.missed), (3, 0), "20, 30 and 40; the new node ran 50");
     assert_eq!(cluster.ticks("paused"), [0, 10, 50]);
-    // Nothing could have told the new node that it had run.
+    // The new node could not know that it had run.
     assert_eq!(cluster.ticks("once"), [0, 45]);
     assert_eq!(cluster.row("once").await.ok, 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_was_forgotten_on_purpose_begins_anew() {
+async fn a_job_that_an_operator_forgot_is_new_again() {
     let mut cluster = Cluster::new();
     for _ in 0..2 {
         cluster.join([every_ten("job"), Job::once("once")].map(|job| (job, SHORT))).await;
@@ -246,11 +246,11 @@ async fn a_job_that_was_forgotten_on_purpose_begins_anew() {
     assert_eq!(cluster.ticks("once").len(), 2);
     let row = cluster.row("job").await;
     assert_eq!((row.ok, row.missed), (2, 0), "{row:?}");
-    assert_eq!(cluster.era().await, era, "words and bumps leave it as it is");
+    assert_eq!(cluster.era().await, era, "commands and news leave it as it is");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_board_of_a_version_before_is_named_and_nothing_was_lost() {
+async fn a_board_of_an_older_version_gets_an_era_and_nothing_was_lost() {
     let mut cluster = Cluster::new();
     cluster.join([(every_ten("job"), SHORT)]).await;
     cluster.until(15).await;
@@ -268,7 +268,7 @@ async fn a_board_of_a_version_before_is_named_and_nothing_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_board_that_alone_was_lost_changes_nothing_and_jobs_can_be_forgotten_after_it() {
+async fn a_lost_board_alone_changes_nothing_and_jobs_can_be_forgotten_after_it() {
     let mut cluster = Cluster::new();
     for _ in 0..2 {
         cluster.join([every_ten("job"), Job::once("once")].map(|job| (job, SHORT))).await;
@@ -292,7 +292,7 @@ async fn a_board_that_alone_was_lost_changes_nothing_and_jobs_can_be_forgotten_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn pauses_of_all_jobs_and_of_nodes_stand_as_before() {
+async fn pauses_of_all_jobs_and_of_nodes_are_restored() {
     let mut cluster = Cluster::new();
     for _ in 0..2 {
         cluster.join([(every_ten("job"), SHORT)]).await;
@@ -307,7 +307,7 @@ async fn pauses_of_all_jobs_and_of_nodes_stand_as_before() {
     assert_eq!(cluster.ticks("job"), [0, 10]);
     assert_eq!(cluster.jobs().pauses().await.unwrap(), before);
     assert!(cluster.row("job").await.all_paused.is_some());
-    // Those who come now find them, too.
+    // A new node finds them, too.
     cluster.join([(every_ten("new"), SHORT)]).await;
     cluster.until(65).await;
     assert_eq!(cluster.ticks("new"), [0; 0]);

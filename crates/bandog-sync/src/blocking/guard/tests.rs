@@ -8,67 +8,67 @@ use std::{
 use bandog_core::{Clock, Memory};
 use futures_util::future::join_all;
 
-use crate::{Client, turn_status::Standing};
+use crate::{Client, turn_status::TurnState};
 
-/// Whoever asks meanwhile must not keep, not even for a moment, the turn of a thread that gives it back.
+/// Other calls must not keep the turn of a thread that releases it, not even for a moment.
 #[test]
-fn a_release_that_has_returned_is_one_though_others_ask() {
+fn a_release_that_returned_is_final_although_others_try() {
     let client = Client::over(Memory::new(Clock::system())).unwrap().blocking().unwrap();
-    let (asked, ended) = (AtomicU64::new(0), AtomicBool::new(false));
-    let went_on = thread::scope(|scope| {
+    let (rounds, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    let not_released = thread::scope(|scope| {
         scope.spawn(|| {
             let client = client.to_async();
-            let askers: Vec<_> = (0..64).map(|_| client.mutex("orders").by(&client.owner())).collect();
+            let others: Vec<_> = (0..64).map(|_| client.mutex("orders").by(&client.owner())).collect();
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             while !ended.load(Relaxed) {
-                asked.fetch_add(1, Relaxed);
-                runtime.block_on(join_all(askers.iter().map(|orders| async { drop(orders.try_lock().await) })));
+                rounds.fetch_add(1, Relaxed);
+                runtime.block_on(join_all(others.iter().map(|orders| async { drop(orders.try_lock().await) })));
             }
         });
         let orders = client.mutex("orders");
         let turns = (0..2_000).map(|turn| {
             let guard = orders.lock().unwrap();
-            let (status, clock) = guard.guard.watched();
-            // It is given back while the engine is at the others' calls, sooner or later among them.
-            let before = asked.load(Relaxed);
-            while asked.load(Relaxed) == before {
+            let (status, clock) = guard.guard.status_and_clock();
+            // It is released while the engine processes the others' calls, at a random place among them.
+            let before = rounds.load(Relaxed);
+            while rounds.load(Relaxed) == before {
                 hint::spin_loop();
             }
             (0..turn * 331 % 30_011).for_each(|_| hint::spin_loop());
             guard.release().unwrap();
-            status.standing(clock.now())
+            status.state(clock.now())
         });
-        let went_on = turns.filter(|standing| *standing != Standing::Released).count();
+        let not_released = turns.filter(|state| *state != TurnState::Released).count();
         ended.store(true, Relaxed);
-        went_on
+        not_released
     });
-    assert_eq!(went_on, 0);
+    assert_eq!(not_released, 0);
 }
 
-/// A call that was given up must not keep, not even for a moment, the turn of another call of the same owner.
+/// A cancelled call must not keep the turn of another call of the same owner, not even for a moment.
 #[test]
-fn a_release_that_has_returned_is_one_though_the_owner_gave_up_another_call() {
+fn a_release_that_returned_is_final_although_the_owner_cancelled_another_call() {
     let client = Client::over(Memory::new(Clock::system())).unwrap();
     let orders = client.mutex("orders").by(&client.owner());
     let context = &mut Context::from_waker(Waker::noop());
-    let mut went_on = 0;
+    let mut not_released = 0;
     for round in 0..40_000 {
-        let mut given_up = Box::pin(orders.lock());
-        if given_up.as_mut().poll(context).is_ready() {
-            continue; // The engine was as fast as that.
+        let mut cancelled = Box::pin(orders.lock());
+        if cancelled.as_mut().poll(context).is_ready() {
+            continue; // The engine was fast enough to serve it at once.
         }
         (0..round * 331 % 3_011).for_each(|_| hint::spin_loop());
-        let guard = spun(orders.lock()).unwrap();
-        drop(given_up);
-        let (status, clock) = guard.watched();
-        spun(guard.release()).unwrap();
-        went_on += usize::from(status.standing(clock.now()) != Standing::Released);
+        let guard = poll_until_ready(orders.lock()).unwrap();
+        drop(cancelled);
+        let (status, clock) = guard.status_and_clock();
+        poll_until_ready(guard.release()).unwrap();
+        not_released += usize::from(status.state(clock.now()) != TurnState::Released);
     }
-    assert_eq!(went_on, 0);
+    assert_eq!(not_released, 0);
 }
 
-/// The value of a future that is polled until it is there.
-fn spun<T>(future: impl Future<Output = T>) -> T {
+/// Polls a future until it is ready.
+fn poll_until_ready<T>(future: impl Future<Output = T>) -> T {
     let (mut future, context) = (Box::pin(future), &mut Context::from_waker(Waker::noop()));
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(context) {

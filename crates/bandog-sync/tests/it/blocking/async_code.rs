@@ -20,7 +20,7 @@ fn multi() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Locks and gives back, with a wait between for the engine's answer.
+/// Locks and releases, with a wait between for the engine's answer.
 fn works(client: &blocking::Client) -> Result<(), Error> {
     client.ready()?;
     let guard = client.mutex("orders").lock()?;
@@ -57,7 +57,7 @@ fn the_future_of_block_on_is_refused() {
     }
 }
 
-/// Not one of the calls slips through, and a guard that is not allowed to be released is given back all the same.
+/// All calls are refused, and a guard whose `release` is refused is released in the background.
 #[test]
 fn every_call_that_waits_is_refused() {
     let client = client(memory());
@@ -85,7 +85,7 @@ fn every_call_that_waits_is_refused() {
     assert_eq!(held(&client), [""; 0]);
 }
 
-/// A task loses nothing of its budget by being refused, and with none left it is refused all the same.
+/// A refused call costs a task nothing of its budget, and it is also refused without budget.
 #[test]
 fn the_budget_is_left_as_it_was() {
     let client = client(memory());
@@ -155,7 +155,7 @@ fn a_thread_that_has_entered_a_runtime_works() {
     }
 }
 
-/// What Tokio does not tell: it blocks as asked, and neither hangs nor panics.
+/// Not detected: the call blocks the thread, and neither hangs nor panics.
 #[test]
 fn an_unconstrained_task_blocks_its_thread() {
     let client = client(memory());
@@ -175,9 +175,9 @@ fn a_destructor_at_the_runtimes_end_neither_hangs_nor_panics() {
             self.1.send(works(&self.0)).unwrap();
         }
     }
-    let (told, tells) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     for runtime in [single(), multi()] {
-        let ends = AtTheEnd(client(memory()), told.clone());
+        let ends = AtTheEnd(client(memory()), sender.clone());
         let (started, starts) = tokio::sync::oneshot::channel();
         runtime.spawn(async move {
             let _ends = ends;
@@ -186,7 +186,7 @@ fn a_destructor_at_the_runtimes_end_neither_hangs_nor_panics() {
         });
         runtime.block_on(starts).unwrap();
         drop(runtime);
-        let ended = tells.recv_timeout(Duration::from_secs(20)).unwrap();
+        let ended = receiver.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(ended.is_ok() || kind(ended) == Some(ErrorKind::Misused));
     }
 }

@@ -19,7 +19,7 @@ use crate::kit::kind;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is called when its thread ends.
+/// Calls its function when its thread ends.
 struct Last(Box<dyn FnMut()>);
 
 impl Drop for Last {
@@ -34,7 +34,7 @@ thread_local! {
 }
 
 #[test]
-fn close_wakes_those_who_wait() {
+fn close_wakes_waiting_calls() {
     let client = client(memory());
     let guard = client.mutex("orders").lock().unwrap();
     let waiters: Vec<_> = (0..8)
@@ -74,20 +74,20 @@ fn a_client_may_end_with_a_threads_locals() {
     eventually(PATIENCE, || held(&other).is_empty());
 }
 
-/// A thread whose locals are gone locks no more, or as it is asked to; it neither panics nor hangs.
+/// A call of a thread whose locals are dropped fails, or works; it neither panics nor hangs.
 #[test]
-fn a_threads_last_words_are_answered() {
+fn calls_of_a_threads_destructors_are_answered() {
     let client = client(memory());
     for forgets_first in [true, false] {
-        let (told, tells) = mpsc::channel::<Result<(), Error>>();
+        let (sender, receiver) = mpsc::channel::<Result<(), Error>>();
         let ours = client.clone();
         let words = move || {
             let locked = ours.mutex("orders").lock().and_then(Guard::release);
-            told.send(locked).unwrap();
+            sender.send(locked).unwrap();
         };
         let orders = client.mutex("orders");
         thread::spawn(move || {
-            // What was made last is dropped first.
+            // The last local is dropped first.
             if !forgets_first {
                 drop(orders.lock().unwrap());
             }
@@ -96,13 +96,13 @@ fn a_threads_last_words_are_answered() {
         })
         .join()
         .unwrap();
-        let last = tells.recv_timeout(PATIENCE).unwrap();
+        let last = receiver.recv_timeout(PATIENCE).unwrap();
         assert!(last.is_ok() || kind(last) == Some(ErrorKind::Misused));
     }
     assert_eq!(held(&client), [""; 0]);
 }
 
-/// A thread that panics gives its locks back.
+/// A thread that panics releases its locks.
 #[test]
 fn a_panicking_thread_gives_back() {
     let client = client(memory());
@@ -118,7 +118,7 @@ fn a_panicking_thread_gives_back() {
 const CHILD: &str = "BANDOG_BLOCKING_CHILD";
 static CLIENT: LazyLock<Client> = LazyLock::new(|| client(memory()));
 
-/// The child of the next tests: it ends, exits or waits while it holds locks that nothing will drop.
+/// The child of the next tests: it returns, exits or waits while it holds locks that are never dropped.
 #[test]
 fn child() {
     let Ok(how) = env::var(CHILD) else { return };
@@ -134,7 +134,7 @@ fn child() {
     }
 }
 
-/// A process ends although locks are held by statics and threads wait for them.
+/// A process ends although statics hold locks and threads wait for them.
 #[test]
 fn a_process_ends_whatever_it_holds() {
     for (how, code) in [("exit", 7), ("return", 0)] {
@@ -142,7 +142,7 @@ fn a_process_ends_whatever_it_holds() {
     }
 }
 
-/// An interrupt without a handler is no matter of ours: it ends the process, whoever waits.
+/// Bandog installs no signal handler: an interrupt ends a process that has none, even while calls wait.
 #[test]
 fn an_interrupt_ends_a_process_that_waits() {
     let mut process = holder("wait");

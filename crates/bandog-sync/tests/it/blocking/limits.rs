@@ -1,4 +1,4 @@
-//! How long calls wait.
+//! Time limits of calls.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -38,7 +38,7 @@ fn busy_is_none_in_time() {
 }
 
 #[test]
-fn bad_values_are_told() {
+fn bad_values_are_misused() {
     let client = client(memory());
     assert_eq!(kind(client.mutex("").lock()), Some(ErrorKind::Misused));
     assert_eq!(kind(client.mutex("orders").lease(ms(1)).try_lock()), Some(ErrorKind::Misused));
@@ -46,7 +46,7 @@ fn bad_values_are_told() {
     drop(client.mutex("orders").try_lock_for(MAX_TTL).unwrap().unwrap());
 }
 
-/// A store that does not answer is no "no".
+/// A store that does not answer is an error, not a refusal.
 #[test]
 fn a_silent_store_is_unavailable_in_time() {
     let wire = Stopped::new(memory());
@@ -58,7 +58,7 @@ fn a_silent_store_is_unavailable_in_time() {
     client.mutex("orders").lock().unwrap().release().unwrap();
 }
 
-/// A backend that blocks the engine's thread until it is told otherwise.
+/// A backend that blocks the engine's thread until the test releases it.
 #[derive(Debug, Clone)]
 struct Clumsy {
     store: Memory,
@@ -100,10 +100,10 @@ impl Inspect for Clumsy {
     }
 }
 
-/// The engine cannot keep a limit while its thread is blocked; the call ends all the same, and what it was granted
-/// after that is given back.
+/// The engine cannot keep a limit while its thread is blocked. The call ends in time nevertheless, and a lock that it
+/// is granted after that is released.
 #[test]
-fn a_limit_holds_though_the_engine_is_stuck() {
+fn a_limit_holds_although_the_engine_is_stuck() {
     let backend = Clumsy { store: memory(), gate: Arc::default() };
     let client = client(backend.clone());
     let gate = backend.gate.lock().unwrap();
@@ -117,17 +117,17 @@ fn a_limit_holds_though_the_engine_is_stuck() {
     assert_eq!(held(&client), [""; 0]);
 }
 
-/// Nor can it tell of a loss; who waits for one looks at the clock.
+/// Nor can it report a loss; a thread that waits for one reads the clock itself.
 #[test]
-fn a_loss_is_told_though_the_engine_is_stuck() {
+fn a_loss_is_seen_although_the_engine_is_stuck() {
     let backend = Clumsy { store: memory(), gate: Arc::default() };
     let client = client(backend.clone());
     let guard = client.mutex("orders").lease(ms(2000)).lock().unwrap();
     let gate = backend.gate.lock().unwrap();
     assert_eq!(kind(client.mutex("stock").try_lock_for(ms(20))), Some(ErrorKind::Unavailable), "it is stuck");
-    let (lost, (told, tells)) = (guard.lost(), mpsc::channel());
-    thread::spawn(move || told.send(lost.wait()));
-    assert!(tells.recv_timeout(Duration::from_secs(20)).expect("told in time").unwrap());
+    let (lost, (sender, receiver)) = (guard.lost(), mpsc::channel());
+    thread::spawn(move || sender.send(lost.wait()));
+    assert!(receiver.recv_timeout(Duration::from_secs(20)).expect("reported in time").unwrap());
     drop(gate);
     assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
 }

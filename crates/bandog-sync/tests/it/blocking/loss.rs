@@ -7,16 +7,16 @@ use bandog_core::ErrorKind;
 use super::{client, held, memory};
 use crate::kit::{kind, ms};
 
-/// All guards of the thread are lost, and so is the thread at this lock until they are gone.
+/// After a loss all guards of the thread are lost, and its calls for this lock are `Lost` until they are dropped.
 #[test]
-fn a_lost_lock_is_told() {
+fn a_loss_is_an_error_for_all_guards_of_the_thread() {
     let client = client(memory());
     let orders = client.mutex("orders");
     let (first, second) = (orders.lock().unwrap(), orders.lock().unwrap());
     let lost = first.lost();
     let watch = thread::spawn(move || lost.wait().unwrap());
     assert!(client.evict("orders").unwrap().is_some());
-    assert!(watch.join().unwrap(), "another thread is told");
+    assert!(watch.join().unwrap(), "another thread sees it");
     assert!(first.is_lost() && second.is_lost());
     assert!(first.remaining().is_zero());
     assert_eq!(kind(orders.lock()), Some(ErrorKind::Lost));
@@ -31,7 +31,7 @@ fn a_lost_lock_is_told() {
     third.release().unwrap();
 }
 
-/// A fixed lease ends by itself, on time, also for who waits for its end.
+/// A fixed lease expires on time, also for a thread that waits for that.
 #[test]
 fn a_lease_ends() {
     let client = client(memory());
@@ -40,16 +40,16 @@ fn a_lease_ends() {
     assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
 }
 
-/// However well it is renewed.
+/// A hold ends after its `max_hold`, even if it is renewed.
 #[test]
-fn a_hold_has_its_longest_time() {
+fn max_hold_ends_a_hold() {
     let client = client(memory());
     let guard = client.mutex("orders").max_hold(ms(200)).lock().unwrap();
     assert!(guard.lost().wait().unwrap());
     assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
 }
 
-/// A test of a program may ask for a loss.
+/// A test of a program may make a guard lost.
 #[test]
 fn a_guard_can_be_made_lost() {
     let client = client(memory());
@@ -58,7 +58,7 @@ fn a_guard_can_be_made_lost() {
     assert_eq!(held(&client), [""; 0]);
 }
 
-/// Who waits for a loss learns that there will be none.
+/// A wait for a loss ends when the lock is released.
 #[test]
 fn a_released_lock_ends_the_wait_for_its_loss() {
     let client = client(memory());
@@ -71,7 +71,7 @@ fn a_released_lock_ends_the_wait_for_its_loss() {
     let guard = client.mutex("orders").lock().unwrap();
     let lost = guard.lost();
     client.close().unwrap();
-    assert!(lost.wait().unwrap(), "whoever works under a closed client's lock is told");
+    assert!(lost.wait().unwrap(), "the guard of a closed client is lost");
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn run_gives_the_lock_back_when_the_body_panics() {
     orders.lock().unwrap().release().unwrap();
 }
 
-/// A body that ends after the loss may have run twice, so its value does not count.
+/// Another holder may have done the work of a body that ends after the loss, so its value does not count.
 #[test]
-fn run_tells_of_a_loss() {
+fn run_reports_a_loss() {
     let client = client(memory());
     let ran = client.mutex("orders").run(|guard| {
         client.evict("orders").unwrap();

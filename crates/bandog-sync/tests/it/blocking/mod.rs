@@ -20,7 +20,7 @@ fn client(backend: impl Backend) -> blocking::Client {
     Client::over(backend).unwrap().blocking().unwrap()
 }
 
-/// The names that are held, as the store says.
+/// The names of the locks that are held in the store.
 fn held(client: &blocking::Client) -> Vec<String> {
     client.idle().unwrap();
     client.list(bandog_core::Pattern::all()).unwrap().into_iter().map(|row| row.name).collect()

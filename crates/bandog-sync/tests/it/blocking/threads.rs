@@ -1,4 +1,4 @@
-//! The thread is the owner.
+//! Threads as owners.
 
 use std::{
     sync::{
@@ -15,14 +15,14 @@ use super::{client, held, memory};
 use crate::kit::ms;
 
 fn shared<T: Send + Sync + Clone + 'static>() {}
-fn looked_at<T: Sync>() {}
+fn readable<T: Sync>() {}
 
 #[test]
-fn handles_cross_threads_and_guards_can_be_looked_at() {
+fn handles_cross_threads_and_guards_can_be_read() {
     shared::<blocking::Client>();
     shared::<blocking::Mutex>();
     shared::<blocking::Lost>();
-    looked_at::<blocking::Guard>();
+    readable::<blocking::Guard>();
 }
 
 /// Only the first call and the last release reach the store.
@@ -51,7 +51,7 @@ fn re_entry_is_counted_and_costs_no_round_trip() {
     thread::scope(|scope| scope.spawn(|| assert!(orders.try_lock().unwrap().is_some())).join().unwrap());
 }
 
-/// Whoever is at it reads, works a little and writes: two at once would lose an addition.
+/// Each holder reads, works a little and writes: two at once would lose an addition.
 #[test]
 fn threads_exclude_each_other() {
     let store = memory();
@@ -80,7 +80,7 @@ fn threads_exclude_each_other() {
 
 /// A thread is another owner for each client, and a new one once it holds nothing.
 #[test]
-fn clients_are_told_apart() {
+fn a_thread_is_another_owner_for_each_client() {
     let store = memory();
     let (one, other) = (client(store.clone()), client(store));
     let guard = one.mutex("orders").lock().unwrap();
@@ -96,7 +96,7 @@ fn clients_are_told_apart() {
     foreign.release().unwrap();
 }
 
-/// Both APIs are one client: what one holds the other waits for, and re-entry does not cross.
+/// Both APIs are one client: a lock of one blocks the other, and re-entry does not cross.
 #[test]
 fn async_and_blocking_calls_share_one_client() {
     let blocking = client(memory());

@@ -1,0 +1,148 @@
+//! Output on standard error: the messages of the command and the log of the library, in one style. Also the status line
+//! of a terminal.
+
+mod events;
+mod queue;
+
+use std::{
+    cmp::Reverse,
+    env,
+    ffi::OsString,
+    io::{IsTerminal, Write, stderr},
+    sync::LazyLock,
+};
+
+use rustix::termios::tcgetwinsize;
+
+use self::queue::Item;
+
+pub(crate) use self::{events::install_subscriber, queue::flush};
+
+/// Prints a message of one or more lines on standard error.
+pub(crate) fn report(message: &str) {
+    queue::flush();
+    let lines: Vec<_> = message.split('\n').map(sanitized).collect();
+    print(&format!("bandog: {}\n", lines.join("\n")));
+}
+
+/// Queues a message. The caller does not wait for a blocked terminal.
+pub(crate) fn report_queued(message: &str) {
+    queue::post(Item::Message(sanitized(message)));
+}
+
+/// A closed standard error is ignored: the work continues.
+fn print(text: &str) {
+    let mut out = stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A message in the last line of the terminal. Dropping it clears the line.
+#[derive(Debug)]
+pub(crate) struct StatusLine(());
+
+impl StatusLine {
+    /// None if standard error is not a terminal that can redraw a line.
+    pub(crate) fn on_terminal() -> Option<Self> {
+        let is_simple = env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        (stderr().is_terminal() && !is_simple).then_some(Self(()))
+    }
+
+    /// Replaces the message. It is cut to the width of the terminal.
+    pub(crate) fn draw(&self, message: &str) {
+        let text = fitting(&format!("bandog: {}", sanitized(message)), columns().saturating_sub(1));
+        queue::post(Item::StatusLine(Some(text)));
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        queue::post(Item::StatusLine(None));
+        queue::flush();
+    }
+}
+
+/// The width of the terminal, or 80 if it is unknown.
+fn columns() -> usize {
+    let width = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col);
+    if width == 0 { 80 } else { width.into() }
+}
+
+/// The longest beginning of the text that fits into the columns. A character that is not ASCII counts as two columns.
+fn fitting(text: &str, columns: usize) -> String {
+    let mut left = columns;
+    let fits = |c: &char| {
+        let width = if c.is_ascii() { 1 } else { 2 };
+        let fits = left >= width;
+        left = left.saturating_sub(width);
+        fits
+    };
+    text.chars().take_while(fits).collect()
+}
+
+/// A text that is safe for a terminal: control characters and characters that change the text direction are escaped.
+pub(crate) fn escaped(text: &str) -> String {
+    text.chars().map(written).collect()
+}
+
+/// As [`escaped`], but line ends are kept.
+pub(crate) fn escaped_lines(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' { c.to_string() } else { written(c) }).collect()
+}
+
+/// The character itself, or its Rust escape.
+fn written(c: char) -> String {
+    if is_plain(c) { c.to_string() } else { c.escape_debug().to_string() }
+}
+
+/// Whether a character is printable and does not change the text direction.
+pub(crate) fn is_plain(c: char) -> bool {
+    matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1
+}
+
+/// The message without passwords, and escaped.
+fn sanitized(message: &str) -> String {
+    static SECRETS: LazyLock<Vec<Secret>> = LazyLock::new(|| secrets(env::args_os()));
+    escaped(&without(message, &SECRETS))
+}
+
+/// A text of the command line that must not be printed, and its replacement.
+type Secret = (String, String);
+
+/// URLs with passwords in any argument, plain and quoted: a message may repeat an argument that is in the wrong place.
+fn secrets(words: impl Iterator<Item = OsString>) -> Vec<Secret> {
+    let mut secrets = Vec::new();
+    for word in words {
+        let word = word.to_string_lossy();
+        let values = word.match_indices('=').map(|(at, _)| &word[at + 1..]);
+        for url in values.chain([&*word]).filter(|word| may_be_a_url(word)) {
+            let shown = bandog::redact(url);
+            secrets.push((quoted(url), quoted(&shown)));
+            secrets.push((url.to_owned(), shown));
+        }
+    }
+    secrets.retain(|(url, shown)| url != shown);
+    secrets.sort_by_key(|(url, _)| Reverse(url.len())); // One may contain another.
+    secrets
+}
+
+fn without(message: &str, secrets: &[Secret]) -> String {
+    secrets.iter().fold(message.to_owned(), |message, (url, shown)| message.replace(url, shown))
+}
+
+/// The debug format of a text, without its quotation marks.
+fn quoted(text: &str) -> String {
+    let quoted = format!("{text:?}");
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Names may contain an `@` too, so the scheme decides, even if it is incomplete.
+fn may_be_a_url(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:"]
+        .iter()
+        .any(|scheme| word.contains(scheme))
+        || (word.contains("://") && word.contains('@'))
+}
+
+#[cfg(test)]
+mod tests;

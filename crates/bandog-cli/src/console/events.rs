@@ -1,0 +1,66 @@
+//! The library's events, printed as messages.
+
+use std::fmt::{self, Write};
+
+use tracing::{
+    Event, Level, Subscriber,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt},
+    util::SubscriberInitExt,
+};
+
+use super::{
+    queue::{self, Item},
+    sanitized,
+};
+
+/// Prints the library's warnings from now on, and more of its log for each `-v`.
+pub(crate) fn install_subscriber(verbosity: u8) {
+    let level = match verbosity {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    queue::start();
+    // It fails only if a subscriber is installed already, which is then kept.
+    let _ = tracing_subscriber::registry().with(level).with(Printer).try_init();
+}
+
+/// Prints events as messages.
+struct Printer;
+
+impl<S: Subscriber> Layer<S> for Printer {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut sentence = Sentence::default();
+        event.record(&mut sentence);
+        let grade = match *event.metadata().level() {
+            Level::ERROR | Level::WARN => "",
+            Level::INFO => "info: ",
+            Level::DEBUG => "debug: ",
+            Level::TRACE => "trace: ",
+        };
+        queue::post(Item::Message(sanitized(&format!("{grade}{}{}", sentence.message, sentence.rest))));
+    }
+}
+
+/// An event as text.
+#[derive(Default)]
+struct Sentence {
+    message: String,
+    rest: String,
+}
+
+impl Visit for Sentence {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing into a text cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.rest, ", {name}: {value:?}"),
+        };
+    }
+}

@@ -1,0 +1,70 @@
+//! Holders and waiters of a lock as text.
+
+use std::time::SystemTime;
+
+use bandog::{ClientId, Member, Row};
+
+use crate::console::escaped;
+
+/// Prefix of the program name that `bandog lock` registers; its command follows.
+pub(crate) const UNDER_BANDOG: &str = "bandog lock -- ";
+
+/// The holder: its registered client, or else its owner with the kind of client that makes such owners.
+pub(crate) fn holder(row: &Row) -> Option<String> {
+    let by_owner = || {
+        let owner = row.owner.as_deref()?;
+        Some(match kind(owner) {
+            Some((kind, id)) => format!("{kind} {}", escaped(id)),
+            None => escaped(owner),
+        })
+    };
+    let holder = || {
+        let Member { host, pid, program, .. } = row.holder.as_ref()?;
+        Some(format!("{} (process {pid} on {})", escaped(program), escaped(host)))
+    };
+    let since = || held_since(row).map(|since| format!(", since {since}")).unwrap_or_default();
+    holder().or_else(by_owner).filter(|_| row.held).map(|holder| holder + &since())
+}
+
+/// Start of the hold, to the second, if the fence contains it.
+pub(crate) fn held_since(row: &Row) -> Option<String> {
+    row.held_since().map(|since| humantime::format_rfc3339_seconds(since).to_string())
+}
+
+/// A short form of [`holder`] for a status line. For a hold that began today it has only the time of day.
+pub(crate) fn brief_holder(row: &Row) -> Option<String> {
+    let Some(member) = row.holder.as_ref().filter(|_| row.held) else { return holder(row) };
+    let Member { host, pid, program, .. } = member;
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let since = held_since(row).map(|since| match since.split_once('T') {
+        Some((day, time)) if now.starts_with(day) => format!(" since {time}"),
+        _ => format!(" since {since}"),
+    });
+    let program = program.strip_prefix(UNDER_BANDOG).unwrap_or(program);
+    Some(format!("{} ({pid} on {}){}", escaped(program), escaped(host), since.unwrap_or_default()))
+}
+
+/// A registered client as text.
+pub(crate) fn member(member: &Member) -> String {
+    let Member { host, pid, program, .. } = member;
+    format!("{} (process {pid} on {}, running since {})", escaped(program), escaped(host), since(member))
+}
+
+/// Start of the client, to the second.
+fn since(member: &Member) -> String {
+    humantime::format_rfc3339_seconds(member.since).to_string()
+}
+
+/// The kind of client that made an owner `uuid:number`, and the id to print.
+fn kind(owner: &str) -> Option<(&'static str, &str)> {
+    if ClientId::made(owner) {
+        return Some(("a bandog client,", owner));
+    }
+    let (uuid, thread) = owner.split_once(':')?;
+    let is_uuid = uuid.len() == 36 && uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+    let is_java = is_uuid && uuid.as_bytes().get(14) == Some(&b'4') && thread.parse::<u64>().is_ok();
+    is_java.then_some(("a Java client,", owner))
+}
+
+#[cfg(test)]
+mod tests;

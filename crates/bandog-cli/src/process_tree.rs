@@ -1,0 +1,146 @@
+//! A child process and all its descendants.
+
+pub(crate) mod heir;
+pub(crate) mod process;
+
+use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Stdio, time::Duration};
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, wait};
+use tokio::time::{Instant, sleep};
+
+use self::{heir::Heir, process::Process};
+use crate::{exec, exit_code::ExitCode, fault::Fault, signals::Caught};
+
+/// Timeout for killed processes to exit. Only processes that hang in the kernel or belong to another user take longer.
+pub(crate) const BURIAL: Duration = Duration::from_secs(5);
+
+/// Initial interval between two scans for remaining processes.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The command to start.
+pub(crate) struct Child<'a> {
+    pub(crate) command: &'a [OsString],
+    /// Variables in addition to bandog's own environment.
+    pub(crate) variables: Vec<(&'static str, String)>,
+    pub(crate) stdin: Stdio,
+    /// Whether the child gets its own process group. On a terminal that would put it into the background.
+    pub(crate) own_group: bool,
+}
+
+/// The child and its descendants, including processes that left its process group: orphans become our children.
+#[derive(Debug)]
+pub(crate) struct ProcessTree {
+    child: Pid,
+    own_group: bool,
+    ended: Option<ExitCode>,
+    /// Children of ours that the child did not start: the heir, and children of a shell that became bandog.
+    strangers: Vec<Process>,
+    heir: Option<Heir>,
+}
+
+impl ProcessTree {
+    /// Starts the child. The kernel kills the child when the calling thread exits; the heir then kills the descendants.
+    pub(crate) fn start(child: Child<'_>, heir: Option<Heir>) -> Result<Self, Fault> {
+        set_child_subreaper(Some(getpid())).map_err(|error| Fault::system("cannot adopt orphans", error))?;
+        let strangers = process::children();
+        let mut step = exec::step(child.command);
+        step.envs(child.variables).stdin(child.stdin);
+        if child.own_group {
+            step.process_group(0);
+        }
+        let started = step.spawn().and_then(|child| i32::try_from(child.id()).map_err(io::Error::other));
+        let pid = started.map_err(|error| Fault::system("cannot start the command", error))?;
+        let pid = Pid::from_raw(pid).ok_or_else(|| Fault::system("cannot start the command", "it has no pid"))?;
+        Ok(Self { child: pid, own_group: child.own_group, ended: None, strangers, heir })
+    }
+
+    /// Stops managing the processes. Remaining processes continue.
+    pub(crate) fn release(self) {
+        if let Some(heir) = self.heir {
+            heir.dismiss();
+        }
+    }
+
+    /// Reaps ended processes, including orphans. Returns the child's exit code once the child has ended.
+    pub(crate) fn reap(&mut self) -> Option<ExitCode> {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if pid == self.child {
+                self.ended = exit_code(status);
+            }
+        }
+        self.ended
+    }
+
+    /// Forwards a signal that bandog received.
+    pub(crate) fn forward(&self, caught: Caught) {
+        if self.own_group {
+            self.signal_group(caught.signal);
+        } else if !caught.from_kernel {
+            // The kernel sends the signal of a key to the whole foreground group.
+            self.signal_each(caught.signal, |_| true);
+        }
+    }
+
+    /// Sends TERM to all processes, and CONT so that stopped processes can exit.
+    pub(crate) fn end(&self) {
+        for signal in [Signal::TERM, Signal::CONT] {
+            self.signal_group(signal);
+            self.signal_each(signal, |process| !self.is_in_signalled_group(process));
+        }
+    }
+
+    /// Whether all processes have ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        process::descendants(&self.strangers).is_empty()
+    }
+
+    /// Kills all processes and waits until they are dead. Returns the processes that still run at the timeout.
+    pub(crate) async fn kill(&mut self) -> Vec<Process> {
+        let until = Instant::now() + BURIAL;
+        let mut pause = PAUSE;
+        let mut before = Vec::new();
+        loop {
+            self.signal_group(Signal::KILL);
+            let alive = process::descendants(&self.strangers);
+            for process in &alive {
+                // A process that cannot be killed is returned at the end.
+                let _ = process.signal(Signal::KILL);
+            }
+            if alive.is_empty() || Instant::now() >= until {
+                return alive;
+            }
+            // New processes need a fast loop. If only slow ones remain, the interval doubles.
+            pause = if alive == before { pause * 2 } else { PAUSE };
+            before = alive;
+            sleep(pause).await;
+            self.reap();
+        }
+    }
+
+    /// Until the child is reaped, its process group id cannot be reused.
+    fn signal_group(&self, signal: Signal) {
+        if self.own_group && self.ended.is_none() {
+            // The group may have ended.
+            let _ = kill_process_group(self.child, signal);
+        }
+    }
+
+    fn signal_each(&self, signal: Signal, wanted: impl Fn(&Process) -> bool) {
+        for process in process::descendants(&self.strangers).iter().filter(|process| wanted(process)) {
+            // A process of another user cannot be signalled; `kill` returns it.
+            let _ = process.signal(signal);
+        }
+    }
+
+    fn is_in_signalled_group(&self, process: &Process) -> bool {
+        self.own_group && self.ended.is_none() && process.group == self.child.as_raw_nonzero().get()
+    }
+}
+
+fn exit_code(status: WaitStatus) -> Option<ExitCode> {
+    if let Some(code) = status.exit_status() {
+        return Some(ExitCode::Child(code.to_le_bytes()[0]));
+    }
+    // Real-time signals have no names.
+    status.terminating_signal().map(ExitCode::Signal)
+}

@@ -1,0 +1,102 @@
+//! The heir: a hidden process that survives a bandog that was killed, and kills the descendants of its child.
+//!
+//! The kernel kills the child with bandog, but not the child's descendants. The heir's standard input closes when
+//! bandog exits in any way. The heir identifies the descendants by the variables of the lock in their environment.
+
+use std::{
+    env, fs,
+    io::{self, Read, Write},
+    os::unix::process::CommandExt,
+    process::{ChildStdin, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Signal, setsid};
+
+use super::{
+    BURIAL,
+    process::{self, Process},
+};
+use crate::{exit_code::ExitCode, fault::Fault};
+
+/// The hidden subcommand's name.
+pub(crate) const NAME: &str = "__heir";
+
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The variables that mark the descendants.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[arg(last = true, required = true)]
+    marks: Vec<String>,
+}
+
+/// Bandog's end of the pipe. If it closes without a byte, the heir kills the descendants.
+#[derive(Debug)]
+pub(crate) struct Heir {
+    line: ChildStdin,
+}
+
+impl Heir {
+    /// Starts the heir of the processes with all these variables.
+    pub(crate) fn appoint(marks: &[(&str, String)]) -> Result<Self, Fault> {
+        Self::start(marks).map_err(|error| Fault::system("cannot start the heir", error))
+    }
+
+    fn start(marks: &[(&str, String)]) -> io::Result<Self> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("bandog").args([NAME, "--"]).args(marks.iter().map(|(name, value)| format!("{name}={value}")));
+        // The heir of an outer bandog must not kill this one.
+        for (name, _) in marks {
+            command.env_remove(name);
+        }
+        // It must not keep bandog's pipes open.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let line = command.spawn()?.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(Self { line })
+    }
+
+    /// Stops the heir. Remaining descendants continue.
+    pub(crate) fn dismiss(mut self) {
+        // The heir may have been killed.
+        let _ = self.line.write_all(b".");
+    }
+}
+
+/// Waits until bandog dismisses the heir or exits, and kills the descendants in the second case.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    // Signals to bandog's group and terminal are not for the heir, and the directory may be removed.
+    setsid().map_err(|error| Fault::system("cannot leave the session", error))?;
+    env::set_current_dir("/").map_err(|error| Fault::system("cannot leave the directory", error))?;
+    let dismissed = io::stdin().read(&mut [0]).is_ok_and(|read| read > 0);
+    if !dismissed {
+        kill_marked(&args.marks);
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Kills all processes with these variables, each written `NAME=VALUE`. Returns when none is left, or after [`BURIAL`].
+pub(crate) fn kill_marked(marks: &[String]) {
+    let until = Instant::now() + BURIAL;
+    while Instant::now() < until {
+        let left: Vec<_> = marked(marks).collect();
+        if left.is_empty() {
+            break;
+        }
+        for process in left {
+            // There is no caller left to report an error to.
+            let _ = process.signal(Signal::KILL);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// The running processes with all these variables.
+fn marked(marks: &[String]) -> impl Iterator<Item = Process> {
+    process::living().filter(|process| {
+        let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+        let has = |mark: &String| environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
+        marks.iter().all(has)
+    })
+}

@@ -1,0 +1,67 @@
+//! The manual pages and the scripts for shells.
+
+use std::fs;
+
+use crate::help::{Place, Ran};
+
+const COMMANDS: [&str; 12] =
+    ["lock", "show", "ls", "release", "doctor", "cron", "schedule", "jobs", "page", "demo", "completions", "man"];
+/// The subcommands with subcommands.
+const CRON: usize = 2;
+const JOBS: usize = 12;
+
+fn is_below(page: &fs::DirEntry) -> bool {
+    page.file_name().to_string_lossy().matches('-').count() > 1
+}
+
+#[test]
+fn each_shell_gets_a_script_that_knows_the_commands() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = place.run(&["completions", shell]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{shell}");
+        for command in COMMANDS {
+            assert!(ran.stdout.contains(command), "{shell}: {command}");
+        }
+        assert!(ran.stdout.contains("kill-after") && !ran.stdout.contains("__exec"), "{shell}");
+    }
+    place.run(&["completions", "tcsh"]).assert_ended(64, &["tcsh", "bash"]);
+    fs::write(place.path("script"), place.run(&["completions", "bash"]).stdout).unwrap();
+    let script = "source ./script; COMP_WORDS=(bandog rel); COMP_CWORD=1; _bandog bandog rel bandog; echo $COMPREPLY";
+    assert_eq!(Ran::from(place.command(&["bash", "-c", script])).stdout.trim(), "release");
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_command() {
+    let place = Place::new();
+    let all = place.run(&["man"]);
+    assert_eq!((all.code, all.stderr.as_str()), (0, ""));
+    assert!(all.stdout.contains(".TH bandog 1") && !all.stdout.contains("__exec"));
+    fs::create_dir(place.path("man1")).unwrap();
+    place.run(&["man", "--dir", "man1"]).assert_ended(0, &[]);
+    for command in COMMANDS {
+        assert!(all.stdout.contains(&format!(".TH bandog-{command} 1")), "{command}");
+        let page = fs::read_to_string(place.path(&format!("man1/bandog-{command}.1"))).unwrap();
+        assert!(page.contains("NAME") && page.contains("SYNOPSIS"), "{page}");
+    }
+    let lock = fs::read_to_string(place.path("man1/bandog-lock.1")).unwrap();
+    for word in [".SH \"EXIT CODES\"", "<NAME> \\-\\- <CMD>...", ".nf", "BANDOG_FENCE"] {
+        assert!(lock.contains(word), "{word}: {lock}");
+    }
+    let run = fs::read_to_string(place.path("man1/bandog-jobs-run.1")).unwrap();
+    assert!(run.contains("\nbandog jobs run [OPTIONS] <NAME>") && run.contains("\\-\\-timeout"), "{run}");
+    let below: Vec<_> =
+        fs::read_dir(place.path("man1")).unwrap().filter(|page| is_below(page.as_ref().unwrap())).collect();
+    assert_eq!(below.len(), CRON + JOBS);
+    assert_eq!(fs::read_dir(place.path("man1")).unwrap().count(), COMMANDS.len() + 1 + below.len());
+    place.run(&["man", "--dir", "nowhere"]).assert_ended(71, &["nowhere/bandog.1"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Place::new();
+    for args in ["ls", "show x", "ls --json", "doctor", "man", "completions zsh", "--help", "lock --help"] {
+        let script = format!("set -o pipefail; {} {args} | exec true", env!("CARGO_BIN_EXE_bandog"));
+        Ran::from(place.command(&["bash", "-c", &script])).assert_ended(0, &[]);
+    }
+}

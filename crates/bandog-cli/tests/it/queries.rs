@@ -1,0 +1,65 @@
+use serde_json::Value;
+
+use crate::help::{Place, SOON, ends};
+
+#[test]
+fn show_prints_a_held_lock_and_a_free_one() {
+    let place = Place::new();
+    let mut holder = place.start(&Place::lock("x", &[], "echo $BANDOG_FENCE; read word; exit 0"));
+    let fence: u64 = holder.stdout_line("", SOON).parse().unwrap();
+    let row = place.show("x", &[]);
+    assert_eq!((&row["name"], &row["held"], &row["fence"]), (&"x".into(), &true.into(), &fence.into()));
+    assert!(row["owner"].as_str().unwrap().contains(':'));
+    let ttl = row["ttl_ms"].as_u64().unwrap();
+    assert!((1..=30_000).contains(&ttl), "{ttl}");
+    assert!(row["store"].as_str().unwrap().ends_with("state/bandog/locks.db"));
+    holder.close_stdin();
+    ends(&mut holder, 0);
+    let row = place.show("x", &[]);
+    assert_eq!(
+        (&row["name"], &row["held"], &row["owner"], &row["ttl_ms"]),
+        (&"x".into(), &false.into(), &Value::Null, &Value::Null)
+    );
+    assert_eq!(place.show("never used", &[])["held"], false);
+}
+
+#[test]
+fn ls_lists_the_locks_that_are_held() {
+    let place = Place::new();
+    place.run(&["lock", "order-0", "--", "true"]).assert_ended(0, &[]);
+    let holders = ["order-2", "order-1", "stock"].map(|name| {
+        let holder = place.start(&Place::lock(name, &[], "echo in; read word"));
+        holder.stdout_line("in", SOON);
+        holder
+    });
+    let list = |args: &[&str]| -> Vec<String> {
+        let ran = place.run(&[&["ls", "--json"], args].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let rows = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.inspect(|row| assert_eq!(row["held"], true)).map(|row| row["name"].as_str().unwrap().into()).collect()
+    };
+    assert_eq!(list(&[]), ["order-1", "order-2", "stock"]);
+    assert_eq!(list(&["order-*"]), ["order-1", "order-2"]);
+    assert_eq!(list(&["order-?"]), ["order-1", "order-2"]);
+    assert!(list(&["nothing"]).is_empty());
+    drop(holders);
+}
+
+#[test]
+fn people_get_tables() {
+    let place = Place::new();
+    let holder = place.start(&Place::lock("x", &["--lease", "1h"], "echo $BANDOG_FENCE; read word"));
+    let fence = holder.stdout_line("", SOON);
+    for args in [&["show", "x"][..], &["ls"]] {
+        let ran = place.run(args);
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        assert!(lines[0].ends_with("state/bandog/locks.db"), "{ran:?}");
+        assert!(lines[1].starts_with("NAME  "), "{ran:?}");
+        assert!(lines[2].starts_with("x ") && lines[2].contains(&fence) && lines[2].contains("59m"), "{ran:?}");
+        assert_eq!((ran.code, lines.len(), ran.stderr.as_str()), (0, 3, ""));
+    }
+    let none = place.run(&["ls", "z*"]);
+    assert!(none.code == 0 && none.stdout.contains("no lock is held"), "{none:?}");
+    let free = place.run(&["show", "y"]);
+    assert!(free.stdout.contains("free"), "{free:?}");
+}

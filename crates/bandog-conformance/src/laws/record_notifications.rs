@@ -1,0 +1,226 @@
+//! Subscriptions to records.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::SystemTime,
+};
+
+use bandog_core::{Backend, Error, Holding, Notifier, Records, Subscription, Swap, Swapped};
+use bandog_sync::{Client, Notifications};
+
+use crate::{
+    Law, Unkept, World,
+    child::Child,
+    kit::{MAX_WAIT, NAME, bare_claim, until, within},
+    record_kit::{RECORD, delete, done, get, key, notifying, swap, swap_until_answered, write},
+    wrap::{Counting, Fate, Lossy, Stopped, Which},
+};
+
+/// Law 161: each notifying swap of a record notifies the subscribers of the record: a creation, a replacement or a
+/// deletion, by the subscriber's client or another one. At the notification, the swap is visible.
+pub async fn record_notified<W: World>(world: &W) -> Law {
+    world.records()?;
+    can_notify(world).await?;
+    let (a, b) = (world.client(), world.client());
+    let (mut own, mut other) = (subscribed(&a).await?, subscribed(&b).await?);
+    let mut from = None;
+    for value in ["one", "two", "three"] {
+        let version = done(&a, notifying(write(RECORD, from, value))).await?;
+        next(&mut own, "a notification of its own swap").await?;
+        next(&mut other, "a notification of another client's swap").await?;
+        assert!(get(&b, RECORD).await?.is_some_and(|record| record.version >= version));
+        from = Some(version);
+    }
+    assert_eq!(swap(&b, notifying(delete(RECORD, from))).await?, Swapped::Done(None));
+    next(&mut own, "the notification of a deletion").await?;
+    assert_eq!(get(&a, RECORD).await?, None);
+    Ok(())
+}
+
+/// Law 162: a swap that does not notify, that is refused, or that is of another record, notifies no subscriber. A
+/// notifying swap in the same call does.
+pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
+    world.records()?;
+    can_notify(world).await?;
+    let (backend, client) = (world.backend(), world.client());
+    let (notifications, _subscription) = counted(&backend).await?;
+    let first = done(&client, write(RECORD, None, "silent")).await?;
+    let never = bare_claim(NAME, MAX_WAIT);
+    let refused = [
+        notifying(write(RECORD, None, "another version")),
+        Swap {
+            not_before: Some(SystemTime::UNIX_EPOCH + MAX_WAIT * 1_000_000_000),
+            ..notifying(write(RECORD, Some(first), "early"))
+        },
+        Swap {
+            held: Some(Holding { key: never.key, id: never.id }),
+            ..notifying(write(RECORD, Some(first), "not held"))
+        },
+        notifying(write("another record", None, "one")),
+    ];
+    client.swap(&refused).await?;
+    let batch = [
+        write("neighbour", None, "silent"),
+        notifying(write(RECORD, Some(first), "news")),
+        write("last", None, "silent"),
+    ];
+    for swapped in client.swap(&batch).await?.each {
+        assert!(matches!(swapped?, Swapped::Done(Some(_))));
+    }
+    until(|| notifications.load(SeqCst) > 0).await;
+    assert_eq!(notifications.load(SeqCst), 1);
+    Ok(())
+}
+
+/// Law 163: a notification that comes while no call awaits it is kept. Several of them become one.
+pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
+    world.records()?;
+    can_notify(world).await?;
+    let (a, b) = (world.client(), world.client());
+    let (mut notifications, backend) = (subscribed(&a).await?, world.backend());
+    let (count, _subscription) = counted(&backend).await?;
+    let mut from = None;
+    for value in ["one", "two", "three"] {
+        let before = count.load(SeqCst);
+        from = Some(done(&b, notifying(write(RECORD, from, value))).await?);
+        // Notifications that come together may be one.
+        until(|| count.load(SeqCst) > before).await;
+    }
+    next(&mut notifications, "a notification that came before").await?;
+    done(&b, notifying(write(RECORD, from, "four"))).await?;
+    next(&mut notifications, "the next notification").await?;
+    Ok(())
+}
+
+/// Law 164: a subscriber does not miss a swap that is done before the store has confirmed the subscription, or while
+/// the client could not reach the store.
+pub async fn record_notified_when_it_subscribes<W: World>(world: &W) -> Law {
+    world.records()?;
+    can_notify(world).await?;
+    let (wire, stopped) = (Lossy::new(world.backend()), Stopped::new(world.backend()));
+    wire.always(Fate::Refused);
+    stopped.stop(Which::Subscriptions);
+    let (a, b, c) = (world.over(wire.clone()), world.over(stopped.clone()), world.client());
+    let (mut refused, mut held) = (a.subscribe(&key(RECORD))?, b.subscribe(&key(RECORD))?);
+    until(|| wire.lost() > 0).await;
+    within(MAX_WAIT, "subscribing", stopped.until_held(1)).await;
+    done(&c, notifying(write(RECORD, None, "one"))).await?;
+    wire.heal();
+    stopped.go_on();
+    next(&mut refused, "the first notification after a refusal").await?;
+    next(&mut held, "the first notification after a standstill").await?;
+    Ok(())
+}
+
+/// Law 165: a broken connection notifies each subscriber, because a notification may have been lost. The subscription
+/// continues on a new connection.
+pub async fn record_notified_after_a_cut<W: World>(world: &W) -> Law {
+    world.records()?;
+    can_notify(world).await?;
+    let (a, b) = (world.client(), world.client());
+    let mut notifications = subscribed(&a).await?;
+    let mut from = None;
+    for value in ["one", "two"] {
+        world.cut().await?;
+        next(&mut notifications, "the notification of a new connection").await?;
+        from = Some(written(&b, from, value).await?);
+        next(&mut notifications, "a notification on it").await?;
+    }
+    Ok(())
+}
+
+/// Law 166: a store that was killed and lost its data notifies each subscriber when it is back. Later swaps notify as
+/// before.
+pub async fn record_notified_after_a_restart<W: World>(world: &W) -> Law {
+    world.records()?;
+    can_notify(world).await?;
+    let (a, b) = (world.client(), world.client());
+    let mut notifications = subscribed(&a).await?;
+    let first = done(&b, write(RECORD, None, "before")).await?;
+    world.restart_empty().await?;
+    assert_eq!(swap_until_answered(&a, &write(RECORD, Some(first), "stale")).await, Swapped::Differs(None));
+    next(&mut notifications, "the notification of a store that is back").await?;
+    written(&b, None, "after").await?;
+    next(&mut notifications, "a notification of a later swap").await?;
+    Ok(())
+}
+
+/// Law 167: a subscriber that is dropped leaves no subscription. Other subscribers are still notified.
+pub async fn record_notifications_end<W: World>(world: &W) -> Law {
+    world.records()?;
+    can_notify(world).await?;
+    let counts = Counting::new(world.backend());
+    let (a, b) = (world.over(counts.clone()), world.client());
+    let (mut stays, ends) = (subscribed(&a).await?, subscribed(&a).await?);
+    assert_eq!(counts.subscriptions(), 2);
+    drop(ends);
+    until(|| counts.subscriptions() == 1).await;
+    done(&b, notifying(write(RECORD, None, "one"))).await?;
+    next(&mut stays, "a notification").await?;
+    drop(a.subscribe(&key("another"))?);
+    drop(stays);
+    until(|| counts.subscriptions() == 0).await;
+    let mut closed = subscribed(&a).await?;
+    a.close().await?;
+    while closed.next().await.is_ok() {}
+    assert_eq!(counts.subscriptions(), 0);
+    Ok(())
+}
+
+/// Law 168: a swap of another process notifies, too.
+pub async fn record_notified_by_processes<W: World>(world: &W) -> Law {
+    world.records()?;
+    can_notify(world).await?;
+    let client = world.client();
+    let mut notifications = subscribed(&client).await?;
+    let mut child = Child::start(world, MAX_WAIT)?;
+    for round in 1..=3 {
+        child.tell("notify");
+        next(&mut notifications, "a notification of another process's swap").await?;
+        child.says("notified");
+        assert_eq!(get(&client, RECORD).await?.map(|record| record.value), Some(round.to_string()));
+    }
+    Ok(())
+}
+
+/// Whether the backend supports notifications.
+async fn can_notify<W: World>(world: &W) -> Result<(), Unkept> {
+    let subscription = world.backend().subscribe_record(&key(RECORD), Notifier::new(|| {})).await?;
+    if subscription.is_silent() { Err(Unkept::Cannot("it has no notifications")) } else { Ok(()) }
+}
+
+/// The notifications of the record, after the store has confirmed the subscription.
+async fn subscribed(client: &Client) -> Result<Notifications, Error> {
+    let mut notifications = client.subscribe(&key(RECORD))?;
+    next(&mut notifications, "the notification that confirms the subscription").await?;
+    Ok(notifications)
+}
+
+async fn next(notifications: &mut Notifications, what: &str) -> Result<(), Error> {
+    within(MAX_WAIT, what, notifications.next()).await
+}
+
+/// Counts the notifications of a backend without an engine.
+async fn counted(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Subscription), Error> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let notifications = Arc::clone(&count);
+    let subscription =
+        backend.subscribe_record(&key(RECORD), Notifier::new(move || _ = notifications.fetch_add(1, SeqCst))).await?;
+    Ok((count, subscription))
+}
+
+/// Repeats a notifying swap until it is done, over broken connections.
+async fn written(
+    client: &Client,
+    from: Option<bandog_core::Version>,
+    value: &str,
+) -> Result<bandog_core::Version, Error> {
+    match swap_until_answered(client, &notifying(write(RECORD, from, value))).await {
+        Swapped::Done(Some(version)) => Ok(version),
+        Swapped::Differs(Some(record)) if record.value == value => Ok(record.version),
+        answer => panic!("{answer:?}"),
+    }
+}

@@ -1,0 +1,67 @@
+//! A backend whose user may not subscribe.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Backend, Claim, ClientId, Error, ErrorKind, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Subscription,
+};
+
+/// A backend that refuses every subscription, like a store whose user lacks the right.
+#[derive(Debug)]
+pub struct WithoutSubscriptions<B>(Arc<B>);
+
+impl<B: Backend> WithoutSubscriptions<B> {
+    /// This backend without its subscriptions.
+    pub fn new(backend: B) -> Self {
+        Self(Arc::new(backend))
+    }
+
+    pub(super) fn inner(&self) -> &B {
+        &self.0
+    }
+
+    pub(super) fn refused(key: &Key) -> Error {
+        Error::new(ErrorKind::Denied, "this user may not subscribe").during("subscribe").at(key)
+    }
+}
+
+impl<B> Clone for WithoutSubscriptions<B> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Leases for WithoutSubscriptions<B> {
+    async fn ping(&self) -> Result<()> {
+        self.inner().ping().await
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        self.inner().apply(steps).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.inner().renew(claims).await
+    }
+
+    async fn subscribe(&self, key: &Key, _: Notifier) -> Result<Subscription> {
+        Err(Self::refused(key))
+    }
+
+    async fn announce(&self, member: &Member, ttl: std::time::Duration) -> Result<()> {
+        self.inner().announce(member, ttl).await
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.inner().withdraw(client).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.inner().profile()
+    }
+}
+
+super::impl_inspect!(WithoutSubscriptions);

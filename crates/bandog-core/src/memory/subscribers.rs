@@ -1,0 +1,40 @@
+//! The subscribers of keys or of records.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{Key, Notifier};
+
+/// The notifiers of each key, by their ids.
+#[derive(Debug, Default)]
+pub(super) struct Subscribers {
+    notifiers: HashMap<Key, BTreeMap<u64, Notifier>>,
+    last_id: u64,
+}
+
+impl Subscribers {
+    /// Adds a notifier. Its id removes it.
+    pub(super) fn add(&mut self, key: &Key, notifier: Notifier) -> u64 {
+        self.last_id += 1;
+        self.notifiers.entry(key.clone()).or_default().insert(self.last_id, notifier);
+        self.last_id
+    }
+
+    pub(super) fn remove(&mut self, key: &Key, id: u64) {
+        let Some(of_key) = self.notifiers.get_mut(key) else {
+            return;
+        };
+        of_key.remove(&id);
+        if of_key.is_empty() {
+            self.notifiers.remove(key);
+        }
+    }
+
+    /// Notifies the subscribers of a key. False if it has none.
+    pub(super) fn notify(&self, key: &Key) -> bool {
+        let Some(of_key) = self.notifiers.get(key) else {
+            return false;
+        };
+        of_key.values().for_each(Notifier::notify);
+        true
+    }
+}

@@ -1,0 +1,115 @@
+//! What a connection shows of its peer until the handshake is over. Error messages name a peer that is not Redis.
+
+use std::{
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bandog_core::{Error, ErrorKind};
+
+use super::tls;
+use crate::options::{Address, RedisOptions};
+
+/// Number of bytes by which a protocol is recognized.
+const MAX_HEAD_LEN: usize = 16;
+
+/// The first bytes that the peer has sent, and the TLS error of the connection.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Peer(Arc<PeerShared>);
+
+#[derive(Debug, Default)]
+struct PeerShared {
+    /// Nothing more is recorded.
+    stopped: AtomicBool,
+    state: Mutex<PeerState>,
+}
+
+#[derive(Debug, Default)]
+struct PeerState {
+    connected: bool,
+    head: Vec<u8>,
+    tls_error: Option<rustls::Error>,
+}
+
+impl Peer {
+    /// Records that the connection is established.
+    pub(super) fn connected(&self) {
+        self.state().connected = true;
+    }
+
+    /// Stops recording.
+    pub(super) fn stop_recording(&self) {
+        self.0.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Records the result of a read.
+    pub(super) fn record(&self, read: &io::Result<()>, bytes: &[u8]) {
+        if self.0.stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut state = self.state();
+        match read {
+            Ok(()) => {
+                let room = MAX_HEAD_LEN - state.head.len();
+                state.head.extend(bytes.iter().take(room));
+            }
+            Err(error) => state.tls_error = tls::cause(error).cloned(),
+        }
+    }
+
+    /// The TLS error of the connection, if it has one. A server may refuse the client's certificate as late as after
+    /// its own part of the handshake.
+    pub(super) fn tls_error(&self, store: &str) -> Option<Error> {
+        self.state().tls_error.as_ref().map(|fault| tls::refused(store, fault))
+    }
+
+    /// The error that names the peer, if it is not Redis.
+    pub(super) fn not_redis(&self, options: &RedisOptions) -> Option<Error> {
+        let peer = identify(&self.state().head)?;
+        let message = format!("the peer at {} is not Redis but {peer}", options.store());
+        Some(Error::new(ErrorKind::Unsupported, message))
+    }
+
+    /// Whether the connection was established and the peer sent nothing.
+    pub(super) fn is_silent(&self) -> bool {
+        let state = self.state();
+        state.connected && state.head.is_empty()
+    }
+
+    /// The likely cause of a connection on which the peer sent nothing, as the end of an error message.
+    pub(super) fn hint(&self, options: &RedisOptions) -> &'static str {
+        let state = self.state();
+        match &options.address {
+            Address::Tcp { .. } if state.connected && state.head.is_empty() => {
+                "; if it listens with TLS, write rediss://"
+            }
+            Address::Tls { .. } if state.connected && state.head.is_empty() => {
+                "; if it listens without TLS, write redis://"
+            }
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Unix { .. } => "",
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, PeerState> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The kind of peer that sends these first bytes. None for Redis, which begins with a RESP type: `%` for the answer to
+/// HELLO, `-` for a refusal.
+fn identify(head: &[u8]) -> Option<String> {
+    match head {
+        [] | [b'%' | b'-' | b'*' | b'+' | b'$' | b'>' | b'|', ..] => None,
+        [0x15 | 0x16, 0x03, ..] => Some("a server that wants TLS: write rediss://".into()),
+        [b'H', b'T', b'T', b'P', ..] => Some("a web server".into()),
+        [b'S', b'S', b'H', b'-', ..] => Some("an SSH server".into()),
+        [_, _, 0, 0, 0x0a | 0xff, ..] => Some("a MySQL server".into()),
+        head => Some(format!("something that begins with {:?}", String::from_utf8_lossy(head))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

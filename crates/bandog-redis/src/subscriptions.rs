@@ -1,0 +1,163 @@
+//! The connection for subscriptions: one Redis subscription for each channel that has subscribers.
+//!
+//! [`Channels`] keeps the subscribers of each channel. One task sends the matching SUBSCRIBE and UNSUBSCRIBE commands,
+//! at most one at a time for a channel. After a broken connection it subscribes to all channels again.
+
+mod channels;
+mod connection;
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use bandog_core::{Error, Notifier, Result, Subscription};
+use channels::{Channels, SubscribeOutcome};
+use redis::{PushInfo, PushKind, Value, aio::SendError};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+    time::timeout,
+};
+
+use crate::{names::Channel, options::RedisOptions};
+
+/// The subscriptions of this process on one server.
+#[derive(Debug)]
+pub(crate) struct Subscriptions(Arc<SharedSubscriptions>);
+
+#[derive(Debug)]
+struct SharedSubscriptions {
+    options: RedisOptions,
+    state: Mutex<SubscriptionsState>,
+    warned: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct SubscriptionsState {
+    channels: Channels,
+    task: Option<ConnectionTask>,
+}
+
+/// The task that keeps the connection, and the channels whose subscribers have changed.
+#[derive(Debug)]
+struct ConnectionTask {
+    handle: AbortHandle,
+    changes: mpsc::UnboundedSender<Arc<str>>,
+}
+
+impl Subscriptions {
+    /// Has no subscribers and does not connect.
+    pub(crate) fn new(options: RedisOptions) -> Self {
+        Self(Arc::new(SharedSubscriptions { options, state: Mutex::default(), warned: AtomicBool::new(false) }))
+    }
+
+    /// Subscribes to a channel, and returns after the server has confirmed it. If the user may not subscribe, the
+    /// returned subscription is silent.
+    ///
+    /// # Errors
+    /// `Unavailable` without a confirmation within the timeout, `Denied` when the login is refused.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the subscriber is removed.
+    pub(crate) async fn subscribe(&self, channel: Channel<'_>, notifier: Notifier) -> Result<Subscription> {
+        let (subscription, outcome) = self.add(&channel.to_string(), notifier);
+        let Some(outcome) = outcome else {
+            return Ok(subscription);
+        };
+        match timeout(self.0.options.timeout, outcome).await {
+            Ok(Ok(Ok(SubscribeOutcome::Subscribed))) => Ok(subscription),
+            Ok(Ok(Ok(SubscribeOutcome::Denied))) => Ok(Subscription::silent()),
+            Ok(Ok(Err(error))) => Err(error),
+            Ok(Err(_)) => Err(Error::unavailable("the task of the subscriptions has ended with its runtime")),
+            Err(_) => Err(Error::unavailable("Redis did not confirm the subscription in time")),
+        }
+    }
+
+    /// Whether the server has confirmed the subscription to this channel.
+    pub(crate) fn is_subscribed(&self, channel: Channel<'_>) -> bool {
+        self.0.state().channels.is_subscribed(&channel.to_string())
+    }
+
+    /// Adds a subscriber. The returned subscription removes it when dropped, also if the caller no longer awaits the
+    /// outcome.
+    fn add(
+        &self,
+        channel: &str,
+        notifier: Notifier,
+    ) -> (Subscription, Option<oneshot::Receiver<Result<SubscribeOutcome>>>) {
+        let mut state = self.0.state();
+        let changes = state.running_task(&self.0);
+        let added = state.channels.add(channel, notifier);
+        if added.outcome.is_some() && changes.send(added.channel.clone()).is_err() {
+            // A runtime that shuts down drops a new task at once. The task is not started again here; the next call
+            // starts it.
+            state
+                .channels
+                .connection_failed(&Error::unavailable("the Tokio runtime of the subscriptions has shut down"));
+        }
+        drop(state);
+        let (shared, channel, id) = (self.0.clone(), added.channel, added.id);
+        (Subscription::new(move || shared.remove(&channel, id)), added.outcome)
+    }
+}
+
+impl Drop for Subscriptions {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.state().task.take() {
+            task.handle.abort();
+        }
+    }
+}
+
+impl SharedSubscriptions {
+    fn state(&self) -> MutexGuard<'_, SubscriptionsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove(&self, channel: &Arc<str>, id: u64) {
+        let mut state = self.state();
+        state.channels.remove(channel, id);
+        if let Some(task) = &state.task {
+            // Without a task there is no connection, so the server has no subscription to end.
+            let _ = task.changes.send(channel.clone());
+        }
+    }
+
+    /// Handles a push message of the server. Any message on the channel means that the key may be free.
+    fn pushed(&self, push: &PushInfo) -> Result<(), SendError> {
+        if let (PushKind::Message, Some(Value::BulkString(channel))) = (&push.kind, push.data.first())
+            && let Ok(channel) = std::str::from_utf8(channel)
+        {
+            self.state().channels.notify(channel);
+        }
+        Ok(())
+    }
+
+    fn warn_once(&self, error: &Error) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            let store = self.options.store();
+            tracing::warn!(%store, %error, "this user may not subscribe, so waiters poll instead of being woken");
+        }
+    }
+}
+
+impl SubscriptionsState {
+    /// The sender of changes to the task. If the runtime of the last task has ended, a new task is started on the
+    /// current runtime.
+    fn running_task(&mut self, shared: &Arc<SharedSubscriptions>) -> mpsc::UnboundedSender<Arc<str>> {
+        match &self.task {
+            Some(task) if !task.handle.is_finished() => task.changes.clone(),
+            Some(_) | None => {
+                let (changes, inbox) = mpsc::unbounded_channel();
+                self.channels.connection_lost();
+                let handle = tokio::spawn(connection::run(shared.clone(), inbox)).abort_handle();
+                self.task = Some(ConnectionTask { handle, changes: changes.clone() });
+                changes
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! The subscribers of each channel, and the state of the server's subscription to it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bandog_core::{Error, Notifier, Result};
+use tokio::sync::oneshot;
+
+/// The channels that have subscribers, and those whose subscription on the server is not ended yet.
+#[derive(Debug, Default)]
+pub(super) struct Channels {
+    states: HashMap<Arc<str>, ChannelState>,
+    last_id: u64,
+}
+
+#[derive(Debug, Default)]
+struct ChannelState {
+    subscribers: Vec<Subscriber>,
+    server: ServerState,
+    /// The connection broke after the subscription was requested: a message may have been missed.
+    missed: bool,
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    id: u64,
+    notifier: Notifier,
+    /// The caller that waits for the confirmation.
+    caller: Option<oneshot::Sender<Result<SubscribeOutcome>>>,
+}
+
+/// The state of the server's subscription to a channel.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum ServerState {
+    #[default]
+    Unsubscribed,
+    /// SUBSCRIBE is sent and not answered.
+    Subscribing,
+    Subscribed,
+    /// SUBSCRIBE had no answer: the server may have subscribed this connection.
+    Unsure,
+    /// UNSUBSCRIBE is sent and not answered.
+    Unsubscribing,
+}
+
+/// The outcome of a call that subscribes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SubscribeOutcome {
+    /// Every message notifies the subscriber.
+    Subscribed,
+    /// This user may not subscribe.
+    Denied,
+}
+
+/// The next command to send for a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChannelRequest {
+    Subscribe,
+    Unsubscribe,
+}
+
+/// A subscriber that was added.
+pub(super) struct AddedSubscriber {
+    pub(super) channel: Arc<str>,
+    pub(super) id: u64,
+    /// The outcome to wait for; none if the server already sends the channel's messages.
+    pub(super) outcome: Option<oneshot::Receiver<Result<SubscribeOutcome>>>,
+}
+
+impl Channels {
+    pub(super) fn add(&mut self, channel: &str, notifier: Notifier) -> AddedSubscriber {
+        self.last_id += 1;
+        let id = self.last_id;
+        let channel = match self.states.get_key_value(channel) {
+            Some((channel, _)) => channel.clone(),
+            None => channel.into(),
+        };
+        let state = self.states.entry(channel.clone()).or_default();
+        let (caller, outcome) = match state.server {
+            ServerState::Subscribed => (None, None),
+            ServerState::Unsubscribed | ServerState::Subscribing | ServerState::Unsure | ServerState::Unsubscribing => {
+                Some(oneshot::channel()).unzip()
+            }
+        };
+        state.subscribers.push(Subscriber { id, notifier, caller });
+        AddedSubscriber { channel, id, outcome }
+    }
+
+    pub(super) fn remove(&mut self, channel: &str, id: u64) {
+        let Some(state) = self.states.get_mut(channel) else {
+            return;
+        };
+        // Most channels have one subscriber. Of several, the youngest is often removed first.
+        if let Some(at) = state.subscribers.iter().rposition(|subscriber| subscriber.id == id) {
+            state.subscribers.swap_remove(at);
+        }
+        if state.subscribers.is_empty() && state.server == ServerState::Unsubscribed {
+            self.states.remove(channel);
+        }
+    }
+
+    pub(super) fn is_subscribed(&self, channel: &str) -> bool {
+        self.states.get(channel).is_some_and(|state| state.server == ServerState::Subscribed)
+    }
+
+    pub(super) fn notify(&self, channel: &str) {
+        for subscriber in self.states.get(channel).into_iter().flat_map(|state| &state.subscribers) {
+            subscriber.notifier.notify();
+        }
+    }
+
+    /// Whether a connection is needed. Without a connection, every channel here has subscribers.
+    pub(super) fn is_needed(&self) -> bool {
+        !self.states.is_empty()
+    }
+
+    /// Whether a caller waits for a confirmation.
+    pub(super) fn has_waiting_caller(&self) -> bool {
+        let mut subscribers = self.states.values().flat_map(|state| &state.subscribers);
+        subscribers.any(|subscriber| subscriber.caller.is_some())
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.states.keys()
+    }
+
+    /// The command to send for this channel. None while a command is in flight, and when the server's state matches
+    /// the subscribers. The returned command counts as in flight.
+    pub(super) fn next_request(&mut self, channel: &str) -> Option<ChannelRequest> {
+        let state = self.states.get_mut(channel)?;
+        let (server, request) = match (state.server, state.subscribers.is_empty()) {
+            (ServerState::Unsubscribed, false) => (ServerState::Subscribing, ChannelRequest::Subscribe),
+            (ServerState::Subscribed, true) | (ServerState::Unsure, _) => {
+                (ServerState::Unsubscribing, ChannelRequest::Unsubscribe)
+            }
+            (ServerState::Unsubscribed | ServerState::Subscribing | ServerState::Unsubscribing, _)
+            | (ServerState::Subscribed, false) => return None,
+        };
+        state.server = server;
+        Some(request)
+    }
+
+    /// The server has confirmed the subscription.
+    pub(super) fn subscribed(&mut self, channel: &str) {
+        let Some(state) = self.states.get_mut(channel) else {
+            return;
+        };
+        state.server = ServerState::Subscribed;
+        let missed = std::mem::take(&mut state.missed);
+        for subscriber in &mut state.subscribers {
+            subscriber.answer_caller(Ok(SubscribeOutcome::Subscribed));
+            if missed {
+                subscriber.notifier.notify();
+            }
+        }
+    }
+
+    /// The server has refused the subscription. Subscribers that were confirmed earlier are notified once, so that they
+    /// poll.
+    pub(super) fn refused(&mut self, channel: &str, reason: &Result<SubscribeOutcome>) {
+        let Some(state) = self.states.get_mut(channel) else {
+            return;
+        };
+        state.server = ServerState::Unsubscribed;
+        state.missed = false;
+        for subscriber in &mut state.subscribers {
+            if !subscriber.answer_caller(reason.clone()) {
+                subscriber.notifier.notify();
+            }
+        }
+        if state.subscribers.is_empty() {
+            self.states.remove(channel);
+        }
+    }
+
+    /// The server has not answered a SUBSCRIBE.
+    pub(super) fn unsure(&mut self, channel: &str, error: &Error) {
+        if let Some(state) = self.states.get_mut(channel) {
+            state.server = ServerState::Unsure;
+            state.subscribers.iter_mut().for_each(|subscriber| _ = subscriber.answer_caller(Err(error.clone())));
+        }
+    }
+
+    /// The server has confirmed the end of the subscription.
+    pub(super) fn unsubscribed(&mut self, channel: &str) {
+        let Some(state) = self.states.get_mut(channel) else {
+            return;
+        };
+        state.server = ServerState::Unsubscribed;
+        if state.subscribers.is_empty() {
+            self.states.remove(channel);
+        }
+    }
+
+    /// The server has refused to end the subscription, so it continues.
+    pub(super) fn unsubscribe_refused(&mut self, channel: &str) {
+        self.subscribed(channel);
+    }
+
+    /// The connection broke, and all its subscriptions have ended.
+    pub(super) fn connection_lost(&mut self) {
+        self.states.retain(|_, state| !state.subscribers.is_empty());
+        for state in self.states.values_mut() {
+            // Also while a command was in flight: a subscriber may have been confirmed before it.
+            state.missed = true;
+            state.server = ServerState::Unsubscribed;
+        }
+    }
+
+    /// No connection could be made: every caller that waits for a confirmation gets this error.
+    pub(super) fn connection_failed(&mut self, error: &Error) {
+        for subscriber in self.states.values_mut().flat_map(|state| &mut state.subscribers) {
+            subscriber.answer_caller(Err(error.clone()));
+        }
+    }
+}
+
+impl Subscriber {
+    /// Answers the waiting caller. False if none waits.
+    fn answer_caller(&mut self, outcome: Result<SubscribeOutcome>) -> bool {
+        let Some(caller) = self.caller.take() else {
+            return false;
+        };
+        // A caller that no longer waits removes its subscriber.
+        let _ = caller.send(outcome);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

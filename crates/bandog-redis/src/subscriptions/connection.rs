@@ -1,0 +1,154 @@
+//! The task that keeps the connection for subscriptions.
+
+use std::{collections::VecDeque, sync::Arc, time::Instant};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use redis::{RedisError, ServerError, aio::MultiplexedConnection};
+use tokio::{sync::mpsc::UnboundedReceiver, task::unconstrained, time::sleep};
+
+use super::{
+    SharedSubscriptions,
+    channels::{ChannelRequest, SubscribeOutcome},
+};
+use crate::{
+    backoff::Backoff,
+    dial::{Connection, ProbeBudget, dial, retryable_once_reached},
+    refusal,
+};
+
+/// Maximum number of requests in flight. More would only wait in a queue while their timeout runs.
+const MAX_IN_FLIGHT: usize = 64;
+/// Maximum number of consecutive requests without an answer before the connection is given up.
+const MAX_UNANSWERED: u32 = 2;
+
+type RequestsInFlight = FuturesUnordered<BoxFuture<'static, ChannelReply>>;
+
+struct ChannelReply {
+    channel: Arc<str>,
+    request: ChannelRequest,
+    result: Result<(), RedisError>,
+}
+
+/// Connects when there is a subscriber, serves, and reconnects, until the sender of changes is dropped.
+pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: UnboundedReceiver<Arc<str>>) {
+    let mut backoff = Backoff::default();
+    let mut was_reached = false;
+    loop {
+        while !shared.state().channels.is_needed() {
+            if changes.recv().await.is_none() {
+                return;
+            }
+        }
+        sleep(backoff.next_delay()).await;
+        let pushes = shared.clone();
+        let pushed = Arc::new(move |push| pushes.pushed(&push));
+        match dial(&shared.options, Some(pushed), &mut ProbeBudget::none()).await {
+            Ok(connection) => {
+                was_reached = true;
+                let since = Instant::now();
+                serve(&shared, connection, &mut changes).await;
+                shared.state().channels.connection_lost();
+                backoff.connection_lasted(since.elapsed());
+            }
+            Err(error) => {
+                let error = if was_reached { retryable_once_reached(error) } else { error };
+                shared.state().channels.connection_failed(&error);
+                // The server would refuse the same login again, so the next attempt waits for a call.
+                while !error.is_retryable() && !shared.state().channels.has_waiting_caller() {
+                    if changes.recv().await.is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Sends the requests for all channels until the connection ends.
+async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &mut UnboundedReceiver<Arc<str>>) {
+    let Connection { mux, mut driver, reset } = connection;
+    let mut todo: VecDeque<Arc<str>> = shared.state().channels.names().cloned().collect();
+    let mut in_flight = RequestsInFlight::new();
+    let mut unanswered = 0;
+    loop {
+        send_requests(shared, &mux, &mut todo, &in_flight);
+        tokio::select! {
+            () = &mut driver => return,
+            change = changes.recv() => match change {
+                Some(channel) => todo.push_back(channel),
+                None => return,
+            },
+            Some(reply) = in_flight.next() => {
+                unanswered = if is_timeout(&reply) { unanswered + 1 } else { 0 };
+                if unanswered >= MAX_UNANSWERED {
+                    reset.set();
+                    return;
+                }
+                if apply_reply(shared, &reply) {
+                    todo.push_back(reply.channel);
+                }
+            }
+        }
+    }
+}
+
+/// Sends the next request of each channel in `todo`, up to [`MAX_IN_FLIGHT`].
+fn send_requests(
+    shared: &SharedSubscriptions,
+    mux: &MultiplexedConnection,
+    todo: &mut VecDeque<Arc<str>>,
+    in_flight: &RequestsInFlight,
+) {
+    while in_flight.len() < MAX_IN_FLIGHT {
+        let Some(channel) = todo.pop_front() else {
+            return;
+        };
+        if let Some(request) = shared.state().channels.next_request(&channel) {
+            in_flight.push(send(mux.clone(), channel, request).boxed());
+        }
+    }
+}
+
+async fn send(mut mux: MultiplexedConnection, channel: Arc<str>, request: ChannelRequest) -> ChannelReply {
+    let result = match request {
+        ChannelRequest::Subscribe => unconstrained(mux.subscribe(&*channel)).await,
+        ChannelRequest::Unsubscribe => unconstrained(mux.unsubscribe(&*channel)).await,
+    };
+    ChannelReply { channel, request, result }
+}
+
+fn is_timeout(reply: &ChannelReply) -> bool {
+    reply.result.as_ref().is_err_and(RedisError::is_timeout)
+}
+
+/// Applies a reply to the state of its channel. Returns whether the channel may need another request.
+fn apply_reply(shared: &SharedSubscriptions, reply: &ChannelReply) -> bool {
+    let ChannelReply { channel, request, result } = reply;
+    match (request, result) {
+        (ChannelRequest::Subscribe, Ok(())) => shared.state().channels.subscribed(channel),
+        (ChannelRequest::Unsubscribe, Ok(())) => shared.state().channels.unsubscribed(channel),
+        (request, Err(error)) => match ServerError::try_from(error.clone()) {
+            Ok(refused) => return apply_refusal(shared, channel, *request, &refused),
+            Err(error) => shared.state().channels.unsure(channel, &refusal::failed(error)),
+        },
+    }
+    true
+}
+
+fn apply_refusal(shared: &SharedSubscriptions, channel: &str, request: ChannelRequest, refused: &ServerError) -> bool {
+    match request {
+        ChannelRequest::Subscribe => {
+            let error = refusal::refused(refused);
+            let reason = if refusal::is_denied(refused) {
+                shared.warn_once(&error);
+                Ok(SubscribeOutcome::Denied)
+            } else {
+                Err(error)
+            };
+            shared.state().channels.refused(channel, &reason);
+        }
+        ChannelRequest::Unsubscribe => shared.state().channels.unsubscribe_refused(channel),
+    }
+    // The server would refuse the same request again. The next subscriber of this channel causes a new one.
+    false
+}

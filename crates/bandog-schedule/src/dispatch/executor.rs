@@ -1,0 +1,276 @@
+//! Executes one run as a tokio task: attempts, timeouts, backoff, and the report of its end to the dispatcher.
+
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bandog_core::{Clock, Moment};
+use futures_util::future::{BoxFuture, Either, select};
+use tokio::{sync::mpsc, time};
+use tracing::Instrument;
+
+use super::{JobId, Message};
+use crate::{
+    Kind, Run, State,
+    cancel::{CancelReason, CancelToken},
+    job::{Body, run_body},
+    meters,
+    policy::Policy,
+    run::{Failure, RunInfo},
+};
+
+/// Maximum number of runs that one task starts.
+const CHUNK: usize = 128;
+
+/// The dispatcher's handle of a run.
+#[derive(Debug)]
+pub(crate) struct RunHandle {
+    pub(crate) job: JobId,
+    pub(crate) started: Moment,
+    info: Arc<RunInfo>,
+}
+
+impl RunHandle {
+    /// Whether the record does not contain the run.
+    pub(crate) fn is_unclaimed(&self) -> bool {
+        self.info.kind == Kind::Unclaimed
+    }
+
+    /// Asks the run to stop. After its grace the run is dropped.
+    pub(crate) fn cancel(&self, reason: CancelReason) {
+        self.info.cancel.cancel_run(reason);
+    }
+
+    /// Notifies the run that its node stops.
+    pub(crate) fn stop(&self) {
+        self.info.cancel.stop();
+    }
+
+    /// Drops the run at its current await.
+    pub(crate) fn drop_now(&self, reason: CancelReason) {
+        self.cancel(reason);
+        self.info.cancel.drop_now();
+    }
+}
+
+/// No run outlives its dispatcher.
+impl Drop for RunHandle {
+    fn drop(&mut self) {
+        self.info.cancel.drop_now();
+    }
+}
+
+/// A run that is ready to start.
+pub(crate) struct PreparedRun {
+    pub(crate) job: JobId,
+    /// The number of the first attempt.
+    pub(crate) attempt: u32,
+    pub(crate) info: Arc<RunInfo>,
+    pub(crate) body: Body,
+    pub(crate) policy: Arc<Policy>,
+    /// Time after which no retry starts, if the policy has one.
+    pub(crate) limit: Option<Box<RetryDeadline>>,
+    pub(crate) messages: MessageSender,
+}
+
+impl PreparedRun {
+    /// The handle of this run.
+    pub(crate) fn handle(&self, started: Moment) -> RunHandle {
+        RunHandle { job: self.job, started, info: Arc::clone(&self.info) }
+    }
+}
+
+/// The sender of messages. A chunk of runs shares one: with a single sender all workers would contend for its counter.
+pub(crate) type MessageSender = Arc<mpsc::UnboundedSender<Message>>;
+
+/// A retry must start before `until`.
+pub(crate) struct RetryDeadline {
+    pub(crate) clock: Clock,
+    pub(crate) until: Moment,
+}
+
+impl RetryDeadline {
+    fn allows(&self, backoff: Duration) -> bool {
+        self.clock.now() + backoff < self.until
+    }
+}
+
+/// Runs that start in this round. A chunk of many runs is spawned by a task of its own, so that the dispatcher, a
+/// single task, stays free.
+pub(crate) struct RunStarter {
+    runs: Vec<PreparedRun>,
+    messages: MessageSender,
+}
+
+impl RunStarter {
+    pub(crate) fn new(messages: mpsc::UnboundedSender<Message>) -> Self {
+        Self { runs: Vec::new(), messages: Arc::new(messages) }
+    }
+
+    /// The sender for the next runs.
+    pub(crate) fn messages(&self) -> MessageSender {
+        Arc::clone(&self.messages)
+    }
+
+    /// Adds a run. A full chunk starts at once.
+    pub(crate) fn push(&mut self, run: PreparedRun) {
+        self.runs.push(run);
+        if self.runs.len() == CHUNK {
+            let runs = std::mem::replace(&mut self.runs, Vec::with_capacity(CHUNK));
+            self.messages = Arc::new((*self.messages).clone());
+            tokio::spawn(async move { runs.into_iter().for_each(PreparedRun::begin) });
+        }
+    }
+
+    /// Starts the rest.
+    pub(crate) fn begin(&mut self) {
+        self.runs.drain(..).for_each(PreparedRun::begin);
+    }
+}
+
+/// The tokio task of a run. It is small: a hundred thousand runs may start at once. The worker that polls it first
+/// allocates the rest, since memory that one worker allocates and another frees is slow.
+enum RunTask {
+    Prepared(Option<PreparedRun>),
+    Executing(Arc<RunInfo>, BoxFuture<'static, ()>),
+}
+
+impl Future for RunTask {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut *self {
+                Self::Executing(info, future) => return info.cancel.until_dropped(future.as_mut(), context),
+                Self::Prepared(run) => {
+                    let Some(run) = run.take() else { return Poll::Ready(()) };
+                    *self = Self::Executing(Arc::clone(&run.info), run.execute());
+                }
+            }
+        }
+    }
+}
+
+impl PreparedRun {
+    fn begin(self) {
+        tokio::spawn(RunTask::Prepared(Some(self)));
+    }
+
+    fn execute(self) -> BoxFuture<'static, ()> {
+        let Self { job, attempt, info, body, policy, limit, messages } = self;
+        // Created first: from here on the end is reported, even if a `tracing` subscriber of the user panics.
+        let report = EndReport { job, info, messages, attempt, end: None };
+        let info = &report.info;
+        let span = tracing::info_span!("bandog.run", job = %info.name, tick = %info.tick, attempt,
+            fence = info.fence.get());
+        Box::pin(execute(body, policy, limit, report).instrument(span))
+    }
+}
+
+/// Rarely used futures are boxed, so that a run takes little memory.
+async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadline>>, mut report: EndReport) {
+    meters::began(&report.info);
+    let mut retries = 0;
+    loop {
+        let end = run_attempt(&body, &policy, &report).await;
+        let failed = match end {
+            AttemptEnd::Ok => return report.end(State::Ok, None),
+            AttemptEnd::Cancelled => return report.end(report.cancelled(), Some("it was cancelled".into())),
+            AttemptEnd::Failed(state, error) => (state, error),
+        };
+        retries += 1;
+        let in_time = |backoff: &Duration| limit.as_ref().is_none_or(|limit| limit.allows(*backoff));
+        let Some(backoff) = policy.retry.backoff(retries).filter(in_time) else {
+            return report.end(failed.0, Some(failed.1));
+        };
+        let job = &report.info.name;
+        tracing::warn!(%job, error = failed.1, "the job failed; the retry starts in {backoff:.1?}");
+        if Box::pin(time::timeout(backoff, report.info.cancel.cancelled())).await.is_ok() {
+            return report.end(report.cancelled(), Some(failed.1));
+        }
+        report.attempt += 1;
+    }
+}
+
+enum AttemptEnd {
+    Ok,
+    Failed(State, String),
+    Cancelled,
+}
+
+/// Executes one attempt.
+async fn run_attempt(body: &Body, policy: &Policy, report: &EndReport) -> AttemptEnd {
+    let cancel = &report.info.cancel;
+    let run = Run::new(Arc::clone(&report.info), report.attempt);
+    let mut body_future = pin!(run_body(body, run));
+    let ending = async {
+        match policy.timeout {
+            Some(limit) => Box::pin(time::timeout(limit, cancel.cancelled())).await.is_err(),
+            None => {
+                cancel.cancelled().await;
+                false
+            }
+        }
+    };
+    let is_timeout = match select(body_future.as_mut(), pin!(ending)).await {
+        Either::Left((done, _)) => return finished(done, cancel),
+        Either::Right((is_timeout, _)) => is_timeout,
+    };
+    cancel.cancel_attempt(report.attempt);
+    let rest = Box::pin(time::timeout(policy.grace, body_future)).await;
+    match (is_timeout, rest) {
+        // The body succeeded within its grace.
+        (_, Ok(None)) => AttemptEnd::Ok,
+        (true, Ok(Some(Failure(error)))) => AttemptEnd::Failed(State::TimedOut, error),
+        (true, Err(_)) => AttemptEnd::Failed(State::TimedOut, timeout_text(policy.timeout)),
+        (false, Ok(Some(_)) | Err(_)) => AttemptEnd::Cancelled,
+    }
+}
+
+fn finished(done: Option<Failure>, cancel: &CancelToken) -> AttemptEnd {
+    match done {
+        None => AttemptEnd::Ok,
+        Some(_) if cancel.reason().is_some() => AttemptEnd::Cancelled,
+        Some(Failure(error)) => AttemptEnd::Failed(State::Failed, error),
+    }
+}
+
+fn timeout_text(timeout: Option<Duration>) -> String {
+    format!("it took longer than {:?}", timeout.unwrap_or_default())
+}
+
+/// Reports the end of a run to the dispatcher, also when the run is dropped or panics.
+struct EndReport {
+    job: JobId,
+    info: Arc<RunInfo>,
+    messages: MessageSender,
+    attempt: u32,
+    end: Option<(State, Option<String>)>,
+}
+
+impl EndReport {
+    fn end(&mut self, state: State, error: Option<String>) {
+        self.end = Some((state, error));
+    }
+
+    fn cancelled(&self) -> State {
+        match self.info.cancel.reason() {
+            Some(CancelReason::NodeStops) => State::Interrupted,
+            Some(CancelReason::SessionLost) => State::Lost,
+            Some(CancelReason::Requested) | None => State::Cancelled,
+        }
+    }
+}
+
+impl Drop for EndReport {
+    fn drop(&mut self) {
+        let (state, error) = self.end.take().unwrap_or_else(|| (self.cancelled(), Some("it was dropped".into())));
+        let (job, info, attempt) = (self.job, Arc::clone(&self.info), self.attempt);
+        let note = info.take_note();
+        // Without a dispatcher there is no receiver.
+        let _ = self.messages.send(Message::RunEnded { job, attempt, state, info, error, note });
+    }
+}

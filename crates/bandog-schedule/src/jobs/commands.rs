@@ -1,0 +1,198 @@
+//! Commands to jobs. Each is one swap of the job's record, followed by a notification of the nodes.
+
+use std::collections::HashSet;
+
+use bandog_core::{Error, Line, Record, Records, Result, Swap, Swapped};
+use bandog_cron::Time;
+
+use super::{Jobs, MAX_ATTEMPTS, check_reason, queries::past_ticks, readable_trigger};
+use crate::{
+    Overlap,
+    dispatch::{job_key, publish_change, single_answer},
+    news::ChangedJobs,
+    plan::{Command, Plan, apply_command},
+    policy::Policy,
+    state::{JobState, format_time},
+    trigger::UnixMs,
+};
+
+/// Maximum number of queued runs of a job.
+const MAX_QUEUED_RUNS: usize = 10_000;
+
+impl Jobs {
+    /// Requests a run in addition to the ticks, after the queued runs; also while the job is paused or disabled.
+    /// Returns the run's number.
+    ///
+    /// # Errors
+    /// As [`Jobs::show`]; `Misused` when 10,000 runs are queued already.
+    ///
+    /// # Cancel safety
+    /// Once polled it may be done all the same.
+    pub async fn run(&self, name: &str) -> Result<u64> {
+        let runs = self.send(name, |state, _| check_queue_room(name, state, 1).map(|()| Command::Run)).await?;
+        Ok(runs.first().copied().unwrap_or_default())
+    }
+
+    /// Stops its ticks until [`Jobs::resume`]. Runs under way continue. A second pause replaces the first.
+    ///
+    /// # Errors
+    /// As [`Jobs::show`]; `Misused` for a reason of more than [`crate::MAX_REASON`] bytes.
+    ///
+    /// # Cancel safety
+    /// Once polled it may be done all the same.
+    pub async fn pause(&self, name: &str, reason: &str) -> Result<()> {
+        self.send(name, |_, now| Ok(Command::Pause(self.paused(reason, now)?))).await.map(|_| ())
+    }
+
+    /// Lets its ticks run again from now on. Ticks during the pause are recorded as skipped. False: it was not paused.
+    ///
+    /// # Errors
+    /// As [`Jobs::show`].
+    ///
+    /// # Cancel safety
+    /// Once polled it may be done all the same.
+    pub async fn resume(&self, name: &str) -> Result<bool> {
+        let mut was_paused = false;
+        self.send(name, |state, _| {
+            was_paused = state.paused.is_some();
+            Ok(Command::Resume)
+        })
+        .await?;
+        Ok(was_paused)
+    }
+
+    /// Cancels a run that is queued or under way, or all of them. Returns the numbers of these runs.
+    ///
+    /// # Errors
+    /// As [`Jobs::show`].
+    ///
+    /// # Cancel safety
+    /// Once polled it may be done all the same.
+    pub async fn cancel(&self, name: &str, run: Option<u64>) -> Result<Vec<u64>> {
+        self.send(name, |_, _| Ok(Command::Cancel(run))).await
+    }
+
+    /// Runs the ticks from `from` to `to`, both included, one after the other, whether they ran before or not. Returns
+    /// their number: at most 10,000.
+    ///
+    /// # Errors
+    /// As [`Jobs::show`]; `Misused` for a range without ticks, with too many, or in the future, for a fixed delay, and
+    /// when more than 10,000 runs would be queued.
+    ///
+    /// # Cancel safety
+    /// Once polled it may be done all the same.
+    pub async fn backfill(&self, name: &str, from: Time, to: Time) -> Result<u64> {
+        let command = |state: &JobState, now: UnixMs| {
+            let ticks = past_ticks(name, state, from, to, now)?;
+            check_queue_room(name, state, ticks.len())?;
+            Ok(Command::Backfill(ticks))
+        };
+        let runs = self.send(name, command).await?;
+        Ok(u64::try_from(runs.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Sets a watermark in the future back to the store's present time, and adds a line to the history with the
+    /// operator, the reason, and both times.
+    ///
+    /// It is for a store whose clock was ahead: ticks of the future were claimed, and the job rests until that time
+    /// ([`crate::JobRow::rests_until`]). After the reset, each of these ticks can be claimed again, under a greater
+    /// fence.
+    ///
+    /// # Errors
+    /// As [`Jobs::show`]; `Misused` for a reason of more than [`crate::MAX_REASON`] bytes, when the job does not rest,
+    /// and when its only tick was claimed already.
+    ///
+    /// # Cancel safety
+    /// Once polled it may be done all the same.
+    pub async fn reset(&self, name: &str, reason: &str) -> Result<()> {
+        let command = |state: &JobState, now: UnixMs| {
+            let trigger = readable_trigger(name, state)?;
+            if state.rests_until(now).is_none() {
+                let (watermark, now) = (format_time(state.watermark), format_time(now));
+                return Err(Error::misused(format!(
+                    "the watermark of job {name:?}, {watermark}, does not lie after the store's time, {now}: there is \
+                     nothing to set back"
+                )));
+            }
+            if state.is_over(&trigger) {
+                return Err(Error::misused(format!(
+                    "the only tick of job {name:?} was claimed already, and would run again; `run` runs it once more"
+                )));
+            }
+            Ok(Command::Reset { by: self.by.clone(), reason: check_reason(reason)? })
+        };
+        self.send(name, command).await.map(|_| ())
+    }
+
+    /// Applies a command to the record as it is, and notifies the nodes.
+    async fn send(
+        &self,
+        name: &str,
+        mut command: impl FnMut(&JobState, UnixMs) -> Result<Command>,
+    ) -> Result<Vec<u64>> {
+        let (mut record, mut now) = self.record(name).await?;
+        for _ in 0..MAX_ATTEMPTS {
+            let (state, lines, runs) = apply_to_record(name, &record, Time::from(now).millisecond(), &mut command)?;
+            let Some(state) = state else { return Ok(runs) };
+            let swap = Swap { lines, ..Swap::new(job_key(name)?, Some(record.version), state) };
+            let swaps = self.client.swap(&[swap]).await?;
+            match single_answer(swaps.each)? {
+                Swapped::Done(_) => {
+                    self.notify_nodes(&ChangedJobs::job(name)).await;
+                    return Ok(runs);
+                }
+                Swapped::Differs(Some(other)) => (record, now) = (other, swaps.now),
+                Swapped::Differs(None) => return Err(self.unknown_job(name).await),
+                Swapped::Early(_) | Swapped::NotHeld => break,
+            }
+        }
+        Err(conflict(name))
+    }
+
+    /// Notifies the nodes. An error is only logged: the command is stored already, and the caller must not repeat it.
+    pub(super) async fn notify_nodes(&self, changed: &ChangedJobs) {
+        if let Err(error) = publish_change(&self.client, None, changed).await {
+            tracing::warn!(%error, "the change is stored, but the nodes were not notified: they notice it within 30 s");
+        }
+    }
+}
+
+/// Applies a command to a record. Returns the new state if it differs, the lines, and the numbers of the runs
+/// concerned.
+pub(super) fn apply_to_record(
+    name: &str,
+    record: &Record,
+    now: UnixMs,
+    command: &mut impl FnMut(&JobState, UnixMs) -> Result<Command>,
+) -> Result<(Option<String>, Vec<Line>, Vec<u64>)> {
+    let was = JobState::read(&record.value, &job_key(name)?)?;
+    let command = command(&was, now)?;
+    let mut state = was.clone();
+    let policy = Policy::new(Overlap::Skip);
+    let Plan { lines, runs, .. } =
+        apply_command(&mut state, name, &readable_trigger(name, &was)?, &policy, now, &command);
+    let value = if state == was { None } else { Some(state.write()?) };
+    Ok((value, last_line_of_each_slot(lines), runs))
+}
+
+/// The last line of each slot. The cancellation of many runs may write each slot several times.
+fn last_line_of_each_slot(lines: Vec<Line>) -> Vec<Line> {
+    let mut slots = HashSet::new();
+    let mut lines: Vec<Line> = lines.into_iter().rev().filter(|line| slots.insert(line.slot.clone())).collect();
+    lines.reverse();
+    lines
+}
+
+fn check_queue_room(name: &str, state: &JobState, more: usize) -> Result<()> {
+    let waiting = state.queue.len();
+    if waiting + more <= MAX_QUEUED_RUNS {
+        return Ok(());
+    }
+    Err(Error::misused(format!(
+        "{waiting} runs of job {name:?} wait already; at most {MAX_QUEUED_RUNS} may, so cancel some first"
+    )))
+}
+
+pub(super) fn conflict(name: &str) -> Error {
+    Error::unavailable(format!("other processes keep changing job {name:?}; repeat the call"))
+}

@@ -1,0 +1,131 @@
+//! How long this thread's statements wait for transactions of other processes, and which process blocks them.
+
+use std::{cell::Cell, fmt, path::Path, thread, time::Duration};
+
+use bandog_core::{Clock, Moment};
+
+use crate::open_files::FileId;
+
+thread_local! {
+    /// The deadline of this thread's waits; none: statements do not wait. The busy handler is a plain function, so it
+    /// has no other state.
+    static DEADLINE: Cell<Option<Moment>> = const { Cell::new(None) };
+}
+
+/// From now on, this thread's statements wait for other connections until this moment.
+pub(crate) fn set_deadline(deadline: Moment) {
+    DEADLINE.set(Some(deadline));
+}
+
+/// From now on, this thread's statements do not wait for other connections.
+pub(crate) fn clear_deadline() {
+    DEADLINE.set(None);
+}
+
+/// The busy handler of SQLite: sleeps, or returns false after the deadline. `attempt` counts the calls for one lock.
+pub(crate) fn handle_busy(attempt: i32) -> bool {
+    if DEADLINE.get().is_none_or(|deadline| Clock::system().now() >= deadline) {
+        return false;
+    }
+    thread::sleep(backoff(attempt));
+    true
+}
+
+/// Time between two attempts. A process that has waited longer polls more often, so that it precedes processes that
+/// came later: SQLite has no queue.
+///
+/// Medians of 7 runs of 3 s, with 8 and 16 processes that only took and released locks, on 2 busy cores:
+///
+/// | intervals | cycles/s | p99.9 of a take | worst |
+/// |---|---|---|---|
+/// | SQLite's own, 1 ms growing to 100 ms | 19.0k, 14.0k | 20 ms, 46 ms | 0.18 s, 0.21 s |
+/// | 10 times 50 us, then 0.5 ms | 12.5k, 8.8k | 14 ms, 19 ms | 0.21 s, 0.15 s |
+/// | these | 17.6k, 14.1k | 8 ms, 15 ms | 0.08 s, 0.07 s |
+///
+/// After about 0.1 s the blocking process is stopped or has a slow disk, and polling more often only costs CPU time.
+fn backoff(attempt: i32) -> Duration {
+    Duration::from_micros(match attempt {
+        ..=0 => 2_000,
+        1..=2 => 500,
+        3..1_000 => 50,
+        1_000.. => 250,
+    })
+}
+
+/// A process that is in the middle of a write transaction.
+#[derive(Debug)]
+pub(crate) struct WriterProcess {
+    pub(crate) pid: u32,
+    pub(crate) name: String,
+    /// Whether a signal or a debugger has stopped it.
+    pub(crate) is_stopped: bool,
+}
+
+impl WriterProcess {
+    /// The process that writes to this database; none if there is none, or if the system does not show it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_database(database: &Path) -> Option<Self> {
+        use std::{fs, os::unix::fs::MetadataExt};
+        let mut index = database.as_os_str().to_owned();
+        index.push("-shm");
+        // The file is not opened: closing any descriptor of it would release our own locks of it.
+        Self::of_inode(fs::metadata(&index).ok()?.ino())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn of_database(_: &Path) -> Option<Self> {
+        None
+    }
+
+    /// The process that writes to the log of this index, or copies it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_index(index: FileId) -> Option<Self> {
+        Self::of_inode(index.inode())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn of_index(_: FileId) -> Option<Self> {
+        None
+    }
+
+    #[cfg(target_os = "linux")]
+    fn of_inode(inode: u64) -> Option<Self> {
+        use std::fs;
+        // The kernel returns the list in pieces, and it may change between them, so an entry may be missing.
+        let pid = (0..3).find_map(|_| writer_in(&fs::read_to_string("/proc/locks").ok()?, inode))?;
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        Some(Self { pid, name, is_stopped: status.contains("State:\tT") || status.contains("State:\tt") })
+    }
+}
+
+impl fmt::Display for WriterProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, name, is_stopped } = self;
+        let hint = if *is_stopped { " (it is stopped: continue or kill it)" } else { "" };
+        write!(f, "process {pid}, {name:?}{hint},")
+    }
+}
+
+/// The process that is in the middle of a write transaction, as the subject of a sentence.
+pub(crate) fn locking_process(database: &Path) -> String {
+    WriterProcess::of_database(database).map_or_else(|| "another process".into(), |process| process.to_string())
+}
+
+/// The process that holds the write lock or the checkpoint lock of a WAL index, in the text of `/proc/locks`. These
+/// locks are the bytes 120 and 121 of the index. The kernel merges adjacent locks into one line.
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn writer_in(locks: &str, inode: u64) -> Option<u32> {
+    let inode = inode.to_string();
+    locks.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "POSIX", _, "WRITE", pid, file, first, last] = fields[..] else {
+            return None;
+        };
+        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        if first > 121 || last < 120 {
+            return None;
+        }
+        if file.rsplit(':').next()? == inode { pid.parse().ok() } else { None }
+    })
+}

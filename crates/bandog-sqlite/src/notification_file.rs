@@ -1,0 +1,100 @@
+//! The notification file (`-bell`): a process writes to it after a commit that frees a wanted key or swaps a record
+//! with a notification.
+//!
+//! The file is one page of slots. The hash of a key, of a lock or of a record, selects its slot. A notification writes
+//! a new number into the slot. The kernel wakes every process that watches the file, but only processes with a
+//! subscriber in a changed slot query the database. The file never grows.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+};
+
+use bandog_core::Key;
+
+use crate::disk;
+
+/// Number of slots in the file.
+const SLOTS: usize = 512;
+/// Size of a slot in bytes.
+const SLOT_BYTES: usize = size_of::<u64>();
+
+/// The notification file of a database.
+#[derive(Debug)]
+pub(crate) struct NotificationFile {
+    path: PathBuf,
+    database: PathBuf,
+}
+
+/// The contents of all slots at one moment.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Slots(Vec<u8>);
+
+impl NotificationFile {
+    /// The file at this path. It is created with the permissions of the database.
+    pub(crate) fn new(path: PathBuf, database: PathBuf) -> Self {
+        Self { path, database }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes notifications for these keys. `number` must differ at each call: the boot clock in nanoseconds.
+    pub(crate) fn notify(&self, keys: &[Key], number: i64) -> io::Result<()> {
+        // The file is opened each time, because it may have been deleted and created again.
+        let file = self.open()?;
+        for key in keys {
+            write_at(&file, &number.to_ne_bytes(), slot(key) * SLOT_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the present slots.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn slots(&self) -> io::Result<Slots> {
+        let mut bytes = std::fs::read(&self.path)?;
+        bytes.resize(SLOTS * SLOT_BYTES, 0);
+        Ok(Slots(bytes))
+    }
+
+    /// Opens the file for writing, and creates it if it does not exist.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        match OpenOptions::new().write(true).open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => disk::create_like(&self.path, &self.database),
+            done => done,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Slots {
+    /// Whether the key's slot has changed since `before`. A changed slot may be a notification for another key.
+    pub(crate) fn differ_at(&self, before: &Self, key: &Key) -> bool {
+        let at = slot(key) * SLOT_BYTES;
+        self.0[at..at + SLOT_BYTES] != before.0[at..at + SLOT_BYTES]
+    }
+}
+
+/// The slot of a key: FNV-1a, because all processes and versions must agree on it.
+fn slot(key: &Key) -> usize {
+    let hash = key
+        .as_str()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    usize::try_from(hash % SLOTS as u64).unwrap_or(0)
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], at: usize) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, at as u64)
+}
+
+#[cfg(not(unix))]
+fn write_at(mut file: &File, bytes: &[u8], at: usize) -> io::Result<()> {
+    use std::io::{Seek, SeekFrom, Write};
+    file.seek(SeekFrom::Start(at as u64))?;
+    file.write_all(bytes)
+}

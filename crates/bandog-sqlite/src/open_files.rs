@@ -1,0 +1,212 @@
+//! Checks whether the files that a connection has open are still at their paths.
+//!
+//! SQLite finds the log (`-wal`) and its index (`-shm`) by their paths when it opens a database, and never checks
+//! again. If one of them is deleted, a process that opens the database later creates a new one. It does not see the
+//! writes to the old file, and the processes with the old file do not see its commits. So each connection remembers
+//! which files it has open, and checks them before and after each commit. If they were at their paths after a commit,
+//! each process that opens the database later sees that commit.
+//!
+//! The kernel does not reuse an inode number while a process has the file open, so the numbers identify these files.
+
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
+use std::{
+    cell::Cell,
+    fs, io,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Minimum age, in nanoseconds, of a directory's change time. A younger one might stay the same at the next change:
+/// before Linux 6.13 it is counted in ticks of the kernel, of at most 10 ms.
+const MIN_AGE_NS: i128 = 50_000_000;
+
+/// The identity of a file, whatever its name: the numbers of its device and of its inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// The files that a connection has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileIds {
+    pub(crate) database: FileId,
+    pub(crate) log: FileId,
+    pub(crate) index: FileId,
+}
+
+/// The files at these paths at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundFiles {
+    pub(crate) database: Option<FileId>,
+    pub(crate) log: Option<FileId>,
+    pub(crate) index: Option<FileId>,
+}
+
+/// The files that a connection has open, and their paths.
+#[derive(Debug)]
+pub(crate) struct OpenFiles {
+    paths: FilePaths,
+    pub(crate) ids: FileIds,
+    /// The directory's change time when all files were at their paths, if it can be relied on.
+    unchanged_since: Cell<Option<ChangeTime>>,
+    #[cfg(target_os = "linux")]
+    directory: Option<OwnedFd>,
+}
+
+/// The paths of the files, without symbolic links: SQLite creates the others beside the file to which a link leads.
+#[derive(Debug, Clone)]
+pub(crate) struct FilePaths {
+    pub(crate) database: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) index: PathBuf,
+}
+
+/// When a directory was last changed, in nanoseconds since 1970.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "it is read on Linux only"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ChangeTime(i128);
+
+impl FileId {
+    /// The file at this path.
+    #[cfg(unix)]
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(path).map(|file| Self { device: file.dev(), inode: file.ino() })
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        fs::metadata(path).map(|_| Self { device: 0, inode: 0 })
+    }
+
+    /// This open file.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_file(file: &fs::File) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+        file.metadata().map(|file| Self { device: file.dev(), inode: file.ino() })
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn inode(self) -> u64 {
+        self.inode
+    }
+}
+
+impl FilePaths {
+    /// The paths of the files of this database, which must exist.
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let database = fs::canonicalize(path)?;
+        let beside = |ending: &str| {
+            let mut name = database.clone().into_os_string();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        Ok(Self { log: beside("-wal"), index: beside("-shm"), database })
+    }
+
+    /// The files that are at these paths now.
+    pub(crate) fn find(&self) -> FoundFiles {
+        let [database, log, index] = [&self.database, &self.log, &self.index].map(|path| FileId::of(path).ok());
+        FoundFiles { database, log, index }
+    }
+}
+
+impl FoundFiles {
+    /// All three files, if all of them exist.
+    pub(crate) fn all(&self) -> Option<FileIds> {
+        Some(FileIds { database: self.database?, log: self.log?, index: self.index? })
+    }
+}
+
+impl OpenFiles {
+    /// These files, which were found at these paths.
+    pub(crate) fn new(paths: FilePaths, ids: FileIds) -> Self {
+        #[cfg(target_os = "linux")]
+        let directory = open_directory(&paths.database);
+        Self {
+            paths,
+            ids,
+            unchanged_since: Cell::new(None),
+            #[cfg(target_os = "linux")]
+            directory,
+        }
+    }
+
+    pub(crate) fn paths(&self) -> &FilePaths {
+        &self.paths
+    }
+
+    /// Whether another file is at one of the paths: another process has opened the database since a file was deleted.
+    pub(crate) fn are_replaced(&self) -> bool {
+        let (found, ours) = (self.paths.find(), self.ids);
+        let pairs = [(found.database, ours.database), (found.log, ours.log), (found.index, ours.index)];
+        pairs.into_iter().any(|(found, ours)| found.is_some_and(|found| found != ours))
+    }
+
+    /// Whether this path leads to the database, and all files are still at their paths.
+    pub(crate) fn are_at(&self, path: &Path) -> bool {
+        FileId::of(path).is_ok_and(|file| file == self.ids.database) && self.are_in_place()
+    }
+
+    /// Whether all files are still at their paths. While nothing changes in their directory, this is one system call.
+    pub(crate) fn are_in_place(&self) -> bool {
+        let changed = self.directory_changed();
+        if changed.is_some() && changed == self.unchanged_since.get() {
+            return true;
+        }
+        if self.paths.find().all() != Some(self.ids) {
+            return false;
+        }
+        // The time was read before the files were checked, so any change after the check changes it.
+        self.unchanged_since.set(changed.filter(ChangeTime::is_reliable));
+        true
+    }
+
+    #[cfg(target_os = "linux")]
+    fn directory_changed(&self) -> Option<ChangeTime> {
+        let found = rustix::fs::fstat(self.directory.as_ref()?).ok()?;
+        Some(ChangeTime(i128::from(found.st_ctime) * 1_000_000_000 + i128::from(found.st_ctime_nsec)))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn directory_changed(&self) -> Option<ChangeTime> {
+        None
+    }
+}
+
+impl ChangeTime {
+    /// Whether a later change would have another time. A time in the future is not reliable: the clock may have been
+    /// set.
+    fn is_reliable(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i128::try_from(now.as_nanos()).is_ok_and(|now| now - self.0 >= MIN_AGE_NS)
+    }
+}
+
+/// A descriptor for the directory's change time. It needs no permission to read the directory.
+#[cfg(target_os = "linux")]
+fn open_directory(database: &Path) -> Option<OwnedFd> {
+    use rustix::fs::{Mode, OFlags, open};
+    open(database.parent()?, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// Whether this process has these files open; true if that cannot be determined.
+#[cfg(target_os = "linux")]
+pub(crate) fn are_open_here(files: [FileId; 2]) -> bool {
+    let Ok(open) = fs::read_dir("/proc/self/fd") else { return true };
+    let mut missing = files.to_vec();
+    for each in open.flatten() {
+        // The files are not opened: closing any descriptor of the index would release our locks of it.
+        if let Ok(file) = FileId::of(&each.path()) {
+            missing.retain(|other| *other != file);
+        }
+    }
+    missing.is_empty()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn are_open_here(_: [FileId; 2]) -> bool {
+    true
+}

@@ -1,0 +1,91 @@
+//! The other connections of this process to the same database.
+//!
+//! SQLite maps the index of a log once for all connections of a process. If a connection is opened while another one of
+//! the process still has a deleted index open, it gets the deleted index together with the new log, and reads garbage.
+//! So no connection is opened while another one of this process has files open that are no longer at their paths. The
+//! owner of that other connection is asked to check its files, and then closes them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{
+    fault::Fault,
+    open_files::{FileId, FileIds, FoundFiles},
+};
+
+/// Asks the owner of a connection to check its files.
+pub(crate) type RequestFileCheck = Arc<dyn Fn() + Send + Sync>;
+
+/// A connection that is being opened or is open. It is registered until this is dropped.
+#[derive(Debug)]
+pub(crate) struct RegisteredConnection(u64);
+
+struct ConnectionEntry {
+    number: u64,
+    database: FileId,
+    /// None while it is being opened.
+    files: Option<FileIds>,
+    request_check: Option<RequestFileCheck>,
+}
+
+#[derive(Default)]
+struct ConnectionRegistry {
+    entries: Vec<ConnectionEntry>,
+    last_number: u64,
+}
+
+static REGISTRY: Mutex<ConnectionRegistry> = Mutex::new(ConnectionRegistry { entries: Vec::new(), last_number: 0 });
+
+impl RegisteredConnection {
+    /// Registers a connection that is being opened. `found` are the files at the paths of this database. A busy fault
+    /// means that it cannot be opened yet.
+    pub(crate) fn open(
+        database: FileId,
+        found: FoundFiles,
+        request_check: Option<RequestFileCheck>,
+    ) -> Result<Self, Fault> {
+        let mut registry = registry();
+        let is_blocking = |entry: &&ConnectionEntry| {
+            entry.database == database && (entry.files.is_none() || entry.files != found.all())
+        };
+        let blocking: Vec<Option<RequestFileCheck>> =
+            registry.entries.iter().filter(is_blocking).map(|entry| entry.request_check.clone()).collect();
+        if !blocking.is_empty() {
+            drop(registry);
+            blocking.into_iter().flatten().for_each(|request_check| request_check());
+            return Err(Fault::FilesReplaced(None));
+        }
+        registry.last_number += 1;
+        let number = registry.last_number;
+        registry.entries.push(ConnectionEntry { number, database, files: None, request_check });
+        Ok(Self(number))
+    }
+
+    /// Registers the files that the connection has open. Returns false if another connection of this process has other
+    /// files open; then this connection must be closed.
+    pub(crate) fn opened(&self, files: FileIds) -> bool {
+        let mut registry = registry();
+        let is_other = |entry: &ConnectionEntry| entry.number != self.0 && entry.database == files.database;
+        if registry.entries.iter().any(|entry| is_other(entry) && entry.files != Some(files)) {
+            return false;
+        }
+        if let Some(ours) = registry.entries.iter_mut().find(|entry| entry.number == self.0) {
+            ours.files = Some(files);
+        }
+        true
+    }
+
+    /// Whether no other connection of this process has this database open.
+    pub(crate) fn is_alone(&self, database: FileId) -> bool {
+        !registry().entries.iter().any(|entry| entry.number != self.0 && entry.database == database)
+    }
+}
+
+impl Drop for RegisteredConnection {
+    fn drop(&mut self) {
+        registry().entries.retain(|entry| entry.number != self.0);
+    }
+}
+
+fn registry() -> MutexGuard<'static, ConnectionRegistry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,115 @@
+//! The store of a run, and access to its faults.
+
+use std::{
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use bandog_testkit::{RedisServer, Wire};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::{
+    args::StoreKind,
+    nemesis,
+    plan::{SLACK, TTL},
+};
+
+/// A raw query of the database: owners and marks.
+const LEFT: &str = include_str!("sql/left.sql");
+
+/// The store that workers use.
+#[derive(Debug)]
+pub(crate) enum TestStore {
+    Memory,
+    Sqlite(PathBuf),
+    Redis(RedisServer),
+}
+
+impl TestStore {
+    pub(crate) fn open(store: StoreKind, dir: &Path) -> Self {
+        match store {
+            StoreKind::Memory => Self::Memory,
+            StoreKind::Sqlite => Self::Sqlite(dir.join("locks.db")),
+            StoreKind::Redis => Self::Redis(RedisServer::start()),
+        }
+    }
+
+    /// A connection for one worker: its URL, and its wire.
+    pub(crate) fn connection(&self) -> (String, Option<Wire>) {
+        match self {
+            Self::Memory => ("memory:".into(), None),
+            Self::Sqlite(path) => (format!("sqlite:{}", path.display()), None),
+            Self::Redis(server) => {
+                let wire = server.wire();
+                (wire.url(), Some(wire))
+            }
+        }
+    }
+
+    pub(crate) fn server(&self) -> &RedisServer {
+        match self {
+            Self::Redis(server) => server,
+            Self::Memory | Self::Sqlite(_) => unreachable!("only Redis has faults of a server"),
+        }
+    }
+
+    /// The file of SQLite's database.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.beside("")
+    }
+
+    pub(crate) fn bell(&self) -> PathBuf {
+        self.beside("-bell")
+    }
+
+    /// The file of SQLite's locks.
+    pub(crate) fn shared_memory(&self) -> PathBuf {
+        self.beside("-shm")
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        match self {
+            Self::Sqlite(path) => nemesis::beside(path, ending),
+            Self::Memory | Self::Redis(_) => unreachable!("only SQLite has files"),
+        }
+    }
+
+    /// The remaining data after all clients have ended, as text. None for a memory store that ended with its process.
+    pub(crate) fn left(&self) -> Vec<String> {
+        match self {
+            Self::Memory => Vec::new(),
+            Self::Sqlite(path) => rows(path).unwrap_or_else(|error| vec![format!("{}: {error}", path.display())]),
+            Self::Redis(server) => keys(server),
+        }
+    }
+}
+
+fn rows(path: &Path) -> rusqlite::Result<Vec<String>> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let mut statement = conn.prepare(LEFT)?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Keys except fence counters, and channels with subscribers. Registry entries of killed clients must expire.
+fn keys(server: &RedisServer) -> Vec<String> {
+    let until = Instant::now() + TTL + SLACK;
+    loop {
+        let left = keys_now(server);
+        let endless = left.iter().any(|key| key.ends_with("without an end"));
+        if left.is_empty() || endless || Instant::now() > until {
+            return left;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn keys_now(server: &RedisServer) -> Vec<String> {
+    let unexpected = server.keys().into_iter().filter(|key| !key.starts_with("redisson_lock_token:{storm-"));
+    let unexpected = unexpected.map(|key| match server.pttl(&key) {
+        -1 => format!("{key} without an end"),
+        _ => key,
+    });
+    let channels = server.cmd(&["PUBSUB", "CHANNELS"]).texts();
+    unexpected.chain(channels.into_iter().map(|channel| format!("channel {channel}"))).collect()
+}

@@ -1,0 +1,66 @@
+//! State that the tasks of one client share: the client, its history, and the resources that the locks protect.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bandog::{Client, Clock, Guard};
+
+use crate::{
+    args::WorkerArgs,
+    history::{CallId, Event, Files, Log, Nanos, ResourceWrite, nanos},
+};
+
+/// One client and its files.
+///
+/// Async tasks write the files directly: a write takes microseconds, and an event must be recorded before the task acts
+/// on it.
+#[derive(Debug)]
+pub(super) struct ClientContext {
+    pub(super) client: Client,
+    number: u32,
+    calls: AtomicU64,
+    log: Log,
+    resources: Vec<Log>,
+    clock: Clock,
+    /// The deviation of the process's clock from the machine's.
+    ahead: Nanos,
+}
+
+impl ClientContext {
+    pub(super) fn open(client: Client, number: u32, args: &WorkerArgs) -> Self {
+        let files = Files::in_dir(&args.dir);
+        let open = |path: std::path::PathBuf| Log::open(&path).expect("the history's directory can be written to");
+        Self {
+            client,
+            number,
+            calls: AtomicU64::new(0),
+            log: open(files.client(number)),
+            resources: (0..args.names).map(|name| open(files.resource(name))).collect(),
+            clock: Clock::system(),
+            ahead: args.ahead * 1_000_000_000,
+        }
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.clock.now().as_nanos().saturating_sub(self.ahead)
+    }
+
+    pub(super) fn next_call(&self) -> CallId {
+        self.calls.fetch_add(1, Relaxed)
+    }
+
+    pub(super) fn note(&self, event: &Event) {
+        self.log.write(event);
+    }
+
+    /// Writes to the resource like a holder, with the fence.
+    pub(super) fn write(&self, name: usize, guard: &Guard, call: CallId) {
+        self.resources[name].write(&ResourceWrite { fence: guard.fence().get(), client: self.number, call });
+    }
+
+    /// The deadline of the guard. The clock is read first, so the deadline is never too late, even if the process is
+    /// paused between the two reads.
+    pub(super) fn deadline(&self, guard: &Guard) -> (Nanos, Nanos) {
+        let at = self.now();
+        (at, at + nanos(guard.remaining()))
+    }
+}

@@ -1,0 +1,217 @@
+//! The worker processes.
+
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use bandog::Clock;
+use bandog_testkit::{Process, Wire, is_alive};
+
+use crate::{
+    args::StoreKind,
+    history::{Files, Nanos},
+    plan::{NAMES, TIMEOUT, TTL},
+    test_store::TestStore,
+    worker::{DONE, ENDED},
+};
+
+/// Number of workers, clients and tasks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    processes: u32,
+    /// Clients in one process.
+    clients: u32,
+    tasks: u32,
+}
+
+impl Size {
+    pub(crate) fn of(store: StoreKind) -> Self {
+        match store {
+            StoreKind::Memory => Self { processes: 1, clients: 4, tasks: 6 },
+            StoreKind::Sqlite | StoreKind::Redis => Self { processes: 4, clients: 1, tasks: 6 },
+        }
+    }
+}
+
+/// The environment of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    Machine,
+    /// A time namespace whose clocks are ahead by this number of seconds.
+    TimeNamespace(u64),
+    /// An environment with another boot id.
+    OtherBoot,
+}
+
+/// One worker process.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) process: Process,
+    pub(crate) wire: Option<Wire>,
+    pub(crate) first: u32,
+    clients: u32,
+}
+
+/// A client, and the time when it was killed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Life {
+    pub(crate) client: u32,
+    /// The first client of its process.
+    pub(crate) process: u32,
+    pub(crate) killed: Option<Nanos>,
+}
+
+/// All workers of a run.
+#[derive(Debug)]
+pub(crate) struct WorkerPool {
+    pub(crate) store: TestStore,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) lives: Vec<Life>,
+    files: Files,
+    size: Size,
+    seed: u64,
+    evicts: bool,
+    /// Calls of ended workers.
+    done: u64,
+}
+
+impl WorkerPool {
+    pub(crate) fn start(store: TestStore, files: Files, size: Size, seed: u64, evicts: bool) -> Self {
+        let (workers, lives) = (Vec::new(), Vec::new());
+        let mut pool = Self { store, workers, lives, files, size, seed, evicts, done: 0 };
+        for _ in 0..size.processes {
+            let worker = pool.spawn_worker(Home::Machine);
+            pool.workers.push(worker);
+        }
+        pool
+    }
+
+    /// Kills a worker and starts a new one in its place, in this environment. Returns the time and the first client of
+    /// the killed worker.
+    pub(crate) fn replace(&mut self, slot: usize, home: Home) -> (Nanos, u32) {
+        let (at, first) = self.kill(slot);
+        self.workers[slot] = self.spawn_worker(home);
+        (at, first)
+    }
+
+    fn kill(&mut self, slot: usize) -> (Nanos, u32) {
+        let at = now();
+        let worker = &mut self.workers[slot];
+        worker.process.kill();
+        worker.process.wait(Duration::from_secs(10));
+        let first = worker.first;
+        self.done += worker.done();
+        for life in self.lives.iter_mut().filter(|life| (first..first + worker.clients).contains(&life.client)) {
+            life.killed = Some(at);
+        }
+        (at, first)
+    }
+
+    fn spawn_worker(&mut self, home: Home) -> Worker {
+        let (url, wire) = self.store.connection();
+        let first = u32::try_from(self.lives.len()).expect("few clients");
+        self.lives.extend((first..first + self.size.clients).map(|client| Life {
+            client,
+            process: first,
+            killed: None,
+        }));
+        let mut command = at_home(home, &self.files);
+        let ahead = if let Home::TimeNamespace(ahead) = home { ahead } else { 0 };
+        command.arg("worker").args(["--url", &url]).arg("--dir").arg(self.files.dir());
+        let number = |command: &mut Command, name: &str, value: u64| {
+            command.arg(name).arg(value.to_string());
+        };
+        number(&mut command, "--first", first.into());
+        number(&mut command, "--clients", self.size.clients.into());
+        number(&mut command, "--tasks", self.size.tasks.into());
+        number(&mut command, "--names", NAMES as u64);
+        number(&mut command, "--seed", self.seed.wrapping_add(u64::from(first) << 40));
+        number(&mut command, "--ttl", millis(TTL));
+        number(&mut command, "--timeout", millis(TIMEOUT));
+        number(&mut command, "--ahead", ahead);
+        if self.evicts {
+            command.arg("--evicts");
+        }
+        Worker { process: Process::spawn(&command), wire, first, clients: self.size.clients }
+    }
+
+    /// Approximate number of calls so far.
+    pub(crate) fn done(&self) -> u64 {
+        self.done + self.workers.iter().map(Worker::done).sum::<u64>()
+    }
+
+    /// Workers that ended unexpectedly, with their standard error.
+    pub(crate) fn dead(&self) -> Vec<String> {
+        let dead = self.workers.iter().filter(|worker| !is_alive(worker.process.pid()));
+        dead.map(|worker| format!("worker {} died: {}", worker.first, worker.process.stderr().join(" | "))).collect()
+    }
+}
+
+impl Worker {
+    pub(crate) fn has_ended(&self) -> bool {
+        self.process.stdout().iter().any(|line| line.starts_with(ENDED))
+    }
+
+    /// Data that the worker found in its own store at the end.
+    pub(crate) fn left(&self) -> Vec<String> {
+        self.process.stdout().iter().filter_map(|line| line.strip_prefix("left ")).map(str::to_owned).collect()
+    }
+
+    fn done(&self) -> u64 {
+        let count = |line: &String| line.strip_prefix(DONE).or_else(|| line.strip_prefix(ENDED))?.trim().parse().ok();
+        self.process.stdout().iter().rev().find_map(count).unwrap_or(0)
+    }
+}
+
+/// The machine's clock.
+pub(crate) fn now() -> Nanos {
+    Clock::system().now().as_nanos()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// This program, to run in this environment.
+fn at_home(home: Home, files: &Files) -> Command {
+    let program = std::env::current_exe().expect("this program has a path");
+    match home {
+        Home::Machine => Command::new(program),
+        Home::TimeNamespace(ahead) => {
+            let mut command = Command::new("unshare");
+            let ahead = ahead.to_string();
+            command.args(["--time", "--boottime", &ahead, "--monotonic", &ahead, "--"]).arg(program);
+            command
+        }
+        Home::OtherBoot => {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c", OTHER_BOOT]).arg(other_boot(files)).arg(program);
+            command
+        }
+    }
+}
+
+/// `$0` is the file that replaces the boot id.
+const OTHER_BOOT: &str = r#"mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@""#;
+
+fn other_boot(files: &Files) -> PathBuf {
+    let path = files.dir().join("other-boot-id");
+    std::fs::write(&path, "b0070ther-0000-4000-8000-000000000000\n").expect("the directory can be written to");
+    path
+}
+
+/// Whether this machine allows this environment.
+pub(crate) fn can(home: Home, files: &Files) -> bool {
+    let mut command = match home {
+        Home::Machine => return true,
+        Home::TimeNamespace(_) => {
+            let mut command = Command::new("unshare");
+            command.args(["--time", "--boottime", "1", "--monotonic", "1", "--", "true"]);
+            command
+        }
+        Home::OtherBoot => {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c", OTHER_BOOT]).arg(other_boot(files)).arg("true");
+            command
+        }
+    };
+    command.output().is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,290 @@
+//! Answers that are missing, late, or about the past; limits and prefixes.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy, Stopped, Which};
+use bandog_core::{
+    Answer, Claim, Clock, Error, ErrorKind, Inspect, Key, Leases, Memory, Notifier, Pattern, Profile, Renewal, Result,
+    Row, Step, Subscription,
+};
+use bandog_sync::Client;
+use tokio::time;
+
+use crate::kit::{client, held, key, kind, memory, ms, paused, soon, waiting};
+
+/// A store that can hang, and that can return too few answers.
+#[derive(Debug, Clone)]
+struct Odd {
+    store: Memory,
+    hangs: Arc<AtomicBool>,
+    short: Arc<AtomicBool>,
+}
+
+impl Odd {
+    fn new() -> Self {
+        Self { store: memory(), hangs: Arc::default(), short: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl Leases for Odd {
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        if self.hangs.load(SeqCst) {
+            time::sleep(Duration::from_secs(3)).await;
+            return steps.iter().map(|_| Err(Error::unavailable("it hangs"))).collect();
+        }
+        time::sleep(ms(1)).await;
+        let mut answers = self.store.apply(steps).await;
+        answers.truncate(if self.short.load(SeqCst) { 0 } else { usize::MAX });
+        answers
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        if self.short.load(SeqCst) { Vec::new() } else { self.store.renew(claims).await }
+    }
+
+    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.store.subscribe(key, notifier).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.store.profile()
+    }
+}
+
+#[async_trait]
+impl Inspect for Odd {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        self.store.list(pattern).await
+    }
+
+    async fn show(&self, key: &Key) -> Result<Row> {
+        self.store.show(key).await
+    }
+}
+
+/// A request that timed out is no measure of a round trip, so a client does not rest for seconds after its streak.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hung_is_not_taken_for_a_slow_one() {
+    let store = Odd::new();
+    let ours = client(store.clone());
+    drop(ours.mutex("orders").lock().await.unwrap());
+    store.hangs.store(true, SeqCst);
+    for _ in 0..5 {
+        ours.mutex("other").try_lock().await.unwrap_err();
+    }
+    store.hangs.store(false, SeqCst);
+    let theirs = client(store.store.clone());
+    let mut guard = ours.mutex("orders").lock().await.unwrap();
+    let mut other = waiting(&theirs, "orders").await;
+    let (others, next) = loop {
+        let mut next = waiting(&ours, "orders").await;
+        drop(guard);
+        tokio::select! {
+            turn = &mut next => guard = turn.unwrap().unwrap(),
+            others = &mut other => break (others.unwrap().unwrap(), next),
+        }
+    };
+    drop(others);
+    let freed = Clock::tokio().now();
+    drop(soon(next).await.unwrap().unwrap());
+    let took = Clock::tokio().now().since(freed);
+    assert!(took <= ms(100), "a free lock stayed free for {took:?}");
+}
+
+/// A claim of the first grant is still in flight when the hold is exchanged, and the exchange surely fails: the first
+/// claim stays unsure, and is released again.
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_failed_does_not_forget_what_was_unsure() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let client = client(wire.clone());
+    client.ready().await.unwrap();
+    wire.next([Fate::Late(ms(2500)), Fate::Well]);
+    let guard = client.mutex("orders").lock().await.unwrap();
+    let other_terms = client.mutex("orders").lease(ms(5000));
+    let next = tokio::spawn(async move { other_terms.lock().await });
+    tokio::task::yield_now().await;
+    wire.always(Fate::Refused);
+    drop(guard);
+    time::sleep(ms(100)).await;
+    next.abort();
+    assert!(next.await.is_err());
+    time::sleep(ms(10)).await;
+    wire.heal();
+    soon(client.idle()).await;
+    time::sleep(ms(3000)).await;
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+/// Nothing renews a fixed lease, so after a reconnection the store is asked whether it still knows it.
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_learns_that_the_store_forgot_it() {
+    let store = memory();
+    let wire = Forgetful::new(store.clone());
+    let client = client(wire.clone());
+    let guard = client.mutex("orders").lease(Duration::from_secs(3600)).lock().await.unwrap();
+    wire.reconnected();
+    client.idle().await;
+    time::sleep(ms(1)).await;
+    assert!(!guard.is_lost(), "nothing was forgotten");
+    wire.forget(guard.key()).await.unwrap();
+    wire.reconnected();
+    time::timeout(ms(1000), guard.lost()).await.expect("lost within a second");
+}
+
+/// A check of a fixed lease does not make it longer, in the store or here.
+#[tokio::test(start_paused = true)]
+async fn to_ask_about_a_fixed_lease_does_not_extend_it() {
+    let store = memory();
+    let wire = Forgetful::new(store.clone());
+    let client = client(wire.clone());
+    let guard = client.mutex("orders").lease(Duration::from_secs(10)).lock().await.unwrap();
+    time::sleep(Duration::from_secs(6)).await;
+    wire.reconnected();
+    time::sleep(ms(10)).await;
+    client.idle().await;
+    let left = store.show(guard.key()).await.unwrap().ttl.unwrap();
+    assert!(left <= Duration::from_secs(4), "{left:?} left");
+    assert!(guard.remaining() <= Duration::from_secs(4));
+    time::timeout(Duration::from_secs(4), guard.lost()).await.expect("lost when its lease expires");
+}
+
+/// A busy answer that was decided before a call began does not count for that call.
+#[tokio::test(start_paused = true)]
+async fn try_lock_is_not_refused_by_an_older_answer() {
+    let store = memory();
+    let wire = Stopped::new(store.clone());
+    let (ours, theirs) = (client(wire.clone()), client(store.clone()));
+    ours.ready().await.unwrap();
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    wire.stop(Which::Answers);
+    let mutex = ours.mutex("orders");
+    let early = tokio::spawn(async move { mutex.try_lock().await });
+    wire.until_held(1).await;
+    guard.release().await.unwrap();
+    let mutex = ours.mutex("orders");
+    let late = tokio::spawn(async move { mutex.try_lock().await });
+    tokio::task::yield_now().await;
+    wire.go_on();
+    assert!(soon(early).await.unwrap().unwrap().is_none(), "it was held when the store decided");
+    assert!(soon(late).await.unwrap().unwrap().is_some(), "it was free for the whole call");
+}
+
+/// If a backend returns too few answers, calls get an error, and no call waits forever.
+#[tokio::test(start_paused = true)]
+async fn too_few_answers_are_an_error() {
+    let store = Odd::new();
+    let client = client(store.clone());
+    let guard = client.mutex("orders").lock().await.unwrap();
+    store.short.store(true, SeqCst);
+    let refused = time::timeout(ms(5000), client.mutex("other").lock()).await.expect("answered");
+    assert_eq!(kind(refused), Some(ErrorKind::Corrupt));
+    time::timeout(Duration::from_secs(30), guard.lost()).await.expect("lost at the deadline");
+}
+
+/// The engine processes a deadline and the guard's drop in one round: the next in the queue claims after the release of
+/// the lost hold, and so finds the key free.
+#[tokio::test]
+async fn the_next_does_not_run_into_our_own_lost_hold() {
+    let store = Memory::new(Clock::system());
+    let counted = Counting::new(store.clone());
+    let client = Client::options().on_current_runtime().over(counted.clone()).unwrap();
+    let guard = client.mutex("orders").lease(ms(100)).lock().await.unwrap();
+    let next = waiting(&client, "orders").await;
+    client.mutex("orders").try_lock().await.unwrap();
+    std::thread::sleep(guard.remaining() + ms(1)); // The engine cannot run meanwhile.
+    drop(guard);
+    drop(soon(next).await.unwrap().unwrap());
+    assert_eq!(counted.refusals(), 0);
+}
+
+/// A turn is lost after its `max_hold`, even if it is renewed; the next turn has its own time.
+#[tokio::test(start_paused = true)]
+async fn max_hold_ends_each_turn() {
+    let store = memory();
+    let client = paused().watchdog(ms(3000)).over(store.clone()).unwrap();
+    let mutex = client.mutex("orders").max_hold(Duration::from_secs(60));
+    let first = mutex.lock().await.unwrap();
+    let begun = Clock::tokio().now();
+    let next = tokio::spawn(async move { mutex.lock().await });
+    time::sleep(Duration::from_secs(40)).await;
+    assert!(!first.is_lost(), "it is renewed");
+    first.release().await.unwrap();
+    let second = soon(next).await.unwrap().unwrap();
+    assert_eq!(second.remaining().as_secs().min(3), 2, "no more than the ttl, no less for the first's time");
+    second.lost().await;
+    let took = Clock::tokio().now().since(begun);
+    assert!((Duration::from_secs(100)..Duration::from_secs(101)).contains(&took), "lost after {took:?}");
+    assert!(second.is_lost() && second.remaining().is_zero());
+    assert_eq!(kind(second.release().await), Some(ErrorKind::Lost));
+    client.idle().await;
+    assert_eq!(held(&store).await, [""; 0]);
+    let short = client.mutex("orders").max_hold(ms(500)).lock().await.unwrap();
+    assert!(short.remaining() <= ms(500), "known without asking the engine");
+    drop(short);
+    for wrong in [Duration::ZERO, ms(99), Duration::MAX] {
+        assert_eq!(
+            kind(client.mutex("orders").max_hold(wrong).try_lock().await),
+            Some(ErrorKind::Misused),
+            "{wrong:?}"
+        );
+    }
+}
+
+/// A call above the limit of waiting calls fails at once, and cancelled calls make room.
+#[tokio::test(start_paused = true)]
+async fn too_many_waiting_calls_are_overloaded() {
+    let store = memory();
+    let client = paused().max_waiting(2.try_into().unwrap()).over(store.clone()).unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    let (one, two) = (waiting(&client, "orders").await, waiting(&client, "orders").await);
+    let error = client.mutex("other").lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Overloaded);
+    assert!(error.to_string().contains("2 calls"), "{error}");
+    one.abort();
+    assert!(one.await.is_err());
+    drop(client.mutex("other").lock().await.unwrap());
+    drop(guard);
+    drop(soon(two).await.unwrap().unwrap());
+    drop(client.mutex("other").lock().await.unwrap());
+}
+
+/// Names are given and listed without the prefix, and keys contain it.
+#[tokio::test(start_paused = true)]
+async fn a_prefix_keeps_systems_apart() {
+    let store = memory();
+    let shop = paused().prefix("shop:").over(store.clone()).unwrap();
+    let bank = paused().prefix("b*nk:").over(store.clone()).unwrap();
+    let (ours, theirs) = (shop.mutex("orders").lock().await.unwrap(), bank.mutex("orders").lock().await.unwrap());
+    assert_eq!((ours.key(), theirs.key()), (&key("shop:orders"), &key("b*nk:orders")));
+    let banana = client(store.clone()).mutex("banana nk:orders").lock().await.unwrap();
+    for client in [&shop, &bank] {
+        let rows = client.list(Pattern::all()).await.unwrap();
+        assert_eq!(rows.iter().map(|row| &row.name).collect::<Vec<_>>(), ["orders"]);
+        let row = client.show("orders").await.unwrap();
+        assert!(row.held && row.name == "orders");
+        assert!(client.evict("orders").await.unwrap().is_some());
+    }
+    assert_eq!(held(&store).await, ["banana nk:orders"]);
+    drop((ours, theirs, banana));
+    for wrong in [":", "shop", "sh\nop:", &"x".repeat(256), &format!("{}:", "x".repeat(256))] {
+        assert_eq!(kind(paused().prefix(wrong).over(memory())), Some(ErrorKind::Misused), "{wrong:?}");
+    }
+    let long = "x".repeat(1020);
+    assert_eq!(kind(shop.mutex(long).lock().await), Some(ErrorKind::Misused), "too long with its prefix");
+    assert_eq!(kind(shop.mutex("").lock().await), Some(ErrorKind::Misused), "a name of its own is needed");
+}
+
+impl bandog_core::Records for Odd {}

@@ -1,0 +1,93 @@
+//! A task that waits for a lock which it holds itself is reported.
+
+use std::time::Duration;
+
+use bandog_testkit::Ear;
+use tokio::time;
+
+use crate::kit::{memory, ms, paused, waiting};
+
+fn warned(ear: &Ear) -> Vec<String> {
+    ear.take("WARN").into_iter().filter(|line| line.contains("took itself")).collect()
+}
+
+/// The report comes after a second, and once a minute for each name; also for a wait with a limit.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_locks_twice_is_warned_of_once_a_minute() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let client = paused().over(memory()).unwrap();
+    let (orders, stock) = (client.mutex("orders"), client.mutex("stock"));
+    let task = tokio::spawn(async move {
+        let _guard = orders.lock().await.unwrap();
+        assert!(time::timeout(ms(70_000), orders.lock()).await.is_err());
+        assert!(orders.try_lock_for(ms(1000)).await.unwrap().is_none());
+        let _other = stock.lock().await.unwrap();
+        assert!(stock.try_lock_for(ms(1000)).await.unwrap().is_none());
+    });
+    time::sleep(ms(990)).await;
+    assert_eq!(warned(&ear), [""; 0]);
+    time::sleep(ms(20)).await;
+    let lines = warned(&ear);
+    assert!(lines.len() == 1 && lines[0].contains("this task") && lines[0].contains("\"orders\""), "{lines:?}");
+    assert!(lines[0].contains("1.0 s") && lines[0].contains(".by(&owner)"), "{lines:?}");
+    time::sleep(ms(68_000)).await;
+    assert_eq!(warned(&ear), [""; 0], "one call, one line");
+    task.await.unwrap();
+    let lines = warned(&ear);
+    assert!(lines.len() == 2 && lines[0].contains("orders") && lines[1].contains("\"stock\""), "{lines:?}");
+}
+
+/// The same outside tasks, and once for two calls of one minute.
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_locks_twice_is_warned_of() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let client = paused().over(memory()).unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    for _ in 0..2 {
+        assert!(client.mutex("orders").try_lock_for(ms(500)).await.unwrap().is_none());
+    }
+    let lines = warned(&ear);
+    assert!(lines.len() == 1 && lines[0].contains("this thread"), "{lines:?}");
+    drop(guard);
+}
+
+/// No report for calls that wait for another task: tasks that take turns, a task whose guard was released meanwhile, an
+/// owner that locks again, a call that does not wait.
+#[tokio::test(start_paused = true)]
+async fn other_waits_are_not_reported() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let client = paused().over(memory()).unwrap();
+    let task = |number: u64| {
+        let mutex = client.mutex("orders");
+        tokio::spawn(async move {
+            for _ in 0..4 {
+                let guard = mutex.lock().await.unwrap();
+                time::sleep(Duration::from_millis(100 + number)).await;
+                drop(guard);
+            }
+        })
+    };
+    let tasks: Vec<_> = (0..64).map(task).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let (owner, stock) = (client.owner(), client.mutex("stock"));
+    let mine = stock.clone().by(&owner);
+    let (outer, inner) = (mine.lock().await.unwrap(), mine.lock().await.unwrap());
+    assert!(stock.try_lock().await.unwrap().is_none());
+    drop((outer, inner));
+    // The guard moves to another task, which releases it in time.
+    let guard = stock.lock().await.unwrap();
+    let gives_back = tokio::spawn(async move {
+        time::sleep(ms(900)).await;
+        drop(guard);
+    });
+    let next = stock.lock().await.unwrap();
+    gives_back.await.unwrap();
+    // Another task waits for long.
+    let other = waiting(&client, "stock").await;
+    time::sleep(ms(5000)).await;
+    drop(next);
+    drop(other.await.unwrap().unwrap());
+    assert_eq!(warned(&ear), [""; 0]);
+}
