@@ -211,3 +211,25 @@ async fn a_waiter_may_give_up_at_any_time() {
     ours.idle().await;
     assert_eq!(crate::kit::held(&store).await, [""; 0]);
 }
+
+/// A waiter for one long hold asks for no offer: after it has given up, or has had its turn, the lock is free at once.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_for_one_long_hold_asks_for_no_offer() {
+    for gives_up in [true, false] {
+        let store = memory();
+        let (holder, quitter) = (client(store.clone()), client(store.clone()));
+        let guard = holder.mutex("orders").lock().await.unwrap();
+        let waiter = waiting(&quitter, "orders").await;
+        time::sleep(ms(5_200)).await;
+        if gives_up {
+            waiter.abort();
+            drop(waiter.await);
+            guard.release().await.unwrap();
+        } else {
+            guard.release().await.unwrap();
+            drop(soon(waiter).await.unwrap().unwrap());
+            quitter.idle().await;
+        }
+        assert!(holder.mutex("orders").try_lock().await.unwrap().is_some());
+    }
+}
