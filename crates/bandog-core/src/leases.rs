@@ -6,7 +6,7 @@ use std::{fmt::Debug, time::Duration};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::{Claim, ClientId, Fences, Inspect, Key, Member, Notifier, Records, Result, Subscription};
+use crate::{Claim, ClientId, Fences, Inspect, Key, Kind, Member, Notifier, Records, Result, Subscription};
 
 /// One step of [`Leases::apply`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,13 @@ impl Step {
     pub fn key(&self) -> &Key {
         match self {
             Self::Claim(claim) | Self::Release(claim) | Self::Pass { to: claim, .. } => &claim.key,
+        }
+    }
+
+    /// The kind of the lock. Each backend matches it, so that a new kind does not compile until all of them handle it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Claim(claim) | Self::Release(claim) | Self::Pass { to: claim, .. } => claim.kind,
         }
     }
 

@@ -3,7 +3,8 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Key, Moment, OFFER, Released, Renewal, Row, Step, Verdict,
+    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Key, Kind, Moment, OFFER, Released, Renewal, Row, Step,
+    Verdict,
 };
 
 /// The last word of the text if a client starves for the lock.
@@ -38,6 +39,12 @@ struct Holder {
 impl LockState {
     /// Applies a step of this lock.
     pub fn apply(&mut self, step: &Step, now: Moment) -> Answer {
+        match step.kind() {
+            Kind::Mutex => self.apply_to_mutex(step, now),
+        }
+    }
+
+    fn apply_to_mutex(&mut self, step: &Step, now: Moment) -> Answer {
         match step {
             Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now)),
             Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from.id), now)),
@@ -47,6 +54,12 @@ impl LockState {
 
     /// Renews the hold of a claim, if the claim holds the lock.
     pub fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
+        match claim.kind {
+            Kind::Mutex => self.renew_mutex(claim, now),
+        }
+    }
+
+    fn renew_mutex(&mut self, claim: &Claim, now: Moment) -> Renewal {
         match self.live(now) {
             Some(holder) if holder.id == claim.id => {
                 holder.until = now + claim.ttl;

@@ -34,7 +34,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 ///
 /// - A lease expires by the server's clock, after its ttl in whole milliseconds, rounded up.
 /// - A fence is the greater of the last fence plus one and the server's time in microseconds. So it also rises after
-/// the   server has lost its data or failed over to a replica, if the clocks of the servers agree.
+///   the server has lost its data or failed over to a replica, if the clocks of the servers agree.
 /// - A server without persistence loses its locks when it restarts, and a replica may not have the latest locks when it
 ///   takes over. Then two clients may hold the same lock. The later one has the greater fence.
 /// - The fencing token is a key without a ttl. It stays in the store, like Redisson's.

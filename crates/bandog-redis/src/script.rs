@@ -179,7 +179,9 @@ fn renew(claims: &[Claim], by: By) -> Cmd {
         cmd.arg(claim.key.as_str());
     }
     for claim in claims {
-        cmd.write_arg_fmt(claim.id);
+        match claim.kind {
+            Kind::Mutex => cmd.write_arg_fmt(claim.id),
+        }
         cmd.arg(millis(claim.ttl));
     }
     cmd

@@ -3,7 +3,8 @@
 use std::{ptr, time::Duration};
 
 use bandog_core::{
-    Answer, Claim, ClaimId, Fence, Fences, Holding, Key, OFFER, Pattern, Released, Renewal, Result, Row, Step, Verdict,
+    Answer, Claim, ClaimId, Fence, Fences, Holding, Key, Kind, OFFER, Pattern, Released, Renewal, Result, Row, Step,
+    Verdict,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
@@ -98,6 +99,12 @@ impl<'t> Table<'t> {
     }
 
     pub(crate) fn apply(&mut self, step: &Step) -> Result<Answer, Fault> {
+        match step.kind() {
+            Kind::Mutex => self.apply_to_mutex(step),
+        }
+    }
+
+    fn apply_to_mutex(&mut self, step: &Step) -> Result<Answer, Fault> {
         Ok(match step {
             Step::Claim(claim) => Answer::Claimed(self.claim(claim, None)?),
             Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from))?),
@@ -106,6 +113,12 @@ impl<'t> Table<'t> {
     }
 
     pub(crate) fn renew(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
+        match claim.kind {
+            Kind::Mutex => self.renew_mutex(claim),
+        }
+    }
+
+    fn renew_mutex(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
         let lease = self.lease(&claim.key)?;
         let now_ns = self.context.host.now_ns();
         match self.state(&claim.key, &lease, now_ns)? {

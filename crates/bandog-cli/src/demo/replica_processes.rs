@@ -70,7 +70,7 @@ impl Drop for ReplicaProcesses {
     }
 }
 
-/// Sends a line. An ended replica ignores it; [`Self::running`] counts the others.
+/// Sends a line. An ended replica ignores it; `running` counts the others.
 fn send(replica: &mut Child, line: &str) {
     if let Some(input) = &mut replica.stdin {
         let _ = writeln!(input, "{line}");

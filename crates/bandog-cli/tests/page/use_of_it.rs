@@ -66,7 +66,7 @@ fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
     fixture.unfold("close-unpaid-orders");
     act(browser, "close-unpaid-orders", "pause", "not-the-token-at-all");
     browser.says("#ask", "This token is wrong.");
-    assert!(fixture.assert_ended("close-unpaid-orders")["paused"].is_null());
+    assert!(fixture.told("close-unpaid-orders")["paused"].is_null());
     // Texts of other users are never markup.
     let reason = "<b id=bold>stock</b> & <img src=/x onerror=alert(1)>";
     browser.eval(&format!("document.querySelector('#ask [name=reason]').value = '{reason}'"));
@@ -74,7 +74,7 @@ fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
     browser.click("#ask .main");
     browser.says(&format!("{} .next", Fixture::job("close-unpaid-orders")), reason);
     browser.says(&format!("{} .held", Fixture::job("close-unpaid-orders")), reason);
-    assert_eq!(fixture.assert_ended("close-unpaid-orders")["paused"]["reason"], reason);
+    assert_eq!(fixture.told("close-unpaid-orders")["paused"]["reason"], reason);
     assert_eq!(browser.eval("document.querySelector('#bold')"), serde_json::Value::Null);
 
     // The form does not ask for the token a second time.
@@ -154,7 +154,7 @@ fn nothing_moves_and_nothing_is_too_wide() {
     }
     browser.eval(WATCH);
     // Runs start and end meanwhile, and their texts change.
-    let before = fixture.assert_ended("warm-cache")["ok"].as_u64().unwrap();
-    eventually(SOON, || fixture.assert_ended("warm-cache")["ok"].as_u64() > Some(before + 1));
+    let before = fixture.told("warm-cache")["ok"].as_u64().unwrap();
+    eventually(SOON, || fixture.told("warm-cache")["ok"].as_u64() > Some(before + 1));
     assert_eq!(browser.eval("window.shifts"), serde_json::json!([]));
 }
