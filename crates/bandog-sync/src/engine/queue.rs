@@ -235,13 +235,25 @@ impl Engine {
         streak: Option<Streak>,
     ) -> Box<Attempt> {
         let (claim, since, polls) = (self.new_claim(key, terms), self.now, Polls::default());
-        Box::new(Attempt { claim, since, terms, from, streak, polls, is_contended: false, unsure: false, faults: 0 })
+        Box::new(Attempt {
+            claim,
+            since,
+            terms,
+            from,
+            streak,
+            polls,
+            is_contended: false,
+            has_asked_for_offer: false,
+            unsure: false,
+            faults: 0,
+        })
     }
 
     pub(super) fn send_claim(&mut self, key: &Key, mut attempt: Box<Attempt>) {
         let now = self.now;
         let Some(slot) = self.slots.get_mut(key) else { return };
         attempt.claim.offers = attempt.asks_for_offer(now, &slot.wake_ups, self.round_trip);
+        attempt.has_asked_for_offer |= attempt.claim.offers;
         self.timers.set(Timer::Slot(key.clone()), &mut slot.timer, None);
         slot.notified = false;
         slot.last_covered = slot.try_locks.last().copied();
@@ -250,7 +262,8 @@ impl Engine {
     }
 
     /// Gives up a claim that is not in flight. If the store may have applied it, it is released.
-    fn abandon(&mut self, attempt: Attempt) {
+    fn abandon(&mut self, mut attempt: Attempt) {
+        attempt.claim.offers = attempt.has_asked_for_offer;
         if !attempt.unsure {
             // An exchange that was surely not applied has left the old hold as it was.
             if let Some(from) = attempt.from {

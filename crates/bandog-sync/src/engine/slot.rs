@@ -90,6 +90,8 @@ pub(super) struct Attempt {
     pub(super) polls: Polls,
     /// Whether a client has released the key since this client began to wait, and another client got it.
     pub(super) is_contended: bool,
+    /// Whether a request of this claim has asked for an offer, so that the store may have noted it.
+    pub(super) has_asked_for_offer: bool,
     /// Whether the store may have applied, or may still apply, a request of this claim that had no answer. It stays set
     /// until the claim ends: a later answer to another request does not clear it.
     pub(super) unsure: bool,
