@@ -31,8 +31,9 @@
 //!
 //! # How it works
 //! Each [`Sqlite`] has one thread that does all of the work on the database. The thread combines all queued requests
-//! into one transaction, so many callers cost little more than one. Swaps of records wait for the disk, so they have
-//! their own transactions, and transactions of leases run between them. A claim of a held name only reads. A waiter
+//! into one transaction, so that many callers share one commit. Swaps of records wait for the
+//! disk. They have their own transactions, and transactions of leases run between them. A claim of a held name only
+//! reads. A waiter
 //! sets a mark in the row; a process that frees a marked row writes to the notification file (`-bell`) after the
 //! commit, and inotify wakes the waiters whose names share that slot of the file. The file has 512 slots. If inotify is
 //! not available, subscriptions are silent and waiters poll.
