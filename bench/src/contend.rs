@@ -13,7 +13,7 @@ use crate::{
     report::{Report, median},
 };
 
-/// 64 tasks on one name with an empty section, against the floor of one task.
+/// Measures 64 tasks on one name with an empty section, against the floor of one task.
 pub(crate) fn one_name(report: &mut Report) {
     let server = RedisServer::start();
     for workers in [Workers::Two, Workers::Current] {
@@ -61,7 +61,8 @@ async fn together(client: &Client, tasks: usize, span: Duration) -> Counted {
     count(tasks, span, cycle).await
 }
 
-/// Several clients with 16 tasks each on one name: how evenly they share, and what a grant costs the server.
+/// Measures several clients with 16 tasks each on one name: how evenly they share the lock, and the number of commands
+/// for each grant.
 pub(crate) fn shares(report: &mut Report) {
     for clients in [2, 8] {
         let (mut spreads, mut costs) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Cron expressions: how long one takes to be compiled, and to tell its next fire, beside the crates that a user would
-//! pick instead. Of several rounds the best counts, since a busy machine only ever makes them longer.
+//! Cron expressions: the time to parse one, and to compute its next fire, compared with other crates. The best of
+//! several rounds counts, because a busy machine only makes rounds longer.
 
 use std::{
     fmt::Debug,
@@ -25,12 +25,12 @@ const EXPRESSIONS: [&str; 8] = [
     "0 0 0 29 2 ?",
 ];
 
-/// Each call asks about another instant: one of these, which lie over a year.
+/// Number of instants, spread over a year. Each call uses another one.
 const INSTANTS: usize = 512;
 const YEAR: i64 = 365 * 86_400;
 const FROM: i64 = 1_767_225_600;
 
-/// Nanoseconds a call.
+/// Nanoseconds per call.
 struct Figures {
     parse: f64,
     utc: f64,
@@ -96,7 +96,7 @@ fn cron(report: &Report, text: &str) -> Option<Figures> {
     })
 }
 
-/// The least nanoseconds of a call in all rounds. Each call is told which instant to ask about.
+/// Minimum time per call in all rounds, in nanoseconds. The argument of a call is the index of its instant.
 fn best(report: &Report, mut call: impl FnMut(usize)) -> f64 {
     let slice = report.span.mul_f64(0.05).max(Duration::from_millis(1));
     let mut least = f64::INFINITY;

@@ -1,4 +1,4 @@
-//! Locks and releases per second, each task on a name of its own, against the floor.
+//! Locks and releases per second against the floor. Each task has its own name.
 
 use bandog::{Client, ConnectOptions};
 use bandog_testkit::RedisServer;
@@ -10,7 +10,7 @@ use crate::{
     report::{Report, median},
 };
 
-/// Where the engine runs.
+/// The place where the client's engine runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Engine {
     OwnThread,

@@ -1,4 +1,5 @@
-//! The floor: the scripts that a lock and its release cost, sent one by one with the same client crate.
+//! The floor: the scripts of a lock and its release, sent one after the other with the same client crate, without
+//! bandog.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,17 +7,17 @@ use redis::{AsyncConnectionConfig, ConnectionInfo, IntoConnectionInfo, Script, a
 
 const CLAIM: &str = include_str!("../../crates/bandog-redis/src/lua/claim.lua");
 const RELEASE: &str = include_str!("../../crates/bandog-redis/src/lua/release.lua");
-/// What a lock costs without its fence.
+/// A claim without a fence. The difference to `CLAIM` is the cost of the fence.
 const PLAIN_CLAIM: &str = include_str!("lua/plain_claim.lua");
 
-/// Whether the floor's claims make fences.
+/// Whether the floor's claims reserve fences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fenced {
     Yes,
     No,
 }
 
-/// A connection as ours is made.
+/// Opens a connection with the same options as bandog.
 pub(crate) async fn dial(url: &str) -> MultiplexedConnection {
     let info: ConnectionInfo = format!("{url}?protocol=resp3").into_connection_info().expect("a URL");
     let tcp = info.tcp_settings().clone().set_nodelay(true);
@@ -45,7 +46,7 @@ impl Floor {
         Self { connection, claim: hash(claim), release: hash(RELEASE), fenced }
     }
 
-    /// Takes a lock and gives it back.
+    /// Takes and releases a lock.
     pub(crate) async fn cycle(&self, name: &str) {
         static CYCLES: AtomicU64 = AtomicU64::new(0);
         let mut connection = self.connection.clone();
@@ -61,7 +62,7 @@ impl Floor {
             }
         }
         let granted: i64 = claim.query_async(&mut connection).await.expect("the server answers");
-        assert!(granted > 0, "the floor's names are its own");
+        assert!(granted > 0, "no other client uses the floor's names");
         let mut release = redis::cmd("EVALSHA");
         release.arg(&self.release).arg(1).arg(name).arg(&owner).arg(format!("redisson_lock__channel:{{{name}}}"));
         let freed: i64 = release.query_async(&mut connection).await.expect("the server answers");

@@ -1,4 +1,4 @@
-//! From one client's release call to the other's lock, in round trips.
+//! The time from one client's call of release until another client has the lock, in round trips.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ pub(crate) fn measure(report: &mut Report) {
     }
 }
 
-/// A trip's length, and how long each hand-off took, in seconds.
+/// The duration of a round trip, and of each hand-off, in seconds.
 async fn passes(url: &str, engine: Engine, turns: usize) -> (f64, Vec<f64>) {
     let trip = trip(url, turns).await;
     let (one, other) = (engine.connect(url).await, engine.connect(url).await);
@@ -54,7 +54,8 @@ async fn passes(url: &str, engine: Engine, turns: usize) -> (f64, Vec<f64>) {
             let guard = mutex.lock().await.expect("granted");
             (guard, Instant::now())
         });
-        // The waiter has claimed, listens and has looked again: four trips do, and 1 ms lets everything come to rest.
+        // By then the waiter has claimed, subscribed and claimed again, which takes four round trips. After one more
+        // millisecond no request is in flight.
         tokio::time::sleep(Duration::from_secs_f64(trip * 5.0) + Duration::from_millis(1)).await;
         let released = Instant::now();
         guard.release().await.expect("released");
@@ -62,8 +63,8 @@ async fn passes(url: &str, engine: Engine, turns: usize) -> (f64, Vec<f64>) {
         passed.push(at.duration_since(released).as_secs_f64());
         guard = taken;
     }
-    // A runtime that ends here takes an engine on it with it, and a guard that was only dropped would stand in the
-    // way of the next round until its ttl has passed.
+    // The engine may run on this runtime, which ends here. A guard that was only dropped might then not be released,
+    // and would block the next round until its ttl has passed.
     guard.release().await.expect("released");
     one.close().await.expect("closed");
     other.close().await.expect("closed");

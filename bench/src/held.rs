@@ -1,4 +1,4 @@
-//! Many locks held for a while: none may be lost, and the watchdog may cost next to nothing.
+//! Many locks that are held for a minute: none may be lost, and the watchdog may use little CPU time.
 
 use std::{
     fs,
@@ -13,10 +13,11 @@ use serde_json::json;
 
 use crate::{cycles::Engine, measure::Workers, report::Report};
 
-/// How often a bystander locks something of its own meanwhile.
+/// Interval at which the bystander locks its own name.
 const BYSTANDER: Duration = Duration::from_millis(20);
 
-/// 10,000 locks, and 100,000 with a bystander: somebody else's lock and release while the watchdog renews.
+/// Holds this number of locks. Meanwhile a bystander, another process, measures its own lock and release while the
+/// watchdog renews.
 pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target: &str) {
     let server = RedisServer::start();
     let url = format!("{}?watchdog=30s", server.url());
@@ -26,7 +27,7 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
         let start = Instant::now();
         let mut guards = Vec::with_capacity(locks);
         while guards.len() < locks {
-            // Not all at once: what their tasks take for a moment would be counted as the locks' memory.
+            // In groups of 100, because the memory of all tasks at the same time would be counted as memory of locks.
             let some = (0..100).map(|number| client.mutex(format!("held-{}", guards.len() + number)));
             let taking: Vec<_> = some.map(|mutex| tokio::spawn(async move { mutex.lock().await })).collect();
             for taken in taking {
@@ -39,35 +40,32 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
         let (cpu, clock) = (cpu_seconds(), Instant::now());
         tokio::time::sleep(hold).await;
         let share = 100.0 * (cpu_seconds() - cpu) / clock.elapsed().as_secs_f64();
-        let stood_by = bystander.end();
+        let times = bystander.end();
         let lost = guards.iter().filter(|guard| guard.is_lost()).count();
         let start = Instant::now();
         drop(guards);
         client.close().await.expect("closed");
         let given = start.elapsed();
-        report.raw(json!({"what": "held", "locks": locks, "bystander_us": stood_by, "seconds": hold.as_secs_f64(), "lost": lost,
+        report.raw(
+            json!({"what": "held", "locks": locks, "bystander_us": times, "seconds": hold.as_secs_f64(), "lost": lost,
             "core_percent": share, "bytes_each": bytes, "taken_s": taken.as_secs_f64(), "given_s": given.as_secs_f64(),
-            "keys_left": server.keys().iter().filter(|key| key.starts_with("held-")).count()}));
+            "keys_left": server.keys().iter().filter(|key| key.starts_with("held-")).count()}),
+        );
         let ours = format!(
             "{lost} lost, {share:.2} % of a core, {bytes:.0} bytes each; bystander p50 {} µs, p99 {} µs",
-            stood_by.p50, stood_by.p99
+            times.p50, times.p99
         );
         let against = format!("taken in {:.2} s, given back in {:.2} s", taken.as_secs_f64(), given.as_secs_f64());
-        report.row(
-            format!("{locks} locks held for {} s", hold.as_secs()),
-            ours,
-            against,
-            target,
-        );
+        report.row(format!("{locks} locks held for {} s", hold.as_secs()), ours, against, target);
     });
 }
 
-/// A process of its own, so that it costs the measured one nothing.
+/// The bystander. It is a separate process, so that it uses no CPU time of the measured one.
 struct Bystander(Child);
 
-/// How long it took to lock and release, in microseconds.
+/// The number of locks of the bystander, and the times to lock and release, in microseconds.
 #[derive(Serialize, Deserialize)]
-struct StoodBy {
+struct BystanderTimes {
     turns: usize,
     p50: u64,
     p99: u64,
@@ -82,7 +80,7 @@ impl Bystander {
         Self(child.expect("this program starts again"))
     }
 
-    fn end(&mut self) -> StoodBy {
+    fn end(&mut self) -> BystanderTimes {
         drop(self.0.stdin.take());
         let told = self.0.stdout.take().map(|out| serde_json::from_reader(out).expect("what it measured"));
         self.0.wait().expect("it ends");
@@ -90,8 +88,8 @@ impl Bystander {
     }
 }
 
-/// What the bystander does.
-pub(crate) fn stand_by(url: &str) {
+/// The main function of the bystander's process.
+pub(crate) fn run_bystander(url: &str) {
     let took = Workers::Current.runtime().block_on(async {
         let client = Engine::CurrentRuntime.connect(url).await;
         let end = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
@@ -107,11 +105,11 @@ pub(crate) fn stand_by(url: &str) {
         took
     });
     let at = |percent: usize| took[(took.len() - 1) * percent / 100];
-    let stood_by = StoodBy { turns: took.len(), p50: at(50), p99: at(99), most: at(100) };
-    println!("{}", json!(stood_by));
+    let times = BystanderTimes { turns: took.len(), p50: at(50), p99: at(99), most: at(100) };
+    println!("{}", json!(times));
 }
 
-/// Memory of this process, in bytes: `VmRSS:` is now, `VmHWM:` what it was at most.
+/// Memory of this process, in bytes: `VmRSS:` is the present size, `VmHWM:` the maximum so far.
 pub(crate) fn resident(line: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let size = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What needs no server: SQLite against a plain loop, and re-entry.
+//! Measurements without a server: SQLite against a plain loop, and re-entry.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::{
     report::{Report, median},
 };
 
-// Our own statements, one by one and each in a transaction of its own.
+// The statements of bandog. The plain loop executes each in its own transaction.
 const SCHEMA: &str = include_str!("../../crates/bandog-sqlite/sql/schema.sql");
 const TAKE: &str = include_str!("../../crates/bandog-sqlite/sql/take.sql");
 const LOOK: &str = include_str!("../../crates/bandog-sqlite/sql/lease.sql");
@@ -20,7 +20,7 @@ const RELEASE: &str = include_str!("../../crates/bandog-sqlite/sql/free.sql");
 const BOOT: &str = "00000000-0000-4000-8000-000000000000";
 const TTL: i64 = 30_000_000_000;
 
-/// One process: tasks on names of their own, against the same prepared statements one by one in a plain loop.
+/// Tasks of one process, each with its own name, against a plain loop over the same prepared statements.
 pub(crate) fn sqlite(report: &mut Report) {
     for tasks in [1, 64] {
         let (mut own, mut current, mut floors) = (Vec::new(), Vec::new(), Vec::new());
@@ -49,7 +49,7 @@ pub(crate) fn sqlite(report: &mut Report) {
     }
 }
 
-/// Cycles in a second.
+/// Number of cycles per second.
 fn our_cycles(report: &Report, engine: Engine, tasks: usize) -> f64 {
     Workers::Two.runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
@@ -85,7 +85,7 @@ fn plain_loop(report: &Report) -> f64 {
         if take.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT, fence)).expect("a try") == 0 {
             let holder: Option<Option<String>> =
                 look.query_row((&name, BOOT), |row| row.get(0)).optional().expect("a look");
-            assert!(holder.flatten().is_none(), "the loop's names are its own");
+            assert!(holder.flatten().is_none(), "no other client uses the loop's names");
             assert_eq!(grant.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT)).expect("granted"), 1, "granted");
         }
         assert_eq!(release.execute((&name, &owner, BOOT, cycles)).expect("released"), 1, "released");
@@ -94,7 +94,7 @@ fn plain_loop(report: &Report) -> f64 {
     cycles as f64 / start.elapsed().as_secs_f64()
 }
 
-/// An owner that takes again what it holds, and a look at a guard.
+/// Measures an owner that locks again a lock that it holds, and a call of `is_lost`.
 pub(crate) fn reentry(report: &mut Report) {
     let turns = report.size.pick(1_000_000, 10_000);
     let (mut entries, mut looks) = (Vec::new(), Vec::new());

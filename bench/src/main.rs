@@ -1,5 +1,5 @@
-//! Measures bandog as ratios in one run: ours against the floor, which is the same scripts sent one by one on the
-//! same client crate. Raw figures are printed as JSON lines, and kept with `--keep`.
+//! Measures bandog as ratios in one run: bandog against the floor, which is the same scripts sent one after the other
+//! with the same client crate. Raw figures are printed as lines of JSON, and written to a file with `--keep`.
 
 mod contend;
 mod cron;
@@ -24,49 +24,48 @@ use self::{
     watchdog::Watchdog,
 };
 
-/// Ratios in one run. The servers are its own, on free ports, and end with it.
+/// Measures bandog as ratios in one run. The benchmark starts its own servers on free ports, and stops them at the end.
 #[derive(Parser)]
 struct Args {
-    /// What to measure: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron, records,
-    /// schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift. Without a name:
-    /// everything.
+    /// The parts to measure [default: all]: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron,
+    /// records, schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
-    /// How long each figure is measured, in seconds [default: 1, or 0.02 with --short].
+    /// Duration of each measurement, in seconds [default: 1, or 0.02 with --short].
     #[arg(long)]
     seconds: Option<f64>,
-    /// How often each figure is measured; the median counts [default: 5, or 1 with --short].
+    /// Number of measurements of each figure, whose median is reported [default: 5, or 1 with --short].
     #[arg(long)]
     rounds: Option<usize>,
-    /// How long locks are held by `held`, in seconds [default: 60, or 1 with --short].
+    /// Time for which `held` holds its locks, in seconds [default: 60, or 1 with --short].
     #[arg(long)]
     hold: Option<u64>,
-    /// Measures little, for a check that every part still ends; the figures mean nothing.
+    /// Only check that every part still ends. The figures of such a run mean nothing.
     #[arg(long)]
     short: bool,
-    /// Fails when a part takes longer than this, in seconds [default: none, or 120 with --short].
+    /// Fail if a part takes longer than this, in seconds [default: none, or 120 with --short].
     #[arg(long)]
     limit: Option<u64>,
-    /// Locks something of its own now and then on this server until its standard input ends; `held` starts it.
+    /// Be the bystander of `held` on this server: lock its own name repeatedly until standard input ends.
     #[arg(long, hide = true)]
     bystander: Option<String>,
-    /// Loads a million jobs, and tells what they take; `schedule` starts it.
+    /// Be the process of `schedule-jobs`: load a million jobs, and print their cost.
     #[arg(long, hide = true)]
     load: bool,
-    /// Begins a long run on this server, and hands it over when its standard input ends; `schedule` starts it.
+    /// Be the first node of `schedule-takeover` on this server: begin a long run, and stop when standard input ends.
     #[arg(long, hide = true)]
     node: Option<String>,
-    /// Keeps the raw figures in this file.
+    /// Write the raw figures to this file.
     #[arg(long)]
     keep: Option<std::path::PathBuf>,
 }
 
-/// What can be asked for, and what measures it.
+/// The name of a part, and the function that measures it.
 type Part<'a> = (&'static str, &'a dyn Fn(&mut Report));
 
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(url) = &args.bystander {
-        held::stand_by(url);
+        held::run_bystander(url);
         return ExitCode::SUCCESS;
     }
     let size = if args.short { Size::Short } else { Size::Full };
@@ -75,7 +74,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(url) = &args.node {
-        schedule::stand_in(url);
+        schedule::run_node(url);
         return ExitCode::SUCCESS;
     }
     let seconds = args.seconds.unwrap_or(size.pick(1.0, 0.02));
@@ -103,7 +102,7 @@ fn main() -> ExitCode {
         ("schedule-claims", &schedule::claims),
         ("schedule-takeover", &schedule::takeover),
         ("schedule-idle", &schedule::idle),
-        // Last: it pauses the runtime's clock, which makes the clock slower for good.
+        // This part is the last, because it pauses tokio's clock, which makes the clock slower permanently.
         ("schedule-drift", &schedule::drift),
     ];
     let means =

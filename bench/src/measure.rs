@@ -1,4 +1,4 @@
-//! Runs a cycle in many tasks for a while and counts.
+//! Runs a cycle in many tasks for a fixed time, and counts the cycles.
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use tokio::runtime::{Builder, Runtime};
 
-/// The user's runtime, which changes every figure.
+/// The kind of the user's runtime, on which all figures depend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Workers {
     Two,
@@ -34,14 +34,15 @@ impl Workers {
     }
 }
 
-/// What came of a run.
+/// The number of cycles.
 pub(crate) struct Counted {
     pub(crate) per_second: f64,
-    /// Cycles of each task.
+    /// Number of cycles of each task.
     pub(crate) each: Vec<u64>,
 }
 
-/// Runs one cycle after the other in so many tasks, each made by `cycle` from its number.
+/// Starts this number of tasks. Each runs one cycle after the other; `cycle` creates the cycle of a task from its
+/// number.
 pub(crate) async fn count<C, F>(tasks: usize, span: Duration, cycle: impl Fn(usize) -> C) -> Counted
 where
     C: Fn() -> F + Send + Sync + 'static,

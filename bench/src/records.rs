@@ -1,5 +1,5 @@
-//! Swaps of records per second on one connection, as jobs make them: each of a text of some 300 bytes, with a lock that
-//! must be held and a time that must have come.
+//! Swaps of records per second on one connection, like those of jobs. Each swap writes a text of about 300 bytes, and
+//! requires that a lock is held and that a time has passed.
 
 use std::{
     num::NonZeroU32,
@@ -23,11 +23,12 @@ use crate::{
     report::{Report, median},
 };
 
-/// A job's state as its record has it.
+/// The text of a job's record.
 const TEXT: &str = r#"{"w":1790000000000,"anchor":1780000000000,"next_due":1790000060000,"fence":421337,"ok":421001,"failed":17,"skipped":319,"live":[{"id":421337,"tick":1790000000000,"kind":"scheduled","attempt":1,"node":"shop-1","key":"schedule/node/3","claim":"957c1da6-54c9-8017-93c7-a4ef987df61c:19"}],"pause":null,"revision":7}"#;
 const LINE: &str = r#"{"id":421336,"tick":1789999940000,"kind":"scheduled","attempt":1,"node":"shop-1","fence":421336,"due":1789999940000,"started":1789999940012,"ended":1789999941207,"state":"ok"}"#;
 
-/// How swaps are sent: so many tasks, each of which sends so many swaps at once and waits for the answers.
+/// How swaps are sent: each of `tasks` tasks sends `each` swaps in one call and waits for the answers. Each swap adds
+/// `lines` lines of history.
 #[derive(Debug, Clone, Copy)]
 struct Traffic {
     tasks: usize,
@@ -66,7 +67,7 @@ fn row(report: &mut Report, server: &RedisServer, traffic: Traffic, over: &str, 
     report.row(what, format!("{:.0}/s", median(figures)), against, target);
 }
 
-/// What others claim with.
+/// The rate of the command that other schedulers claim with.
 fn floor(report: &mut Report, server: &RedisServer, tasks: usize) -> f64 {
     let mut figures = Vec::new();
     for round in 0..report.rounds {
@@ -120,7 +121,7 @@ fn swaps(report: &Report, server: &RedisServer, traffic: Traffic, over: &str) ->
     })
 }
 
-/// The swaps of one task's records, which are there.
+/// Creates the records of one task, and returns the next swaps of them.
 async fn made(records: &dyn Records, task: usize, traffic: Traffic, held: &Holding) -> Vec<Swap> {
     let line = Line { slot: "ok:17".into(), value: LINE.into() };
     let swap = |number| Swap {
@@ -134,11 +135,11 @@ async fn made(records: &dyn Records, task: usize, traffic: Traffic, held: &Holdi
     swaps
 }
 
-/// Does these swaps, and makes them the next ones of the same records.
+/// Sends these swaps, and changes each to the next swap of the same record.
 async fn swap(records: &dyn Records, swaps: &mut [Swap]) {
     let done = records.swap(swaps).await.expect("the server answers").each;
     for (swap, done) in swaps.iter_mut().zip(done) {
-        let Ok(Swapped::Done(version)) = done else { panic!("the records are its own: {done:?}") };
+        let Ok(Swapped::Done(version)) = done else { panic!("no other client changes the records: {done:?}") };
         swap.from = version;
     }
 }

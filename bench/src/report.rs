@@ -1,19 +1,19 @@
-//! Figures as they come, as JSON lines, and a table of their medians at the end.
+//! Prints each figure as a line of JSON, and at the end a table of the medians.
 
 use std::{fs, path::Path, process::ExitCode, time::Duration};
 
 use serde_json::{Value, json};
 
-/// How much is measured.
+/// The size of the measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
     Full,
-    /// Too little for figures that mean anything: enough to see that every part still runs and ends.
+    /// Only a check that every part still runs and ends. The figures mean nothing.
     Short,
 }
 
 impl Size {
-    /// What each size takes of something.
+    /// The value for this size.
     pub(crate) fn pick<T>(self, full: T, short: T) -> T {
         match self {
             Self::Full => full,
@@ -42,13 +42,13 @@ impl Report {
         report
     }
 
-    /// One raw figure.
+    /// Prints and keeps one raw figure.
     pub(crate) fn raw(&mut self, figure: Value) {
         println!("{figure}");
         self.lines.push(figure.to_string());
     }
 
-    /// One row of the closing table.
+    /// Adds a row to the final table.
     pub(crate) fn row(&mut self, what: impl Into<String>, ours: String, against: String, target: &str) {
         let row = [what.into(), ours, against, target.to_owned()];
         self.raw(json!({"what": row[0], "ours": row[1], "against": row[2], "target": row[3]}));
@@ -71,13 +71,13 @@ impl Report {
     }
 }
 
-/// The middle of some figures.
+/// The median of the figures.
 pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-/// The figure below which this share of all lies.
+/// The figure below which this share of all figures lies.
 pub(crate) fn quantile(figures: &mut [f64], share: f64) -> f64 {
     figures.sort_by(f64::total_cmp);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index into the figures")]

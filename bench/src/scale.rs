@@ -1,4 +1,4 @@
-//! Crowds that wait: what they cost while nothing happens, and that everybody is served.
+//! Many waiters: their cost while they wait, and a check that all are served.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{cycles::Engine, held::cpu_seconds, measure::Workers, report::Report};
 
-/// How long the crowd waits while it is measured.
+/// Duration of the measurement of idle waiters, in full and with `--short`.
 const IDLE: [Duration; 2] = [Duration::from_secs(10), Duration::from_millis(200)];
 
 pub(crate) fn measure(report: &mut Report) {
@@ -15,7 +15,7 @@ pub(crate) fn measure(report: &mut Report) {
     crowd(report, report.size.pick(1_000, 20), 10);
 }
 
-/// So many names, each held by another client, and so many calls that wait for each.
+/// Another client holds `names` names, and `each` calls wait for each of them.
 fn crowd(report: &mut Report, names: usize, each: usize) {
     let server = RedisServer::start();
     let waiters = names * each;
@@ -33,7 +33,7 @@ fn crowd(report: &mut Report, names: usize, each: usize) {
                 tokio::spawn(async move { mutex.lock().await.expect("granted").release().await.expect("released") })
             })
             .collect();
-        // Whoever waits has been refused once, and a name that somebody waits for is listened to.
+        // A call that waits subscribes to its name after the first refusal. So this waits until all names are awaited.
         while server.cmd(&["PUBSUB", "CHANNELS"]).array().len() < names {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -43,7 +43,7 @@ fn crowd(report: &mut Report, names: usize, each: usize) {
         let rate = (processed(&server) - commands) as f64 / seconds;
         let share = 100.0 * (cpu_seconds() - cpu) / seconds;
         let channels = server.cmd(&["PUBSUB", "CHANNELS"]).array().len();
-        // One connection is this look itself.
+        // One of the connections is that of this query.
         let connections = server.cmd(&["CLIENT", "LIST"]).text().lines().count() - 1;
         let start = Instant::now();
         drop(held);
@@ -68,7 +68,7 @@ fn crowd(report: &mut Report, names: usize, each: usize) {
     });
 }
 
-/// Commands that the server has worked on, this one included.
+/// Number of commands that the server has processed, including this one.
 pub(crate) fn processed(server: &RedisServer) -> u64 {
     let info = server.cmd(&["INFO", "stats"]).text().to_owned();
     let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));

@@ -1,4 +1,5 @@
-//! The scheduler: what jobs cost that wait, how late runs begin, how many ticks a node claims, how soon others take over.
+//! The scheduler: the cost of waiting jobs, the delay of runs, the number of ticks that a node claims, and the time
+//! until other nodes take over.
 
 mod at_once;
 mod claims;
@@ -21,10 +22,10 @@ pub(crate) use self::{
     drift::measure as drift,
     idle::measure as idle,
     lag::measure as lag,
-    takeover::{measure as takeover, stand_in},
+    takeover::{measure as takeover, run_node},
 };
 
-/// How late runs began, in seconds.
+/// The delays of runs, in seconds.
 #[derive(Debug, Clone, Default)]
 struct Lags(Arc<Mutex<Vec<f64>>>);
 
@@ -38,7 +39,7 @@ impl Lags {
     }
 }
 
-/// How long ago the run was due, in seconds. Stores are on this machine, so its clock is theirs.
+/// Time since the run was due, in seconds. The stores are on this machine, so they use the same clock.
 fn late(run: &Run) -> f64 {
     let now = SystemTime::now();
     match now.duration_since(run.due().into()) {

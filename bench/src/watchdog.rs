@@ -1,4 +1,4 @@
-//! Ends the bench when a part of it does not end.
+//! Ends the benchmark if one of its parts does not end.
 
 use std::{
     process,
@@ -14,7 +14,7 @@ const HANGS: i32 = 70;
 pub(crate) struct Watchdog(Sender<&'static str>);
 
 impl Watchdog {
-    /// Each part may take this long.
+    /// Starts the watchdog. Each part may take `limit` at most.
     pub(crate) fn start(limit: Duration) -> Self {
         let (sender, begun) = mpsc::channel();
         thread::spawn(move || {
@@ -35,7 +35,7 @@ impl Watchdog {
         Self(sender)
     }
 
-    /// A part begins, and the one before it has ended.
+    /// Reports that a part begins, and so that the part before it has ended.
     pub(crate) fn begins(&self, part: &'static str) {
         // The thread ends only with the process.
         let _ = self.0.send(part);

@@ -1,4 +1,4 @@
-//! Holds a lock until it is killed, as a process that crashes does. Arguments: a URL and the lock's name.
+//! Holds a lock until this process is killed, to test a crash of the holder. Arguments: a URL and the lock's name.
 
 use std::{future::pending, process::ExitCode};
 

@@ -1,10 +1,10 @@
-//! Programs that end, in every way.
+//! Runs the tests of programs that end.
 
 use crate::fault::Fault;
 use crate::step;
 use crate::tools::{self, REDIS};
 
-/// A debug build: the children live for milliseconds.
+/// Runs a debug build. A release build would save nothing, because the children live for milliseconds.
 pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     tools::ensure(&[REDIS])?;
     let run = ["run", "--quiet", "--locked", "--package", "bandog-exits", "--"];

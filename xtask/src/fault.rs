@@ -1,4 +1,4 @@
-//! How a task fails: one message, one exit code.
+//! The error of a task: a message and an exit code.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ impl Fault {
         Self { code: Code::Unavailable, message: message.into() }
     }
 
-    /// Whether nothing failed, but something is missing.
+    /// Whether the task could not run because a program is missing.
     pub(crate) fn is_unavailable(&self) -> bool {
         self.code == Code::Unavailable
     }

@@ -41,16 +41,16 @@ pub(crate) fn run(inputs: u32, seed: Option<u64>) -> Result<(), Fault> {
         start.elapsed().as_secs_f64()
     );
     if succeeded && tried.parsers > 0 {
-        eprintln!("==> no panic, no hang, and what was read is written as the same: {words}");
+        eprintln!("==> no panic, no hang, and each accepted input is written back unchanged: {words}");
         return Ok(());
     }
     Err(Fault::failed(format!(
-        "fuzzing failed, the inputs are above: {words}, seed {seed}; failed: {:?}",
+        "fuzzing failed, and the inputs are above: {words}, seed {seed}; failed: {:?}",
         tally.failures
     )))
 }
 
-/// What the tests report, one line each: `fuzz: NAME: 3000 inputs, 412 accepted`.
+/// The sums of the lines that the tests print: `fuzz: NAME: 3000 inputs, 412 accepted`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tried {
     parsers: u64,

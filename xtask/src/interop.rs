@@ -1,4 +1,4 @@
-//! The same locks from Rust and from Java.
+//! Tests the same locks from Rust and from Java.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::tools::{self, JDK, MAVEN, REDIS};
 const RUST: &str = "interop/Cargo.toml";
 const JAVA: &str = "interop/java/pom.xml";
 
-/// What Maven says interests nobody unless it fails.
+/// The output of Maven, which is printed only if Maven fails.
 const LOG: &str = "target/xtask/maven.log";
 
 /// Builds the Java side, then runs both sides against one Redis.
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     build_java()?;
     let start = Instant::now();
     let mut tally = Tally::default();
-    // The times that tests print are those of a machine that does nothing else, so they run one after the other.
+    // The tests print times, so they run one after the other and do not disturb each other.
     let tests = ["test", "--manifest-path", RUST, "--no-fail-fast", "--", "--test-threads=1", "--show-output"];
     let mut tests = step::cargo(&tests);
     let tests = tests.env("CARGO_TARGET_DIR", "interop/target").args(args);
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     Err(Fault::failed(format!("Java and Rust disagree, or a side did not build: {words}")))
 }
 
-/// What was fetched once is enough, so the network is asked only when Maven cannot do without.
+/// Builds the Java side. The network is used only if Maven fails without it, which is so the first time.
 fn build_java() -> Result<(), Fault> {
     step::announce("building the Java side (the first time, Maven fetches Redisson)");
     if maven(&["--offline"])? || maven(&[])? {

@@ -1,4 +1,4 @@
-//! Benchmarks: ours, and those of the peers.
+//! Runs the benchmarks of bandog and of its peers.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use crate::tools::{self, REDIS};
 
 const PEERS: &str = "bench/peers/Cargo.toml";
 
-/// Ours and the floor, in one process.
+/// Measures bandog and the floor, in one process.
 pub(crate) fn bench(args: &[String]) -> Result<(), Fault> {
     tools::ensure(&[REDIS])?;
     let run = ["run", "--release", "--locked", "--package", "bandog-bench", "--"];
     step::run("the benchmark", step::cargo(&run).args(args))
 }
 
-/// The peers, built apart: their dependencies must not touch ours.
+/// Measures the peers. They are a separate workspace, so that their dependencies do not affect ours.
 pub(crate) fn peers(args: &[String]) -> Result<(), Fault> {
     if !Path::new(PEERS).exists() {
-        return Err(Fault::unavailable(format!("the peers are not there yet: no {PEERS}")));
+        return Err(Fault::unavailable(format!("{PEERS} does not exist")));
     }
     tools::ensure(&[REDIS])?;
     let run = ["run", "--release", "--locked", "--manifest-path", PEERS, "--"];

@@ -1,4 +1,4 @@
-//! The page in a real browser.
+//! Tests the page in a real browser.
 
 use std::env;
 
@@ -6,18 +6,19 @@ use crate::fault::Fault;
 use crate::step;
 use crate::tools::{self, CHROMIUM, REDIS};
 
-/// Where the docs have their pictures.
+/// The directory of the pictures for the docs.
 const PICTURES: &str = "docs/pictures";
 
-/// The tests that need a browser; they are left out of `cargo test`, since few machines have one.
+/// Runs the tests that need a browser. They are not part of `cargo test`, because few machines have one.
 pub(crate) fn run(pictures: bool, args: &[String]) -> Result<(), Fault> {
-    // A browser that has a name of its own need not be found.
+    // If BANDOG_CHROMIUM names a browser, none has to be found in PATH.
     let named = env::var_os("BANDOG_CHROMIUM").is_some();
     tools::require(if named { &[REDIS] } else { &[REDIS, CHROMIUM] })?;
     let mut tests = step::cargo(&["test", "--locked", "--package", "bandog-cli", "--test", "page"]);
     tests.arg("--").args(args);
     if pictures {
-        let root = env::current_dir().map_err(|error| Fault::failed(format!("cannot tell where this is: {error}")))?;
+        let root =
+            env::current_dir().map_err(|error| Fault::failed(format!("cannot read the current directory: {error}")))?;
         tests.env("BANDOG_PICTURES", root.join(PICTURES));
     }
     step::run("the page in a browser", &mut tests)

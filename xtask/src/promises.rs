@@ -16,7 +16,7 @@ const PAGE: &str = "docs/GUARANTEES.md";
 const TESTS: &str = "xtask/promises.txt";
 const GENERATED: &str = "docs/guarantees-tests.md";
 
-/// Pages that name tests in their own text.
+/// Pages that name tests in their text.
 const NAMING: &[&str] = &["docs/redisson.md"];
 
 /// Generates the page, or with `check` compares it with the file.
@@ -55,9 +55,9 @@ struct Promise<'a> {
     text: &'a str,
 }
 
-/// The promises of a page, and its table rows without a number or with a number that was used before.
+/// The promises of a page, and as problems the rows without a number or with a number that was used before.
 ///
-/// Tables whose first header cell has a text are no lists of promises.
+/// Only tables whose first header cell is empty are lists of promises.
 fn promises(page: &str) -> (Vec<Promise<'_>>, Vec<String>) {
     let (mut promises, mut problems) = (Vec::new(), Vec::new());
     let (mut section, mut numbered) = ("", false);
@@ -95,7 +95,7 @@ fn is_number(text: &str) -> bool {
     letters > 0 && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A number on a line of its own, and one indented line for each test.
+/// Reads the list of tests: a line with a number, then an indented line for each test.
 fn tests_by_number(text: &str) -> BTreeMap<String, Vec<String>> {
     let mut tests: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut number = String::new();
@@ -108,7 +108,7 @@ fn tests_by_number(text: &str) -> BTreeMap<String, Vec<String>> {
     tests
 }
 
-/// Promises without a test, and tests of no promise.
+/// Promises without a test, and numbers that are not in the page.
 fn missing(promises: &[Promise<'_>], tests: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     let bare = promises.iter().filter(|promise| !tests.contains_key(promise.number));
     let bare = bare.map(|promise| format!("{TESTS} has no test for {}: {}", promise.number, promise.text));

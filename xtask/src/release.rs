@@ -1,4 +1,4 @@
-//! What has to hold before a release, beside the tests: `docs/RELEASING.md` says what each step is for.
+//! The checks before a release, in addition to the tests. `docs/RELEASING.md` explains each step.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use crate::fault::Fault;
 use crate::step;
 
-/// Where the library has to compile, beside Linux. None of them is tested.
+/// Targets for which the library must compile, in addition to Linux. No tests run on them.
 const TARGETS: &[&str] = &["x86_64-apple-darwin", "aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
 
-/// Other toolchains and targets build here, so that they do not drive out what is built for the tests.
+/// The build directory for other toolchains and targets, so that they do not replace the build of the tests.
 const TARGET_DIR: &str = "target/release-check";
 
 /// The lock file of the oldest versions that the manifests allow.
@@ -27,7 +27,7 @@ const GATES: &[Gate] = &[
     ("packages", packages),
 ];
 
-/// Runs every step, also after one that failed, and tells at the end which did not pass.
+/// Runs every step, even if an earlier one has failed, and reports all failures at the end.
 pub(crate) fn run() -> Result<(), Fault> {
     let mut faults = Vec::new();
     for (name, gate) in GATES {
@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<(), Fault> {
         }
     }
     if faults.is_empty() {
-        eprintln!("==> ready for a release; what follows is in docs/RELEASING.md");
+        eprintln!("==> ready for a release; the next steps are in docs/RELEASING.md");
         return Ok(());
     }
     let words = faults.iter().map(|(name, fault)| format!("{name}: {fault}")).collect::<Vec<_>>().join("\n  ");
@@ -51,21 +51,22 @@ fn rules() -> Result<(), Fault> {
     step::run("licences, bans, sources", &mut step::cargo(&["deny", "check", "licenses", "bans", "sources"]))
 }
 
-/// Apart from the rest, since it needs the network.
+/// A separate step, because it needs the network.
 fn advisories() -> Result<(), Fault> {
     need("deny")?;
     let checked = step::run("advisories", &mut step::cargo(&["deny", "check", "advisories"]));
-    checked.map_err(|fault| Fault::failed(format!("{fault}; what it found is above, or that it had no network")))
+    checked
+        .map_err(|fault| Fault::failed(format!("{fault}; the findings are above, or the network could not be reached")))
 }
 
-/// Compares with the last release; there is nothing to compare the first one with.
+/// Compares the public interface with that of the last release, if there is one.
 fn semver() -> Result<(), Fault> {
     let Some(last) = last_release() else {
         step::announce("semantic versioning: no tag v* yet, so there is no release to compare with");
         return Ok(());
     };
     need("semver-checks")?;
-    // The command is no library, and a crate that is new has nothing behind it.
+    // The command is not a library, and a crate that is new since the last release has no earlier version.
     let was_there = |name: &String| {
         let manifest = format!("{last}:crates/{name}/Cargo.toml");
         output(Command::new("git").args(["cat-file", "-e", &manifest])).is_ok()
@@ -76,7 +77,7 @@ fn semver() -> Result<(), Fault> {
     step::run(&format!("semantic versioning, against {last}"), check.args(packages))
 }
 
-/// The `rust-version` of the manifests is a promise.
+/// Builds with the `rust-version` of the manifests, which is a promise to users.
 fn oldest_rust() -> Result<(), Fault> {
     let oldest = setting("rust-version")?;
     let mut check = with_toolchain(&oldest, "the oldest Rust that we promise")?;
@@ -84,21 +85,23 @@ fn oldest_rust() -> Result<(), Fault> {
     step::run(&format!("Rust {oldest}"), check.env("CARGO_TARGET_DIR", TARGET_DIR))
 }
 
-/// A requirement such as `1.2` has to be enough, since another crate of a user's program may hold us down to it.
+/// Builds with the oldest versions that the manifests allow, because another crate of a user's program may require
+/// them.
 fn oldest_dependencies() -> Result<(), Fault> {
-    // Cargo writes the file, but makes no directory for it.
+    // Cargo writes the file, but does not create its directory.
     let directory = std::path::Path::new(OLDEST).parent().map_or(Ok(()), fs::create_dir_all);
     directory.and_then(|()| fs::write(OLDEST, "")).map_err(|error| Fault::failed(format!("{OLDEST}: {error}")))?;
     let lock = format!("resolver.lockfile-path={OLDEST:?}");
     let flags = ["-Z", "direct-minimal-versions", "--config", &lock];
-    let why = "only it resolves to the oldest versions";
+    let why = "only nightly can resolve to the oldest versions";
     step::run("the oldest dependencies", with_toolchain("nightly", why)?.arg("generate-lockfile").args(flags))?;
     let mut check = with_toolchain("nightly", why)?;
     check.args(["check", "--locked", "--all-features"]).args(flags).args(packages_args()?);
-    step::run("the code with them", check.env("CARGO_TARGET_DIR", TARGET_DIR))
+    step::run("a build with the oldest dependencies", check.env("CARGO_TARGET_DIR", TARGET_DIR))
 }
 
-/// Types only: nothing is linked, so what is written in C need not be compiled, and `true` stands for its compiler.
+/// Checks the types on other systems. Nothing is linked, so the C code need not be compiled, and `true` replaces its
+/// compiler.
 fn other_systems() -> Result<(), Fault> {
     let installed = output(Command::new("rustup").args(["target", "list", "--installed"]))?;
     for target in TARGETS {
@@ -119,18 +122,18 @@ fn other_systems() -> Result<(), Fault> {
 
 /// Packs every crate, builds each from its package, and uploads nothing.
 ///
-/// In a directory of its own each time: cargo keeps what it has unpacked by the registry's path and the version, and
-/// would build with the sources of an earlier run.
+/// Each run has its own directory. In a shared one, cargo would find the unpacked sources of an earlier run with the
+/// same version, and build those.
 fn packages() -> Result<(), Fault> {
     let directory = format!("{TARGET_DIR}/packages-{}", std::process::id());
     let mut publish = step::cargo(&["publish", "--workspace", "--locked", "--dry-run", "--target-dir", &directory]);
     let done = step::run("packages", &mut publish);
-    // It is only in the way.
+    // An error is ignored, because the directory only uses disk space.
     let _ = fs::remove_dir_all(&directory);
     done
 }
 
-/// The crates that are published: those that do not say otherwise.
+/// The crates that are published: those without `publish = false`.
 fn published() -> Result<Vec<String>, Fault> {
     let unreadable = |error| Fault::failed(format!("cannot read the crates: {error}"));
     let mut names = Vec::new();
@@ -149,7 +152,7 @@ fn packages_args() -> Result<Vec<String>, Fault> {
     Ok(published()?.into_iter().flat_map(|name| ["--package".into(), name]).collect())
 }
 
-/// A line `key = "value"` of the workspace's manifest.
+/// The value of a line `key = "value"` in the workspace's manifest.
 fn setting(key: &str) -> Result<String, Fault> {
     let manifest =
         fs::read_to_string("Cargo.toml").map_err(|error| Fault::failed(format!("cannot read Cargo.toml: {error}")))?;
@@ -158,13 +161,13 @@ fn setting(key: &str) -> Result<String, Fault> {
     value.ok_or_else(|| Fault::failed(format!("Cargo.toml has no {key}")))
 }
 
-/// The greatest tag of a version that the present commit has behind it.
+/// The tag of the last version before the present commit.
 fn last_release() -> Option<String> {
     let tag = output(Command::new("git").args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"])).ok()?;
     Some(tag.trim().to_owned()).filter(|tag| !tag.is_empty())
 }
 
-/// Cargo of another toolchain, through rustup, whatever runs us.
+/// Cargo of this toolchain, started through rustup.
 fn with_toolchain(name: &str, why: &str) -> Result<Command, Fault> {
     let found = output(Command::new("rustup").args(["run", name, "cargo", "--version"]));
     if found.is_err() {
@@ -176,13 +179,13 @@ fn with_toolchain(name: &str, why: &str) -> Result<Command, Fault> {
     Ok(command)
 }
 
-/// Makes sure of a subcommand of cargo.
+/// Checks that a subcommand of cargo is installed.
 fn need(subcommand: &str) -> Result<(), Fault> {
     let missing = format!("missing; please install: cargo install --locked cargo-{subcommand}");
     output(&mut step::cargo(&[subcommand, "--version"])).map(drop).map_err(|_| Fault::unavailable(missing))
 }
 
-/// What a quiet program prints, if it succeeds.
+/// The standard output of a program, if it succeeds.
 fn output(command: &mut Command) -> Result<String, Fault> {
     let printed = command.stderr(Stdio::null()).output().ok().filter(|output| output.status.success());
     let failed = || Fault::unavailable(format!("cannot run {}", command.get_program().display()));

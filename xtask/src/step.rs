@@ -1,4 +1,4 @@
-//! One step of a task: a line that says what runs now, and a program.
+//! One step of a task: a headline and a program.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,37 +6,37 @@ use std::process::{Command, Stdio};
 
 use crate::fault::Fault;
 
-/// Every path in a task is relative to the workspace.
+/// Enters the root of the workspace, because every path in a task is relative to it.
 pub(crate) fn enter_root() -> Result<(), Fault> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::set_current_dir(&root).map_err(|error| Fault::failed(format!("cannot enter {}: {error}", root.display())))
 }
 
-/// Says what runs now; to stderr, as cargo does.
+/// Prints what runs now on standard error, as cargo does.
 pub(crate) fn announce(what: &str) {
     eprintln!("==> {what}");
 }
 
-/// The cargo that runs us, so that a chosen toolchain stays chosen.
+/// The cargo that started this program, so that each step uses the same toolchain.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
     command
 }
 
-/// Runs one step; what it prints is seen as it comes.
+/// Runs one step. Its output is not redirected.
 pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), Fault> {
     announce(what);
     let status = command.status().map_err(|error| cannot_start(command, &error))?;
     if status.success() { Ok(()) } else { Err(Fault::failed(format!("failed: {what} ({status})"))) }
 }
 
-/// Runs one step, lets each line of its stdout through and shows it to `see`; says whether the step succeeded.
+/// Runs one step, prints each line of its standard output and passes it to `see`. Returns whether the step succeeded.
 pub(crate) fn watch(what: &str, command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool, Fault> {
     announce(what);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
     let stdout = child.stdout.take().into_iter();
-    // Split at newlines by bytes, since a test may print what is not UTF-8.
+    // The bytes are split at newlines, because a test may print text that is not UTF-8.
     for line in stdout.flat_map(|pipe| BufReader::new(pipe).split(b'\n')).map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
         println!("{line}");

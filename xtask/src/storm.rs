@@ -1,10 +1,10 @@
-//! Random traffic under faults.
+//! Runs random traffic under faults.
 
 use crate::fault::Fault;
 use crate::step;
 use crate::tools::{self, REDIS};
 
-/// A release build, since a million calls are made.
+/// Runs a release build, because it makes a million calls.
 pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     if needs_redis(args) {
         tools::ensure(&[REDIS])?;
@@ -13,7 +13,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     step::run("the storm", step::cargo(&run).args(args))
 }
 
-/// Whether Redis is named, or no store at all.
+/// Whether the arguments name Redis, or no store at all.
 fn needs_redis(args: &[String]) -> bool {
     let asks_for_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
     let others = args.iter().any(|arg| ["memory", "sqlite", "virtual", "lock"].contains(&arg.as_str()));

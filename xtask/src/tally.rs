@@ -1,6 +1,6 @@
-//! Counting tests from what they print.
+//! Counts tests by the output of the test runner.
 
-/// All the tests of a run.
+/// The numbers of tests of a run, and the names of the failed ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
@@ -10,7 +10,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes one line of output into account.
+    /// Reads one line of output.
     pub(crate) fn see(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("test result: ") {
             self.passed += count(counts, "passed");
@@ -21,7 +21,7 @@ impl Tally {
         }
     }
 
-    /// The counts in plain words.
+    /// The counts as text.
     pub(crate) fn words(&self) -> String {
         let mut words = format!("{} passed, {} failed", self.passed, self.failed);
         if self.ignored > 0 {

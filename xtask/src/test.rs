@@ -1,4 +1,4 @@
-//! Running the tests, and saying how it went.
+//! Runs the tests, and prints a summary.
 
 use std::env;
 use std::fmt::Display;
@@ -12,21 +12,21 @@ use crate::step;
 use crate::tally::Tally;
 use crate::tools::{self, REDIS};
 
-/// Packages whose tests mean nothing without a server.
+/// Packages whose tests need a server, with the reason.
 const NEED_SERVERS: &[(&str, &str)] =
     &[("bandog-redis", "is about Redis"), ("bandog-testkit", "starts the servers of the other tests")];
 
-/// Paths of further servers, with a colon between them.
+/// The variable with the paths of further servers, separated by colons.
 const SERVERS: &str = "BANDOG_TEST_SERVERS";
-/// What tells the testkit which server to start.
+/// The variable that names the server program for the testkit.
 const SERVER: &str = "BANDOG_TEST_SERVER";
 
-/// What every run of the tests asks of cargo.
+/// The arguments of cargo for every run of the tests.
 ///
-/// The facade leaves SQLite off, since it links a C library; its tests are part of ours.
+/// SQLite is not a default feature of the facade, because it links a C library. So the tests enable it.
 const COMMON: &[&str] = &["test", "--workspace", "--locked", "--no-fail-fast", "--features", "bandog/sqlite"];
 
-/// All tests, after the servers that they need are there.
+/// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
     tools::ensure(&[REDIS])?;
     let mut run = Run::start();
@@ -48,16 +48,17 @@ fn further_servers() -> Vec<PathBuf> {
     env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// What a server says that it is, such as `Redis server v=7.0.15`.
+/// The name and version of a server, such as `Redis server v=7.0.15`.
 fn version(server: &Path) -> Result<String, Fault> {
     let cannot = |why: &dyn Display| Fault::unavailable(format!("cannot run {}: {why}", server.display()));
     let out = Command::new(server).arg("--version").output().map_err(|error| cannot(&error))?;
     let said = String::from_utf8_lossy(&out.stdout);
     let words: Vec<&str> = said.split_whitespace().take(3).collect();
-    if words.is_empty() { Err(cannot(&"it says nothing of its version")) } else { Ok(words.join(" ")) }
+    if words.is_empty() { Err(cannot(&"it prints no version")) } else { Ok(words.join(" ")) }
 }
 
-/// Whether a server was built with TLS. It ends either way: it has no certificate, or it does not know the setting.
+/// Whether a server was built with TLS. The server exits in both cases: without a certificate it refuses TLS, and
+/// without TLS it does not know the setting.
 fn speaks_tls(server: &Path) -> Result<bool, Fault> {
     let out = Command::new(server).args(["--port", "0", "--tls-port", "1"]).output();
     let out = out.map_err(|error| Fault::unavailable(format!("cannot run {}: {error}", server.display())))?;
@@ -65,7 +66,7 @@ fn speaks_tls(server: &Path) -> Result<bool, Fault> {
     Ok(!["tls-port", "finding TLS support"].iter().any(|words| said.contains(words)))
 }
 
-/// The tests that need no server.
+/// Runs the tests that need no server.
 pub(crate) fn embedded() -> Result<(), Fault> {
     let mut run = Run::start();
     let without: Vec<&str> = NEED_SERVERS.iter().flat_map(|(package, _)| ["--exclude", *package]).collect();
@@ -82,7 +83,7 @@ struct Run {
     start: Instant,
     tally: Tally,
     succeeded: bool,
-    /// What a server could not be asked, and why.
+    /// The tests that could not run on a server, with the reason.
     left_out: Vec<String>,
 }
 
@@ -97,7 +98,7 @@ impl Run {
         Ok(())
     }
 
-    /// The tests of the Redis backend, its laws included, on one more server.
+    /// Runs the tests of the Redis backend, including its laws, on another server.
     fn on_server(&mut self, server: &Path) -> Result<(), Fault> {
         let what = format!("the tests of the Redis backend, on {} ({})", version(server)?, server.display());
         let mut command = step::cargo(&["test", "--locked", "--no-fail-fast", "-p", "bandog-redis", "--tests"]);
@@ -111,7 +112,7 @@ impl Run {
         Ok(())
     }
 
-    /// The closing summary.
+    /// Prints the summary.
     fn finish(self) -> Result<(), Fault> {
         for line in &self.left_out {
             eprintln!("{line}");
@@ -124,12 +125,12 @@ impl Run {
             eprintln!("==> all tests passed: {words}");
             return Ok(());
         }
-        // Tests that do not build print no result, so the counts alone may look well.
+        // Tests that do not build print no result, so the counts may not show the failure.
         Err(Fault::failed(format!("tests failed or did not build: {words}")))
     }
 }
 
-/// What the embedded ring did not run, and why.
+/// The tests that `embedded` did not run, with the reason.
 fn left_out() -> Result<Vec<String>, Fault> {
     let packages =
         NEED_SERVERS.iter().map(|(package, why)| format!("left out: {package}, which {why} and needs redis-server"));
@@ -137,7 +138,7 @@ fn left_out() -> Result<Vec<String>, Fault> {
     let crates = crates.filter_map(Result::ok).map(|entry| entry.path());
     let suites = crates.chain(["bench".into()]).map(|folder| folder.join("tests/servers"));
     let suites = suites.filter(|suite| suite.exists()).filter(|suite| {
-        // A package that is left out whole was named already.
+        // A package that is left out completely is in the list already.
         !NEED_SERVERS.iter().any(|(package, _)| suite.starts_with(format!("crates/{package}")))
     });
     let suites = suites.map(|suite| format!("left out: {}, which needs redis-server", suite.display()));

@@ -1,4 +1,4 @@
-//! Programs that tasks need: which are missing, and how to get them.
+//! The programs that tasks need, and their installation.
 
 use std::fs::{self, File};
 use std::io::{IsTerminal, Write};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::fault::Fault;
 use crate::step;
 
-/// A program, under any of its names, and the Debian package that brings it.
+/// The possible names of a program, and the Debian package that contains it.
 #[derive(Debug)]
 pub(crate) struct Tool {
     programs: &'static [&'static str],
@@ -20,16 +20,16 @@ pub(crate) const REDIS: Tool = Tool { programs: &["redis-server"], package: "red
 /// `javac`, because many machines have a `java` and no compiler.
 pub(crate) const JDK: Tool = Tool { programs: &["javac"], package: "default-jdk-headless" };
 pub(crate) const MAVEN: Tool = Tool { programs: &["mvn"], package: "maven" };
-/// As `crates/bandog-cli/tests/page/browser.rs` looks for it.
+/// The same names as in `crates/bandog-cli/tests/page/browser.rs`.
 pub(crate) const CHROMIUM: Tool = Tool {
     programs: &["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
     package: "chromium-headless-shell",
 };
 
-/// What apt says interests nobody unless it fails.
+/// The output of apt-get, which is printed only if apt-get fails.
 const LOG: &str = "target/xtask/apt.log";
 
-/// Makes sure that the tools are there: installs them if it may, and otherwise says what to install.
+/// Installs missing tools if this is allowed. Otherwise returns an error that names the packages to install.
 pub(crate) fn ensure(tools: &[Tool]) -> Result<(), Fault> {
     let missing = packages_of(tools);
     if missing.is_empty() {
@@ -45,13 +45,13 @@ pub(crate) fn ensure(tools: &[Tool]) -> Result<(), Fault> {
     }
 }
 
-/// Makes sure that the tools are there, and installs nothing: for what few machines need.
+/// Returns an error if a tool is missing. Installs nothing, because few machines need these tools.
 pub(crate) fn require(tools: &[Tool]) -> Result<(), Fault> {
     let missing = packages_of(tools);
     if missing.is_empty() { Ok(()) } else { Err(please_install(&missing)) }
 }
 
-/// Makes sure of a part of the toolchain, such as `rustfmt`, which a minimal one lacks.
+/// Adds a component of the toolchain, such as `rustfmt`, if it is missing.
 pub(crate) fn ensure_component(subcommand: &str, component: &str) -> Result<(), Fault> {
     let mut probe = step::cargo(&[subcommand, "--version"]);
     let found = probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
@@ -78,7 +78,7 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// Who installs.
+/// The way to get the rights for an installation.
 #[derive(Clone, Copy, Debug)]
 enum How {
     Root,
@@ -100,7 +100,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0)
 }
 
-/// Debian may start a server that it installs, so the question says so.
+/// Asks the user. The question mentions that Debian may start a server that it installs.
 fn asked(packages: &[&str]) -> bool {
     if !std::io::stdin().is_terminal() {
         return false;
@@ -117,7 +117,7 @@ fn asked(packages: &[&str]) -> bool {
 fn install(how: How, packages: &[&str]) -> Result<(), Fault> {
     step::announce(&format!("installing {}", packages.join(" ")));
     let log = open_log().map_err(|error| Fault::failed(format!("cannot write {LOG}: {error}")))?;
-    // Old lists often suffice, so only the installation decides.
+    // A failed update is ignored, because old package lists are often sufficient.
     let _ = apt(how, &["update"], &log);
     let install = ["install", "--yes", "--no-install-recommends"];
     if apt(how, &[&install[..], packages].concat(), &log) {
@@ -137,7 +137,7 @@ fn apt(how: How, args: &[&str], log: &File) -> bool {
         How::Root => Command::new("env"),
         How::Sudo => {
             let mut sudo = Command::new("sudo");
-            // Without a terminal nobody can type a password, so sudo has to fail instead of wait.
+            // Without a terminal no password can be entered, so sudo must fail and not wait.
             sudo.args((!std::io::stdin().is_terminal()).then_some("-n")).arg("env");
             sudo
         }

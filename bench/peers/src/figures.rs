@@ -1,4 +1,4 @@
-//! Figures as they come, as JSON lines, and at the end a table of each one's middle round.
+//! Prints each figure as a line of JSON, and at the end a table with the middle round of each peer.
 
 use std::{collections::BTreeMap, fs, path::Path, process::ExitCode, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
 
 pub(crate) struct Figures {
     lines: Vec<String>,
-    /// By tasks and place in [`Which::ALL`].
+    /// By number of tasks, and by position in [`Which::ALL`].
     outcomes: BTreeMap<(usize, usize), Vec<Outcome>>,
 }
 
@@ -39,7 +39,7 @@ impl Figures {
                 json!({"what": "peers", "round": round, "tasks": tasks, "who": who, "failed": why})
             }
         });
-        let place = Which::ALL.iter().position(|other| *other == which).expect("everybody has a place");
+        let place = Which::ALL.iter().position(|other| *other == which).expect("each peer is in the list");
         self.outcomes.entry((tasks, place)).or_default().push(outcome);
     }
 
@@ -65,7 +65,7 @@ impl Figures {
         }
     }
 
-    /// The middle rate of our scripts sent one by one.
+    /// The middle rate of bandog's scripts, sent one after the other.
     fn floor(&self) -> f64 {
         self.outcomes.get(&(1, 0)).and_then(|outcomes| middle(outcomes)).map_or(f64::NAN, |run| run.per_second)
     }
@@ -113,7 +113,7 @@ fn middle(outcomes: &[Outcome]) -> Option<&Run> {
     runs.get(runs.len() / 2).copied()
 }
 
-/// What went wrong in any round.
+/// The problems of all rounds as text.
 fn trouble(outcomes: &[Outcome]) -> String {
     let (mut failed, mut errors, mut stuck, mut first) = (0, 0, 0, None);
     for outcome in outcomes {

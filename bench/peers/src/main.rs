@@ -1,5 +1,5 @@
-//! What a user would pick instead of bandog, measured beside it: tasks that lock and release one name, with nothing in
-//! between. Who is told of a release and who polls, and who waits for ever, decides it.
+//! Other lock libraries, measured together with bandog: tasks lock and release one name, with an empty section. The
+//! results depend on how a waiter notices a release: by a notification, by polling, or not at all.
 
 mod figures;
 #[path = "../../src/floor.rs"]
@@ -14,15 +14,16 @@ use clap::Parser;
 
 use self::{figures::Figures, peer::Which, trial::trial};
 
-/// Peers beside bandog, in one run. The server is its own, on a free port, and ends with it.
+/// Measures bandog and its peers in one run. The benchmark starts its own server on a free port, and stops it at the
+/// end.
 #[derive(Parser)]
 struct Args {
-    /// Whom to measure, such as rslock; without a name everybody. The floor and bandog always take part.
+    /// The peers to measure, such as rslock [default: all]. The floor and bandog are always measured.
     who: Vec<String>,
-    /// How long each figure is measured, in seconds.
+    /// Duration of each measurement, in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How often each figure is measured; the middle one counts.
+    /// Number of measurements of each figure. The middle one is reported.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Keeps the raw figures in this file.
@@ -30,7 +31,7 @@ struct Args {
     keep: Option<PathBuf>,
 }
 
-/// Alone, and all on one name.
+/// Number of tasks: one alone, and 64 on one name.
 const TASKS: [usize; 2] = [1, 64];
 
 fn main() -> ExitCode {
@@ -46,13 +47,13 @@ fn main() -> ExitCode {
     for round in 0..args.rounds {
         for tasks in TASKS {
             for which in all.iter().copied().filter(|which| which.takes(tasks)) {
-                // A key that somebody left behind is not to hold up the next.
+                // A key that a peer has left in the server must not delay the next peer.
                 server.cmd(&["FLUSHALL"]);
                 let outcome = trial(which, &server.url(), tasks, span);
                 figures.add(round, tasks, which, outcome);
             }
         }
-        // Nobody always comes after the same neighbour at the same time of the run.
+        // Each round begins with another peer, so that no peer is always measured at the same time of the run.
         all.rotate_left(1);
     }
     figures.finish(args.keep.as_deref())

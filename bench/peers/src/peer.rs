@@ -1,6 +1,6 @@
-//! Everybody who is measured, behind one call: lock the one name, release it.
+//! All libraries that are measured, behind one call that locks and releases one name.
 //!
-//! Each is set up as its own first example does it, with the ttl of 30 s that most have as their default.
+//! Each library is used as in its own first example, with a ttl of 30 s, which is the default of most of them.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::floor::{Fenced, Floor};
 const NAME: &str = "one";
 const TTL: Duration = Duration::from_secs(30);
 
-/// Who is measured.
+/// A library that is measured, or the floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     Floor,
@@ -63,7 +63,7 @@ impl Which {
         }
     }
 
-    /// How a task learns that the lock is free.
+    /// How a task notices that the lock is free, as text.
     pub(crate) fn waits(self) -> &'static str {
         match self {
             Self::Floor | Self::FloorWithoutFence => "not at all: the two scripts, one after the other",
@@ -76,7 +76,7 @@ impl Which {
         }
     }
 
-    /// The floor never waits, so it is for one task.
+    /// Whether this number of tasks is possible. The floor never waits, so it is measured with one task only.
     pub(crate) fn takes(self, tasks: usize) -> bool {
         tasks == 1 || !matches!(self, Self::Floor | Self::FloorWithoutFence)
     }
@@ -91,7 +91,7 @@ impl Which {
     }
 }
 
-/// Somebody connected.
+/// A connected library.
 pub(crate) enum Peer {
     Floor(Floor),
     Bandog(bandog::Mutex),
@@ -117,7 +117,7 @@ impl Peer {
             Which::Rslock => Self::Rslock(LockManager::new(vec![url])),
             Which::DistributedLock => Self::DistributedLock(RedisLockProvider::new(url).await?),
             Which::Redisson => {
-                // With its default of 10 the waiters keep all connections, and the holder gets none to unlock with.
+                // With the default pool of 10, the waiters use all connections, and the holder has none for its unlock.
                 let config = RedissonConfig::single_server(url).with_pool_size(128);
                 Self::Redisson(Box::new(AsyncRedissonClient::new(config).await?))
             }
@@ -130,7 +130,7 @@ impl Peer {
         })
     }
 
-    /// Locks and releases.
+    /// Locks and releases the name once.
     pub(crate) async fn cycle(&self) -> Result<(), Failure> {
         match self {
             Self::Floor(floor) => floor.cycle(NAME).await,
@@ -140,12 +140,12 @@ impl Peer {
             Self::Redisson(client) => {
                 let lock = client.get_lock(NAME);
                 lock.lock().await?;
-                // It answers false although it has released, so the answer says nothing.
+                // `unlock` returns false although it has released the lock, so the result is ignored.
                 lock.unlock().await?;
             }
             Self::Redlock(redlock) => drop(redlock.acquire_async(NAME.as_bytes(), 30_000).await?),
             Self::RedisLock(connection) => {
-                // Its own default ttl is 10 ms.
+                // The default ttl of this library is 10 ms.
                 let options = LockAcrossOptions { ttl: TTL, ..LockAcrossOptions::default() };
                 lock_across(&[Arc::clone(connection)], NAME, async {}, options).await.map_err(|e| e.to_string())?;
             }
@@ -154,8 +154,8 @@ impl Peer {
     }
 }
 
-/// Its `acquire` without a timeout does not wait but fails on a busy lock, so a user has to ask again; after such a
-/// pause as its relatives make.
+/// Locks with distributed-lock. Its `acquire` without a timeout does not wait for a busy lock but fails, so a user must
+/// retry. The pause between two attempts is that of similar libraries.
 async fn patiently(provider: &RedisLockProvider) -> Result<impl LockHandle, Failure> {
     let lock = provider.create_lock(NAME);
     loop {

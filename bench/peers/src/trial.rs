@@ -1,4 +1,4 @@
-//! One peer, so many tasks, for a while.
+//! One measurement: one peer with a number of tasks, for a fixed time.
 
 use std::{
     sync::{
@@ -16,23 +16,23 @@ use tokio::{
 
 use crate::peer::{Failure, Peer, Which};
 
-/// Who has not come back so long after everybody was told to stop never will.
+/// Timeout for tasks to end after the stop. A task that has not ended by then counts as stuck.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// What came of it.
+/// The result of a measurement.
 pub(crate) enum Outcome {
     Ran(Run),
-    /// It did not get as far as one cycle.
+    /// The peer could not complete one cycle.
     Failed(String),
 }
 
 pub(crate) struct Run {
     pub(crate) per_second: f64,
-    /// Cycles of each task.
+    /// Number of cycles of each task.
     pub(crate) each: Vec<u64>,
     pub(crate) errors: u64,
     pub(crate) first_error: Option<String>,
-    /// Tasks that were told to stop and never came back.
+    /// Number of tasks that did not end after the stop.
     pub(crate) stuck: usize,
 }
 
@@ -42,7 +42,7 @@ impl Run {
     }
 }
 
-/// The clock is this thread's, for a peer may block the runtime's.
+/// Measures one peer. This thread measures the time, because a peer may block the threads of the runtime.
 pub(crate) fn trial(which: Which, url: &str, tasks: usize, span: Duration) -> Outcome {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
     let outcome = match runtime.block_on(async { timeout(DEADLINE, begin(which, url.to_owned())).await }) {
@@ -54,9 +54,9 @@ pub(crate) fn trial(which: Which, url: &str, tasks: usize, span: Duration) -> Ou
     outcome
 }
 
-/// Connects, and locks once so that nobody pays for a first time in the race.
+/// Connects, and locks once, so that the measurement does not contain the cost of the first lock.
 async fn begin(which: Which, url: String) -> Result<Peer, Failure> {
-    // In a task, as a user would: the thread that blocks on a runtime is none of its workers.
+    // This is a task, as in a user's program: the thread that calls `block_on` is not a worker of the runtime.
     let beginning = tokio::spawn(async move {
         let peer = Peer::connect(which, &url).await?;
         peer.cycle().await?;
@@ -117,7 +117,7 @@ async fn work(peer: Arc<Peer>, shared: Arc<Shared>, count: Arc<AtomicU64>) {
         };
         shared.errors.fetch_add(1, Relaxed);
         shared.first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| error.to_string());
-        // As a user would, it tries again; not in a tight loop.
+        // A user would retry too, but not in a tight loop.
         sleep(Duration::from_millis(10)).await;
     }
 }

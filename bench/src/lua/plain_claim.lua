@@ -1,8 +1,8 @@
--- Takes a lock that is free, without a fence: what the fence costs is the difference to claim.lua.
+-- Takes a lock that is free, without a fence. The difference to claim.lua is the cost of the fence.
 --
 -- KEYS: lock
 -- ARGV: owner, ttl in ms
--- Reply: 1: granted; < 0: busy, minus the milliseconds that somebody else's hold lasts
+-- Reply: 1 if the lock is granted. If another owner holds it: minus the remaining ttl of that hold, in ms
 
 local left = redis.call('pttl', KEYS[1])
 if left ~= -2 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then

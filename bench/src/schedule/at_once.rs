@@ -1,5 +1,4 @@
-//! 100,000 things that are due at the same instant: jobs of one process, and beside them, as the floor, as many tasks of
-//! tokio that do nothing else.
+//! 100,000 jobs of one process that are due at the same instant; and as the floor, 100,000 bare tasks of tokio.
 
 use std::{
     sync::{
@@ -16,20 +15,20 @@ use tokio::{
     time::{Instant as Then, sleep, sleep_until},
 };
 
-/// How long after the making of the jobs they are due.
+/// Time from the creation of the jobs until they are due.
 const AHEAD: Duration = Duration::from_secs(3);
-/// So many tasks are made by one task.
+/// Number of tasks that one task starts.
 const CHUNK: usize = 128;
 
-/// When each of them began, in microseconds after the instant; 0 until then.
+/// The start of each job or task, in microseconds after the instant; 0 before its start.
 type Begun = Arc<[AtomicU64]>;
 
-/// How late half of them had begun, and the last, in milliseconds.
+/// Runs the jobs. Returns the median delay and the maximum delay, in milliseconds.
 pub(crate) fn jobs(number: usize) -> [f64; 2] {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
         let (begun, due) = (none(number), SystemTime::now() + AHEAD);
-        // Of a wall clock in milliseconds, as jobs have it.
+        // Rounded to milliseconds, as the times of jobs are.
         let due = SystemTime::from(Time::from(due));
         let since = move || due.elapsed().unwrap_or_default();
         let jobs = (0..number).map(|number| {
@@ -46,7 +45,7 @@ pub(crate) fn jobs(number: usize) -> [f64; 2] {
     })
 }
 
-/// The same of bare tasks, made by tasks that make 128 of them each.
+/// The same for bare tasks. They are started by tasks that start 128 of them each.
 pub(crate) fn tasks(number: usize) -> [f64; 2] {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
@@ -80,7 +79,7 @@ fn begins(begun: &[AtomicU64], number: usize, after: Duration) {
     begun[number].store(u64::try_from(after.as_micros()).expect("not so late").max(1), Relaxed);
 }
 
-/// Waits until all have begun, and looks rarely, since that takes time from them.
+/// Waits until all have begun. It checks rarely, because a check takes CPU time from them.
 async fn all(begun: &[AtomicU64]) -> [f64; 2] {
     loop {
         sleep(Duration::from_millis(500)).await;

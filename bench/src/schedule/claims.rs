@@ -1,4 +1,5 @@
-//! How many runs one node claims, carries out and writes down in a second: bodies that do nothing, due at all times.
+//! The number of runs that one node claims, executes and records per second. The bodies are empty, and jobs are always
+//! due.
 
 use std::{
     sync::{
@@ -41,7 +42,7 @@ pub(crate) fn measure(report: &mut Report) {
     }
 }
 
-/// Runs a second, commands a run, and how much of a core this process took.
+/// Runs per second, commands per run, and the CPU time of this process in percent of a core.
 async fn runs(report: &Report, server: &RedisServer, count: usize) -> (f64, f64, f64) {
     let client = Engine::OwnThread.connect(&server.url()).await;
     let done = Arc::new(AtomicU64::new(0));

@@ -15,12 +15,12 @@ use crate::{
     report::{Report, Size, median},
 };
 
-/// Jobs that wait, and how long they are watched while nothing is due.
+/// Number of waiting jobs, and the duration of the measurement while none is due.
 fn waiting_jobs(size: Size) -> (usize, Duration) {
     size.pick((1_000_000, Duration::from_secs(20)), (10_000, Duration::from_millis(200)))
 }
 
-/// In a process of its own, which has held no other memory.
+/// Measures a million waiting jobs, in a new process that has used no other memory before.
 pub(crate) fn million(report: &mut Report) {
     let program = std::env::current_exe().expect("this program has a path");
     let figure = |name: &str, one: &Value| one[name].as_f64().expect("a figure");
@@ -54,7 +54,7 @@ pub(crate) fn million(report: &mut Report) {
     );
 }
 
-/// What the process of `million` does.
+/// The main function of the process that `million` starts.
 pub(crate) fn load(size: Size) {
     let (number, idle) = waiting_jobs(size);
     let figures = Workers::Two.runtime().block_on(async {
@@ -65,7 +65,7 @@ pub(crate) fn load(size: Size) {
             })
         });
         let running = Scheduler::new().jobs(jobs).start().await.expect("started");
-        // Answered after everything has been put into the agenda.
+        // `idle` returns after all jobs are in the agenda.
         running.idle().await;
         let loaded = start.elapsed();
         let (cpu, clock) = (cpu_seconds(), Instant::now());
@@ -77,7 +77,7 @@ pub(crate) fn load(size: Size) {
     println!("{figures}");
 }
 
-/// Once a day, 6 to 18 hours from now.
+/// An expression that fires once a day, 6 to 18 hours from now.
 fn waiting(number: usize) -> String {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
     let (second, minute, hour) = (number % 5 * 12, number / 5 % 60, number / 300 % 12);
@@ -89,7 +89,8 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// The first round is told by itself: its memory is new to the process.
+/// Measures jobs that are due at the same instant. The first round is reported separately, because the process has to
+/// allocate its memory in it.
 pub(crate) fn at_once(report: &mut Report) {
     let number = report.size.pick(100_000, 1_000);
     let rounds: Vec<_> = (0..report.rounds).map(|_| [due::jobs(number), due::tasks(number)]).collect();

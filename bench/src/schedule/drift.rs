@@ -1,4 +1,4 @@
-//! A million ticks of a fixed rate in virtual time: each is where the grid has it.
+//! A million ticks of a fixed rate in virtual time: each must be a multiple of the period after the first one.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a node costs whose jobs are not due: looks at the store, and memory.
+//! The cost of a node whose jobs are not due: queries of the store, CPU time and memory.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::{
     scale::processed,
 };
 
-/// Long enough for all that a node does now and then: each 30 s it reads everything again.
+/// Duration of the measurement. A node reads all records every 30 s, so one such read is included.
 const SPAN: Duration = Duration::from_secs(31);
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -37,7 +37,7 @@ pub(crate) fn measure(report: &mut Report) {
     }
 }
 
-/// Bytes of each job, share of a core, commands a second.
+/// Bytes per job, CPU time in percent of a core, and commands per second.
 async fn node(server: &RedisServer, count: usize, span: Duration) -> (f64, f64, f64) {
     let client = Engine::OwnThread.connect(&server.url()).await;
     let before = resident("VmRSS:");
@@ -55,7 +55,7 @@ async fn node(server: &RedisServer, count: usize, span: Duration) -> (f64, f64, 
     (bytes, share, rate)
 }
 
-/// What the server's data take.
+/// Memory that the server uses for its data, in bytes.
 fn used(server: &RedisServer) -> u64 {
     let info = server.cmd(&["INFO", "memory"]).text().to_owned();
     let line = info.lines().find_map(|line| line.strip_prefix("used_memory_dataset:"));

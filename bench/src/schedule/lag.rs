@@ -1,4 +1,4 @@
-//! How late runs begin: 200 jobs with periods of 1 to 3 s, some 110 ticks a second, as one node and as three.
+//! The delay of runs: 200 jobs with periods of 1 to 3 s, which is about 110 ticks per second, on one node and on three.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 const JOBS: u64 = 200;
-/// How long they run, and how long in short: until some have fallen due.
+/// Duration of the measurement, in full and with `--short`. The short one ends after some jobs were due.
 const SPANS: [Duration; 2] = [Duration::from_secs(20), Duration::from_millis(1500)];
 
 pub(crate) fn measure(report: &mut Report) {
@@ -73,7 +73,7 @@ async fn clients(url: &str, count: usize) -> Vec<Client> {
     clients
 }
 
-/// The lags of all runs in a while, and each tick must have run once.
+/// Runs the jobs for a while on these nodes, and returns the delays of all runs.
 async fn nodes(schedulers: Vec<Scheduler>, span: Duration) -> Vec<f64> {
     let lags = Lags::default();
     let mut running = Vec::with_capacity(schedulers.len());
@@ -101,7 +101,7 @@ fn jobs(lags: &Lags) -> impl Iterator<Item = Job> {
     })
 }
 
-/// How long one swap of a record takes while nothing else happens, which is what a claim is: p50 and p99 in seconds.
+/// The time of one swap of a record without other traffic, p50 and p99 in seconds. A claim is one swap.
 async fn claim_takes(client: &Client) -> [f64; 2] {
     let mut took = Vec::new();
     let mut from = None;
@@ -112,7 +112,7 @@ async fn claim_takes(client: &Client) -> [f64; 2] {
         took.push(start.elapsed().as_secs_f64());
         match swapped.pop() {
             Some(Ok(Swapped::Done(version))) => from = version,
-            other => panic!("the record is its own: {other:?}"),
+            other => panic!("no other client changes the record: {other:?}"),
         }
     }
     [quantile(&mut took, 0.5), quantile(&mut took, 0.99)]

@@ -1,4 +1,4 @@
-//! How soon another node runs what a node had begun that was killed, or stopped in order.
+//! The time until another node takes over the run of a node that was killed or stopped.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -58,7 +58,7 @@ async fn take_over(url: &str, end: End, number: u32) -> f64 {
     let (began, mut begins) = mpsc::unbounded_channel();
     let running = Scheduler::over(&client).job(job(move |run| _ = began.send((Instant::now(), run.attempt())))).start();
     let running = running.await.expect("started");
-    // At another moment of the other's lease each time, and of this node's looks.
+    // Each try ends the other node at another moment of its lease, and between other polls of this node.
     tokio::time::sleep(Duration::from_secs(1) + LEASE / 3 / TRIES * number).await;
     assert!(begins.is_empty(), "the other node runs it");
     let start = Instant::now();
@@ -70,18 +70,18 @@ async fn take_over(url: &str, end: End, number: u32) -> f64 {
     at.duration_since(start).as_secs_f64()
 }
 
-/// A run that ends when it is told to, unfinished.
+/// A job whose run fails when it is cancelled.
 fn job(began: impl Fn(&Run) + Send + Sync + 'static) -> Job {
     Job::once("long").lease(LEASE).on_crash(OnCrash::Retry).run(move |run: Run| {
         began(&run);
         async move {
             run.cancelled().await;
-            Err("it was told to stop")
+            Err("it was cancelled")
         }
     })
 }
 
-/// A node in a process of its own.
+/// A node in its own process.
 struct Node(Child);
 
 impl Node {
@@ -107,19 +107,19 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What the other node does: it begins the run, and stops in order when its standard input ends.
-pub(crate) fn stand_in(url: &str) {
+/// The main function of the first node's process: it begins the run, and stops when its standard input ends.
+pub(crate) fn run_node(url: &str) {
     Workers::Two.runtime().block_on(async {
         let client = Engine::OwnThread.connect(url).await;
         let said = Mutex::new(false);
         let say = move |_: &Run| {
-            let mut said = said.lock().expect("nobody panics");
+            let mut said = said.lock().expect("no task panicked");
             if !std::mem::replace(&mut *said, true) {
                 println!("began");
             }

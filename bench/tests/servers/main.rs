@@ -1,4 +1,4 @@
-//! Every part of the bench, in a short form: it must run and end.
+//! Runs every part of the benchmark in a short form, to check that it ends.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::{Command, Output};

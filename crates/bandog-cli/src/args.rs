@@ -22,8 +22,8 @@ use crate::{
 /// Runs programs under locks that are shared by processes and machines.
 ///
 /// The locks are in the store that --url or BANDOG_URL names: a Redis server (`redis://user:password@host:port/db`,
-/// `rediss://` over TLS, `redis+unix://` over a socket) or a SQLite file (`sqlite:PATH`). Without both it is a file in
-/// the user's state directory, which only the programs of this user on this machine share.
+/// `rediss://` over TLS, `redis+unix://` over a socket) or a SQLite file (`sqlite:PATH`). If neither is set, the store
+/// is a file in the user's state directory, which only the programs of this user on this machine share.
 #[derive(Debug, Parser)]
 #[command(name = "bandog", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -36,7 +36,7 @@ pub(crate) struct Cli {
 /// The options of every command.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// Print more on standard error: -v adds the holder of the lock during a wait, and the fence; -vv and -vvv add the
+    /// Print more on standard error: -v adds the fence and, during a wait, the holder of the lock; -vv and -vvv add the
     /// log of the library.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
@@ -145,7 +145,7 @@ pub(crate) fn visible_command() -> clap::Command {
     Visible::augment_subcommands(Common::augment_args(clap::Command::new("bandog").version(env!("CARGO_PKG_VERSION"))))
 }
 
-/// Reads the command line. Help and version go to standard output and are no fault.
+/// Reads the command line. If it asks for the help or the version, this prints them and exits.
 pub(crate) fn read() -> Result<Cli, Fault> {
     let error = match Cli::try_parse() {
         Ok(cli) => return Ok(cli),
@@ -161,11 +161,11 @@ pub(crate) fn read() -> Result<Cli, Fault> {
             let _ = error.print();
             process::exit(ExitCode::Usage.number().into())
         }
-        _ => Err(Fault::new(ExitCode::Usage, plain(&with_its_place(without_wrong_tip(error))))),
+        _ => Err(Fault::new(ExitCode::Usage, plain(&with_option_place(without_wrong_tip(error))))),
     }
 }
 
-/// `lock --` is followed by a program, so clap's advice to write a name there is wrong.
+/// The words after `bandog lock --` are a program, not a lock name. So clap's advice to write the name there is wrong.
 fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
     let is_lock = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("bandog lock"));
     if is_lock && error.get(ContextKind::Suggested).is_some() {
@@ -175,8 +175,9 @@ fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// For an option before its subcommand, clap reports only that the option exists. This adds where to write it.
-fn with_its_place(mut error: clap::Error) -> clap::Error {
+/// If an option is written before its subcommand, clap reports only that the option exists. This adds where to write
+/// the option.
+fn with_option_place(mut error: clap::Error) -> clap::Error {
     let text = |kind| match error.get(kind)? {
         ContextValue::StyledStr(text) => Some(text.to_string()),
         ContextValue::StyledStrs(texts) => texts.first().map(ToString::to_string),
@@ -204,19 +205,19 @@ fn plain(error: &clap::Error) -> String {
 
 /// Parses a wait: zero, or at most 365 days.
 pub(crate) fn wait(text: &str) -> Result<Duration, String> {
-    duration(text, Duration::ZERO, "0s to 365d are allowed")
+    duration(text, Duration::ZERO, "between 0s and 365d")
 }
 
 /// Parses a lease, within the limits of a ttl.
 pub(crate) fn lease(text: &str) -> Result<Duration, String> {
-    duration(text, MIN_TTL, "100ms to 365d are allowed")
+    duration(text, MIN_TTL, "between 100ms and 365d")
 }
 
-fn duration(text: &str, least: Duration, allowed: &str) -> Result<Duration, String> {
+fn duration(text: &str, least: Duration, range: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if (least..=MAX_TTL).contains(&duration) => Ok(duration),
-        Ok(_) => Err(allowed.to_owned()),
-        Err(_) => Err(format!("write it like 500ms, 10s or 2m; {allowed}")),
+        Ok(_) => Err(format!("it must be {range}")),
+        Err(_) => Err(format!("write it like 500ms, 10s or 2m, {range}")),
     }
 }
 

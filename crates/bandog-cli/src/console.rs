@@ -121,7 +121,7 @@ fn secrets(words: impl Iterator<Item = OsString>) -> Vec<Secret> {
         }
     }
     secrets.retain(|(url, shown)| url != shown);
-    secrets.sort_by_key(|(url, _)| Reverse(url.len())); // One may contain another.
+    secrets.sort_by_key(|(url, _)| Reverse(url.len())); // The longest first, because one URL may contain another.
     secrets
 }
 
@@ -135,7 +135,7 @@ fn quoted(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Names may contain an `@` too, so the scheme decides, even if it is incomplete.
+/// Names of locks and jobs may contain an `@` too, so the scheme decides. An incomplete scheme (`redis:`) counts too.
 fn may_be_a_url(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:"]

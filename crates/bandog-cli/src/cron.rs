@@ -20,9 +20,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Prints the next fires, one a line, and `none` when there are no more.
+    /// Prints the next fires, one per line, and `none` if there are no more.
     #[command(after_help = "\
-Exit codes: 0 printed, `none` too; 64 a wrong expression, or one that can never fire in any year.
+Exit codes: 0 printed, also if it is `none`; 64 a wrong expression, or one that can never fire in any year.
 
 Examples:
   bandog cron next '0 15 10 ? * MON-FRI' --count 5
@@ -32,7 +32,7 @@ Examples:
     Next {
         #[command(flatten)]
         expression: Expression,
-        /// The instant after which fires are printed, as RFC 3339. Without it: now.
+        /// The instant after which fires are printed, as RFC 3339. The default is the present time.
         #[arg(long, value_name = "RFC3339")]
         from: Option<Time>,
         /// Number of fires to print.
@@ -46,7 +46,8 @@ Examples:
     #[command(after_help = "\
 Exit codes: 0 printed; 64 a wrong expression.
 
-Environment: the first of LC_ALL, LC_MESSAGES and LANG that is set is the language; a value that begins with zh is Chinese.
+Environment: the first of LC_ALL, LC_MESSAGES and LANG that is set names the language; a value that begins with zh \
+means Chinese.
 
 Examples:
   bandog cron explain '0 0 0 LW * ?'
@@ -54,7 +55,7 @@ Examples:
     Explain {
         #[command(flatten)]
         expression: Expression,
-        /// The language. Without it Chinese if the environment says so, else English.
+        /// The language. The default is Chinese if the environment names Chinese, else English.
         #[arg(long, value_enum, value_name = "LANG")]
         lang: Option<Lang>,
     },
@@ -68,7 +69,8 @@ struct Expression {
     /// The dialect of the expression.
     #[arg(long, value_enum, default_value_t = Rules::Quartz)]
     dialect: Rules,
-    /// What two restricted day fields mean. Without it Quartz refuses them; Spring takes `and`, Unix `or`.
+    /// How two restricted day fields combine. Without this option Quartz refuses such an expression, Spring uses `and`,
+    /// and Unix uses `or`.
     #[arg(long, value_enum, value_name = "WHICH")]
     days: Option<Days>,
 }
@@ -99,7 +101,7 @@ enum Days {
     Or,
 }
 
-/// Uses no store.
+/// Runs the command, which uses no store.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     match &args.verb {
         Verb::Next { expression, from, count, zone } => {

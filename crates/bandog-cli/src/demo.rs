@@ -31,8 +31,8 @@ pub(crate) use self::{replica::run as run_replica, replica_processes::SUBCOMMAND
 ///
 /// Starts replicas of an order service, each in its own process. Twice a second each of them searches for orders that
 /// were not paid in time, closes them and returns their stock. With their own timers and without a lock, several
-/// replicas find the same orders and return stock more than once. As a job of bandog's scheduler each tick runs on one
-/// replica, and stock is returned once.
+/// replicas find the same orders and return stock more than once. If the search is a job of bandog's scheduler, each
+/// tick runs on one replica, and stock is returned once.
 ///
 /// The result is counted from the shop's database, which is deleted at the end. The exit code is 0 only if the result
 /// is the expected one. To make it harder, kill or stop replicas while it runs: `pkill -9 -of 'bandog __replica'`.
@@ -88,7 +88,7 @@ async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, DemoFault> {
         signal = signals.ending() => Ok(ExitCode::Signal(signal.as_raw())),
         played = play(args, &plan, url, &mut store, place.path()) => played.map(|()| ExitCode::Done),
     };
-    // No replica runs any more.
+    // All replicas have ended, so the store can be closed.
     if let Some(store) = store {
         store.close().await;
     }

@@ -18,8 +18,8 @@ use crate::{
 
 /// Checks for conditions that endanger locks: in the store, in its environment, and in its URL.
 ///
-/// It changes nothing. An advice is a possible improvement; a danger may lose locks, or prevent clients from taking
-/// them.
+/// This command changes nothing. The level of a finding is fine, advice (a possible improvement), or danger (it may
+/// lose locks, or prevent clients from taking them).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json:
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Prints the findings. Findings of bandog itself are printed even if the store does not answer.
+/// Prints the findings. Those that need no store are printed even if the store does not answer.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     store.options()?;

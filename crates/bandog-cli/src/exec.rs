@@ -17,7 +17,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The command line that becomes `command`, for a child of this process.
+/// The command line of the hidden step, which becomes `command`. This process must be the one that starts it.
 pub(crate) fn step(command: &[OsString]) -> Command {
     // The link stays valid if the program file is replaced while bandog waits for its lock.
     let mut step = Command::new("/proc/self/exe");
@@ -30,15 +30,14 @@ pub(crate) fn run(args: &Args) -> Fault {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return Fault::system("cannot tie the command's life to bandog's", error);
     }
-    // A parent that died before the request sends no signal.
+    // If the parent died before the request, the kernel sends no signal.
     if getppid() != Pid::from_raw(args.parent) {
         return Fault::new(ExitCode::Lost, "bandog ended before its command had started");
     }
     let Some((program, rest)) = args.command.split_first() else {
         return Fault::usage("no command was given");
     };
-    let error =
-        Command::new(program).args(rest).envs(held::with_own_number().map(|held| (held::VARIABLE, held))).exec();
+    let error = Command::new(program).args(rest).envs(held::with_own_pid().map(|held| (held::VARIABLE, held))).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Fault::new(ExitCode::Child(code), format!("cannot run {program:?}: {error}"))
 }

@@ -11,7 +11,7 @@ pub(crate) enum ExitCode {
     Done,
     /// 1: `doctor` found a danger for locks.
     Endangered,
-    /// 1: the run of `run --wait` did not end well.
+    /// 1: the run of `jobs run --wait` did not succeed.
     Failed,
     /// The child's own code, or 126 and 127 if it could not be started.
     Child(u8),
@@ -23,14 +23,14 @@ pub(crate) enum ExitCode {
     Unavailable,
     /// 70 (`EX_SOFTWARE`): bandog itself failed.
     Internal,
-    /// 71 (`EX_OSERR`): the machine refused a process or a signal handler.
+    /// 71 (`EX_OSERR`): the operating system refused a process, a thread, a file or a signal handler.
     System,
     /// 75 (`EX_TEMPFAIL`): another client holds the lock; for `release`, no client holds it.
     Busy,
-    /// 76 (`EX_PROTOCOL`): the lock was lost while the child ran, or the child was terminated because it was about to
-    /// be.
+    /// 76 (`EX_PROTOCOL`): the lock was lost while the child ran, or bandog terminated the child because the lock was
+    /// about to be lost.
     Lost,
-    /// 77 (`EX_NOPERM`): the store refuses a password, a right or the key.
+    /// 77 (`EX_NOPERM`): the store refuses the password, the user lacks a right, or the key holds other data.
     Denied,
 }
 

@@ -23,7 +23,7 @@ impl Fault {
         Self::new(ExitCode::Usage, message)
     }
 
-    /// The machine refused something.
+    /// The operating system refused an operation.
     pub(crate) fn system(what: &str, cause: impl std::fmt::Display) -> Self {
         Self::new(ExitCode::System, format!("{what}: {cause}"))
     }

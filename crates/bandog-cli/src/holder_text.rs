@@ -9,7 +9,8 @@ use crate::console::escaped;
 /// Prefix of the program name that `bandog lock` registers; its command follows.
 pub(crate) const UNDER_BANDOG: &str = "bandog lock -- ";
 
-/// The holder: its registered client, or else its owner with the kind of client that makes such owners.
+/// The holder as text: its registered client if there is one, or else its owner and the kind of client that creates
+/// such owners.
 pub(crate) fn holder(row: &Row) -> Option<String> {
     let by_owner = || {
         let owner = row.owner.as_deref()?;
@@ -26,7 +27,7 @@ pub(crate) fn holder(row: &Row) -> Option<String> {
     holder().or_else(by_owner).filter(|_| row.held).map(|holder| holder + &since())
 }
 
-/// Start of the hold, to the second, if the fence contains it.
+/// Start of the hold, to the second, if the fence contains a time.
 pub(crate) fn held_since(row: &Row) -> Option<String> {
     row.held_since().map(|since| humantime::format_rfc3339_seconds(since).to_string())
 }

@@ -25,19 +25,20 @@ pub(crate) use bandog_page::Serving;
 pub(crate) struct Options {
     /// A file with the token that the page requires to run, pause, resume or cancel a job.
     ///
-    /// Without it the token is in the variable BANDOG_HTTP_TOKEN, and without both the page is read-only. A token has
-    /// 16 to 256 visible ASCII characters.
+    /// Without this option the token is read from the variable BANDOG_HTTP_TOKEN. If neither is set, the page is
+    /// read-only. A token has 16 to 256 visible ASCII characters.
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token_file: Option<PathBuf>,
     /// A host name that the page answers to, such as jobs.example. May be repeated.
     ///
     /// Requests to other names get 421, so that a web page whose name resolves to this machine cannot read this page.
-    /// IP addresses and localhost are always allowed; on a loopback address, of the IP addresses only loopback ones.
+    /// localhost and IP addresses are always allowed; if the page listens on a loopback address, only loopback IP
+    /// addresses are.
     #[arg(long, value_name = "NAME", requires = "http")]
     http_host: Vec<HostName>,
 }
 
-/// A bound address. No request is answered yet.
+/// A bound address that does not answer requests yet.
 #[derive(Debug)]
 pub(crate) struct Listening {
     listener: TcpListener,
@@ -67,7 +68,7 @@ impl Listening {
         let (text, kept) = (figures.clone(), figures);
         let mut page = Page::over(client).named(store.redacted()).metrics(move || text.text());
         page = hosts.into_iter().fold(page, Page::host);
-        let acts = token.is_some();
+        let has_token = token.is_some();
         if let Some(token) = token {
             page = page.token(token);
         }
@@ -79,18 +80,18 @@ impl Listening {
                 kept.run_upkeep();
             }
         });
-        let does = if acts { "" } else { ", read-only" };
-        report(&format!("the page is at http://{}/{does}", serving.address()));
+        let mode = if has_token { "" } else { ", read-only" };
+        report(&format!("the page is at http://{}/{mode}", serving.address()));
         Ok(serving)
     }
 }
 
 /// Warns of an address that other machines can reach.
-fn warn(address: SocketAddr, acts: bool) {
+fn warn(address: SocketAddr, has_token: bool) {
     if address.ip().is_loopback() {
         return;
     }
-    if acts {
+    if has_token {
         tracing::warn!(
             "every client that can reach {address} can read jobs, runs and locks on the page, and its token is sent over the \
              network unencrypted: use a proxy with TLS"

@@ -37,8 +37,8 @@ use crate::{
 
 /// Shows the jobs of a store, and runs, pauses and cancels them.
 ///
-/// The jobs of a store are those of all schedulers that ever ran over it: `bandog schedule FILE`, and programs with the
-/// library. A change is kept in the store, and schedulers apply it within a second.
+/// The jobs of a store are those of all schedulers that ever ran over it: `bandog schedule FILE`, and programs that use
+/// the library. A change is kept in the store, and schedulers apply it within a second.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -104,14 +104,14 @@ struct JobsClient<'a> {
 }
 
 impl<'a> JobsClient<'a> {
-    /// None if it is the default store and does not exist yet.
+    /// None if the store is the default one and does not exist yet.
     async fn open(store: &'a Store) -> Result<Option<Self>, Fault> {
         let Some(client) = store.connect_existing().await? else { return Ok(None) };
         let jobs = Jobs::over(&client).by(operator());
         Ok(Some(Self { store, jobs }))
     }
 
-    /// Runs a query. None if it is the default store and does not exist yet.
+    /// Runs a query. None if the store is the default one and does not exist yet.
     fn query<T>(
         store: &'a Store,
         request: impl AsyncFnOnce(&JobsClient<'_>) -> Result<T, Fault>,
@@ -201,12 +201,12 @@ impl<'a> JobsClient<'a> {
 /// The operator, as stored in records of pauses: `user@host`.
 fn operator() -> String {
     let named = ["USER", "LOGNAME"].iter().find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()));
-    let user = named.or_else(listed).unwrap_or_else(|| format!("uid {}", getuid().as_raw()));
+    let user = named.or_else(name_in_passwd).unwrap_or_else(|| format!("uid {}", getuid().as_raw()));
     format!("{user}@{}", Member::here(ClientId::random()).host)
 }
 
-/// The user's name in `/etc/passwd`: services and containers often set no variable.
-fn listed() -> Option<String> {
+/// The user's name in `/etc/passwd`. Services and containers often set none of the variables.
+fn name_in_passwd() -> Option<String> {
     let id = getuid().as_raw().to_string();
     let users = fs::read_to_string("/etc/passwd").ok()?;
     let mut fields = users.lines().map(|line| line.split(':'));

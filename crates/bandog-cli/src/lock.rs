@@ -41,8 +41,8 @@ use crate::{
 ///
 /// CMD gets the lock's name in BANDOG_NAME, the fencing token of the grant in BANDOG_FENCE (it is greater for each
 /// later grant, so a resource that keeps the greatest can refuse a delayed writer), and the URL without its password in
-/// BANDOG_URL. BANDOG_HELD lists the locks that CMD runs under, so that a `bandog lock` in it does not wait for one of
-/// them.
+/// BANDOG_URL. BANDOG_HELD lists the locks that CMD runs under, so that a `bandog lock` inside CMD does not wait for
+/// one of them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     name: String,
     #[command(flatten)]
     store: store::Args,
-    /// How long to wait for the lock: 0s tries once. Without it there is no limit.
+    /// How long to wait for the lock; 0s tries once. Without this option there is no limit.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
     wait: Option<Duration>,
     /// A fixed lease: nothing is renewed, and CMD is terminated before the lease expires.
@@ -71,23 +71,24 @@ Exit codes:
   126  CMD cannot be run
   127  CMD is not found
    64  the command line, a name, a duration or the URL is wrong
-   69  the store does not answer, or not within a --wait shorter than a round trip to it
+   69  the store does not answer, or --wait is shorter than a round trip to it
    70  bandog itself failed
-   71  the machine refused a process, a thread or a file
+   71  the operating system refused a process, a thread or a file
    75  another client held the lock for the whole --wait
-   76  the lock was lost while CMD ran, or CMD was ended because it was about to be
+   76  the lock was lost while CMD ran, or CMD was terminated before that could happen
    77  the store refuses: password, missing right, key of another type, damaged file
 
 Signals:
   While bandog waits, TERM, INT, HUP and QUIT leave the queue (exit code 128 + N).
-  Later these and USR1, USR2, WINCH and CONT are forwarded to CMD, which decides.
+  While CMD runs, these and USR1, USR2, WINCH and CONT are forwarded to CMD, which
+  decides what to do.
   Without a terminal CMD gets its own process group, and signals go to all of it.
 
 End of the lock:
   The lock ends with CMD itself. Background processes of CMD continue without it.
   If bandog is killed, the kernel kills CMD, unless CMD is setuid, setgid or has
   file capabilities; and bandog's helper process kills all processes that have BANDOG_NAME
-  and BANDOG_FENCE in their environment. Clear these for processes that are to survive.
+  and BANDOG_FENCE in their environment. Unset these for processes that must survive.
 
 Examples:
   bandog lock deploy -- ./deploy.sh --prod
@@ -136,8 +137,8 @@ impl Args {
 /// Maximum length of the program name in the registry, in characters.
 const PROGRAM: usize = 200;
 
-/// The ancestor that runs under this lock. BANDOG_HELD is compared first, because not every user may query the store;
-/// then the holder.
+/// The ancestor that runs under this lock. This searches BANDOG_HELD first, because not every user may query the store,
+/// and then asks the store for the holder.
 async fn held_above(name: &str, store: &Store, client: &Client) -> Option<i32> {
     if let Some(pid) = held::by_ancestor(name, &store.identity(client.store())) {
         return Some(pid);
@@ -157,13 +158,14 @@ fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {
     ))
 }
 
-/// Timeout of the query for the holder, in a command under another lock.
+/// Timeout of the query for the holder, which is needed only in a command under another lock.
 const HOLDER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Timeout of the last requests at the exit; later the ttl frees the lock.
+/// Timeout of the last requests at the exit. If they get no answer, the lock is free after its ttl.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Minimum --wait after which the error names the holder. A script without a wait may retry often.
+/// Minimum --wait for which the error names the holder. A script with a shorter wait may retry often, and the query for
+/// the holder is expensive.
 const NAMES_HOLDER_AFTER: Duration = Duration::from_secs(1);
 
 /// Time without any answer after which the exit does not wait for the store.
@@ -204,9 +206,10 @@ impl Run<'_> {
         let ended = watch(&guard, &mut processes, &mut self.signals, self.grace).await;
         processes.release();
         match ended {
-            ChildEnd::ByItself(code) => self.give_back(guard, code).await,
+            ChildEnd::ByItself(code) => self.release(guard, code).await,
             ChildEnd::ForTheLock { danger, survivors } => {
-                // It is lost or about to be. If the store answers, the release frees it for the next client.
+                // The lock is lost, or about to expire. If the store answers, this release frees it for the next
+                // client.
                 drop(guard);
                 Err(self.lost(danger, &survivors))
             }
@@ -215,6 +218,7 @@ impl Run<'_> {
 
     fn start(&self, client: &Client, guard: &Guard) -> Result<ProcessTree, Fault> {
         let fence = guard.fence().get().to_string();
+        // The heir recognizes the descendants of the child by these variables.
         let marks = [("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", fence)];
         let heir = Heir::appoint(&marks)?;
         let held = held::with(&self.args.name, &self.store.identity(client.store()), &client.id().to_string());
@@ -227,7 +231,7 @@ impl Run<'_> {
         )
     }
 
-    async fn give_back(&mut self, guard: Guard, code: ExitCode) -> Result<ExitCode, Fault> {
+    async fn release(&mut self, guard: Guard, code: ExitCode) -> Result<ExitCode, Fault> {
         let released = tokio::select! { biased;
             released = guard.release() => released,
             _ = self.signals.ending() => Ok(()), // The release continues until the timeout.
@@ -254,12 +258,12 @@ impl Run<'_> {
     async fn busy(&self, client: &Client) -> Fault {
         let Self { args: Args { name, wait, .. }, store, .. } = self;
         let has_waited = wait.is_some_and(|wait| wait >= NAMES_HOLDER_AFTER);
-        let looked = match has_waited || waiting::is_reported() {
+        let row = match has_waited || waiting::is_reported() {
             // The lock may have changed hands, and the store may be slow.
             true => timeout(EXIT_TIMEOUT, client.show(name)).await.ok().and_then(Result::ok),
             false => None,
         };
-        let holder = looked.as_ref().and_then(holder_text::holder).map(|holder| format!("\n  held by {holder}"));
+        let holder = row.as_ref().and_then(holder_text::holder).map(|holder| format!("\n  held by {holder}"));
         let holder =
             holder.unwrap_or_else(|| "\n  `bandog show` prints the holder, with the same name and store".into());
         Fault::new(
@@ -294,9 +298,9 @@ impl Run<'_> {
         Fault::new(ExitCode::Lost, message)
     }
 
-    /// Removes everything from the store, if it answers.
+    /// Closes the client, which removes its rows from the store.
     async fn leave(self, client: &Client) {
-        // Without an answer the rows stay until their ttl.
+        // If the store does not answer, the rows stay until their ttl.
         let _ = timeout(self.exit_timeout, client.close()).await;
     }
 }

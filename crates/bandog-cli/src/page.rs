@@ -14,10 +14,10 @@ use crate::{
 
 /// Serves a page with the jobs, runs and locks of a store.
 ///
-/// It runs no jobs: they run in `bandog schedule` and in programs that use the library. The page has the jobs of all of
-/// them that use the same store. It shows the last 24 hours and the next hour, the runs of each job and their outcomes,
-/// the nodes, and the locks that are held. The same data is under /api as JSON; /healthz answers while the process
-/// runs.
+/// This command runs no jobs: they run in `bandog schedule` and in programs that use the library. The page has the jobs
+/// of all of these that use the same store. It shows the last 24 hours and the next hour, the runs of each job and
+/// their outcomes, the nodes, and the locks that are held. The same data is under /api as JSON; /healthz answers while
+/// the process runs.
 ///
 /// The page is read-only, unless a token is given. It has no logins and is not encrypted: every client that reaches the
 /// address can read it. On a loopback address these are the users of this machine. Others use `ssh -L
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 Signals:
-  TERM, INT, HUP and QUIT stop it; requests in progress have 2 s.
+  TERM, INT, HUP and QUIT stop it; requests in progress get 2 s to finish.
 
 Exit codes:
     0  stopped by a signal

@@ -1,4 +1,4 @@
-//! Standard output: the result only.
+//! Prints results on standard output. All other messages go to standard error.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::{exit_code::ExitCode, fault::Fault};
 /// The output format of queries.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Format {
-    /// Print one JSON object a line, for programs.
+    /// Print one JSON object per line, for programs.
     #[arg(long)]
     pub(crate) json: bool,
 }

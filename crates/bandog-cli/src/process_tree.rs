@@ -12,7 +12,7 @@ use self::{heir::Heir, process::Process};
 use crate::{exec, exit_code::ExitCode, fault::Fault, signals::Caught};
 
 /// Timeout for killed processes to exit. Only processes that hang in the kernel or belong to another user take longer.
-pub(crate) const BURIAL: Duration = Duration::from_secs(5);
+pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Initial interval between two scans for remaining processes.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -27,7 +27,8 @@ pub(crate) struct Child<'a> {
     pub(crate) own_group: bool,
 }
 
-/// The child and its descendants, including processes that left its process group: orphans become our children.
+/// The child and its descendants. Bandog is their subreaper: if the parent of a descendant exits, the descendant
+/// becomes a child of bandog. So also processes that left the child's process group are known.
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
     child: Pid,
@@ -96,7 +97,7 @@ impl ProcessTree {
 
     /// Kills all processes and waits until they are dead. Returns the processes that still run at the timeout.
     pub(crate) async fn kill(&mut self) -> Vec<Process> {
-        let until = Instant::now() + BURIAL;
+        let until = Instant::now() + KILL_TIMEOUT;
         let mut pause = PAUSE;
         let mut before = Vec::new();
         loop {

@@ -12,13 +12,14 @@ use crate::{
 
 /// Takes a lock from its holder.
 ///
-/// Only its holder can release a lock; this takes it away by force, from a holder that hangs or that no longer exists.
-/// A waiter gets the lock at once. The holder learns of it at its next renewal, after a third of its ttl. Until then
-/// both clients believe that they hold the lock, and only the fence, which is greater for each later holder,
-/// distinguishes them. A running `bandog lock` then terminates its command and exits with 76.
+/// Only its holder can release a lock. This command takes the lock away by force, from a holder that hangs or that no
+/// longer exists. A waiter gets the lock immediately. The former holder notices at its next renewal, after a third of
+/// its ttl. Until then both clients believe that they hold the lock, and only the fence, which is greater for each
+/// later holder, distinguishes them. If the former holder is `bandog lock`, it then terminates its command and exits
+/// with 76.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: freed, and those of `bandog show --json`, as they were before.
+Fields of --json: freed, and those of `bandog show --json` before the change.
 
 Exit codes: 0 it was taken from its holder; 75 it was free; 64 wrong name or URL, or no --force; 69 the store does
 not answer or does not exist; 77 it refuses, or the name is no lock.
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
 fn needs_force(name: &str) -> Fault {
     Fault::usage(format!(
         "only its holder can release {name:?}\n  --force takes the lock away: the holder \
-         learns of it at its next renewal, after a third of its ttl; until then it and the next holder both believe \
+         notices at its next renewal, after a third of its ttl; until then this holder and the next one both believe \
          that they hold the lock, and only the fence distinguishes them"
     ))
 }

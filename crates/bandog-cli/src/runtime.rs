@@ -15,8 +15,8 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Fault>>) -> Res
     runtime.map_err(|error| Fault::system("cannot start a runtime", error))?.block_on(future)
 }
 
-/// Runs a future on the main thread, with sockets, pipes and processes. A print to a blocked terminal is abandoned at
-/// the end.
+/// Runs a future on the main thread, with sockets, pipes and processes. At the end, output that a blocked terminal does
+/// not accept is abandoned.
 pub(crate) fn block_on_with_io<T>(future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     check_files()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -26,7 +26,8 @@ pub(crate) fn block_on_with_io<T>(future: impl Future<Output = Result<T, Fault>>
     result
 }
 
-/// Checked at the start, because libraries report it late, in other words, or with a panic.
+/// Checks the limit of open files at the start, because libraries report a low limit late, with an unclear text, or
+/// with a panic.
 fn check_files() -> Result<(), Fault> {
     match getrlimit(Resource::Nofile).current {
         Some(limit) if limit < FILES => {

@@ -49,8 +49,8 @@ pub(crate) struct Args {
     page: http::Options,
     /// Serve a page with jobs, runs and locks, the same as JSON, and /metrics on this address, such as 127.0.0.1:8080.
     ///
-    /// It is read-only, unless a token is given. It is not encrypted, and every client that reaches the address can
-    /// read it. `bandog page` serves the same page without running jobs.
+    /// The page is read-only, unless a token is given. It is not encrypted, and every client that reaches the address
+    /// can read it. `bandog page` serves the same page without running jobs.
     #[arg(long, value_name = "ADDRESS", value_parser = http::address, conflicts_with = "check")]
     http: Option<SocketAddr>,
 }
@@ -72,12 +72,13 @@ The file:
   enabled and env.
 
 Signals:
-  TERM, INT, HUP and QUIT stop it: it claims no further tick, lets present runs continue for
-  --drain, then terminates them (TERM, KILL after 4 s) and hands them over. A second one kills at once.
+  TERM, INT, HUP and QUIT stop bandog: it claims no further tick, lets present runs continue for
+  --drain, then terminates them (TERM, KILL after 4 s), and other nodes take over. A second
+  signal kills all commands immediately.
 
 Exit codes:
     0  stopped by one signal; with --check: the file is correct
-  128 + N  stopped at once by a second signal N
+  128 + N  stopped immediately by a second signal N
    64  the command line, the URL or the file is wrong: all mistakes are reported
    69  the store does not answer at the start
    70, 71, 77  as with `bandog lock`

@@ -13,11 +13,11 @@ use crate::{
 /// Shows the holder of a lock, and the clients that wait for it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: name, held, owner, fence (the first one of the present \
-grant: the holder's own, unless its program passed the lock on within itself), fence_to (the last one that the holder \
-may have; both null when the lock is free or the holder is no bandog client), ttl_ms (null when the lock is free or never expires), holder (null if it is not registered in the store; \
-else host, pid, program, and since: the start of the client), waiters (the clients that are known to wait, like holder), \
-store.
+Fields of --json: name, held, owner, fence (the first fence of the present grant: the holder's own, unless its program \
+passed the lock on within itself), fence_to (the last fence of the grant; both are null when the lock is free or the \
+holder is no bandog client), ttl_ms (null when the lock is free or never expires), holder (null if it is not \
+registered in the store; else host, pid, program, and since: the start of the client), waiters (the clients that are known \
+to wait, like holder), store.
 
 Exit codes: 0 held or not; 64 wrong name or URL; 69 the store does not answer or does not exist; 77 it refuses, or the \
 file is damaged.
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Reads only.
+/// Prints the lock. Changes nothing.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     let key = Key::new(&args.name).map_err(|error| store.fault(&error))?;

@@ -15,7 +15,7 @@ const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUI
 const OTHERS: [Signal; 4] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT];
 /// Signals that keep their default on a terminal: bandog stops with the whole foreground group, and so does its child.
 const STOPPING: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
-/// Maximum number of queued signals; the kernel merges faster ones.
+/// Maximum number of queued signals. While the queue is full, the kernel merges equal signals.
 const WAITING: usize = 64;
 
 /// A signal, and whether the kernel sent it, as for a key on the terminal.
@@ -39,7 +39,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches all signals above from now on. A signal that was ignored at the start, as with `nohup`, stays ignored.
+    /// Catches the signals of the lists above from now on. A signal that was ignored at the start, as with `nohup`,
+    /// stays ignored.
     pub(crate) fn catch(on_terminal: bool) -> io::Result<Self> {
         let ignored = ignored();
         let stopping: &[Signal] = if on_terminal { &[] } else { &STOPPING };
@@ -66,7 +67,7 @@ impl Signals {
     pub(crate) async fn next(&mut self) -> Caught {
         match self.inbox.recv().await {
             Some(caught) => caught,
-            // The thread never ends; without it no signal can come.
+            // If the thread has ended, no signal can come.
             None => std::future::pending().await,
         }
     }
@@ -81,8 +82,8 @@ impl Signals {
         }
     }
 
-    /// A signal to exit that has already come.
-    pub(crate) fn has_ended(&mut self) -> Option<Signal> {
+    /// A signal that asks bandog to exit, if one has already come.
+    pub(crate) fn received_ending(&mut self) -> Option<Signal> {
         while let Ok(caught) = self.inbox.try_recv() {
             if ENDING.contains(&caught.signal) {
                 return Some(caught.signal);

@@ -21,8 +21,9 @@ pub(crate) struct Args {
     /// `sqlite:PATH`, with `?watchdog=DUR`, `?timeout=DUR` and `?prefix=TEXT:` (the prefix of all names in the store;
     /// it ends in a colon).
     ///
-    /// Without it the variable BANDOG_URL names the store, and without both it is a SQLite file in the user's state
-    /// directory. Each user of the machine can read a password on a command line; the variable limits it to the user.
+    /// Without this option the variable BANDOG_URL names the store. If neither is set, the store is a SQLite file in
+    /// the user's state directory. Every user of the machine can read a password on a command line, but only this user
+    /// can read one in the variable.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 }
@@ -80,7 +81,7 @@ impl Store {
         })
     }
 
-    /// A connected client for queries. None if it is the default store and does not exist yet.
+    /// A connected client for queries. None if the store is the default one and does not exist yet.
     pub(crate) async fn connect_existing(&self) -> Result<Option<Client>, Fault> {
         let options = self.options()?;
         if let Some(path) = self.missing_file() {

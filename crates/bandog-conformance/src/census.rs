@@ -1,4 +1,4 @@
-//! Checks mutual exclusion from outside of the clients.
+//! Checks mutual exclusion without using the state of the clients.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,20 +11,24 @@ use futures_util::FutureExt;
 
 /// Asserts that at most one task at a time believes that it holds a key, and that fences rise.
 ///
-/// It does not use the state of a client: each task with a guard enters, and leaves before it releases the guard. A
-/// task whose guard has reported a loss no longer believes that it holds the key.
+/// Each task enters the census when it has a guard, and leaves it before it releases the guard. A task whose guard has
+/// reported a loss no longer believes that it holds the key.
 #[derive(Debug, Clone, Default)]
 pub struct Census(Arc<Mutex<CensusState>>);
 
 #[derive(Debug, Default)]
 struct CensusState {
+    /// The number of the last entry.
     number: u64,
     entered: u64,
+    /// The tasks that have entered and not left, by key and by the number of their entry.
     present: HashMap<Key, BTreeMap<u64, (Fence, Lost)>>,
+    /// The fence of the last entry for each key.
     last: HashMap<Key, Fence>,
 }
 
-/// The time in which a task believes that it holds a key. It ends when this is dropped.
+/// The presence of a task in the census: the time in which the task believes that it holds a key. Dropping it leaves
+/// the census.
 #[derive(Debug)]
 #[must_use = "a stay ends when it is dropped"]
 pub struct Stay {

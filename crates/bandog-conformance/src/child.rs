@@ -1,4 +1,4 @@
-//! A holder in a child process, which is the test binary, started again.
+//! A client in a child process, which runs the test binary again.
 
 use std::{env, fs, io::BufRead, path::PathBuf, process::Command, time::Duration};
 
@@ -17,13 +17,13 @@ use crate::{
 const ADDRESS: &str = "BANDOG_LAWS_ADDRESS";
 /// The child's ttl in milliseconds.
 const TTL: &str = "BANDOG_LAWS_TTL_MS";
-/// The prefix of the child's messages, because the test harness prints to the same stream.
+/// The prefix of the child's messages. It is needed because the test harness prints to the same stream.
 const SAYS: &str = "child says: ";
 
-/// A child process that runs commands.
+/// A child process that executes the commands of [`Child::send`] and prints messages, which [`Child::says`] awaits.
 pub(crate) struct Child {
     process: Process,
-    /// A file with a counter for children.
+    /// A file with a counter, which several children increase.
     counter: PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl Child {
         Ok(Self { process, counter })
     }
 
-    pub(crate) fn tell(&mut self, command: &str) {
+    pub(crate) fn send(&mut self, command: &str) {
         self.process.write_line(command);
     }
 
@@ -80,7 +80,8 @@ impl Drop for Child {
     }
 }
 
-/// Runs as a child process, if this process is one. The test that [`crate::conformance`] makes for it calls this.
+/// Runs the commands of the parent process, if this process is a child of a law. [`crate::conformance`] makes the test
+/// that calls this function.
 pub fn serve<W: World>() {
     let (Ok(address), Ok(ttl)) = (env::var(ADDRESS), env::var(TTL)) else {
         println!("this is not a child process");
@@ -134,7 +135,7 @@ async fn run_commands(client: &Client) {
 async fn lock(client: &Client) -> Guard {
     let guard = client.mutex(NAME).lock().await.expect("the lock can be taken");
     let lost = guard.lost();
-    // Reading commands blocks the runtime, so a thread with its own runtime waits for the loss.
+    // Reading commands blocks this runtime, so another thread with its own runtime waits for the loss of the lock.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(lost);
@@ -156,7 +157,8 @@ async fn release_held(guard: Option<Guard>) -> Result<(), Error> {
     guard.expect("a guard to release").release().await
 }
 
-/// Reads, waits a little and writes, so that two concurrent calls would lose an addition.
+/// Adds one to the counter under the lock. It waits between reading and writing, so that two concurrent calls would
+/// lose an addition.
 async fn add_one(client: &Client, file: &str) -> Result<(), Error> {
     let guard = client.mutex(NAME).lock().await?;
     let read: u32 = fs::read_to_string(file).expect("the counter").parse().expect("a number");

@@ -29,17 +29,17 @@ pub(crate) async fn until(fact: impl Fn() -> bool) {
     eventually_async(MAX_WAIT, async || fact()).await;
 }
 
-/// The value of a future that must not take longer than this.
+/// Awaits a future, and panics if it takes longer than `limit`.
 pub(crate) async fn within<T>(limit: Duration, what: &str, future: impl Future<Output = T>) -> T {
     time::timeout(limit, future).await.unwrap_or_else(|_| panic!("{what} took longer than {limit:?}"))
 }
 
-/// Asserts that nothing is in the store once these clients are idle.
+/// Waits until these clients are idle, and asserts that the store then has no holds and no data of waiters.
 pub(crate) async fn nothing_left<W: World>(world: &W, clients: &[&Client]) {
     for client in clients {
         within(MAX_WAIT, "idling", client.idle()).await;
     }
-    // A dropped subscription does not report when it has ended.
+    // After a subscription is dropped, the store may still have its data for a moment. So this checks repeatedly.
     let empty = async || match world.left().await {
         left if left.is_empty() => Ok(()),
         left => Err(left),
@@ -80,11 +80,11 @@ pub(crate) fn odd_names() -> Vec<String> {
 pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
-    let key = Key::new(name).expect("a good name");
+    let key = Key::new(name).expect("the name is valid");
     Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, offers: false }
 }
 
-/// Claims directly at the backend. None: busy.
+/// Claims directly at the backend. Returns `None` if another claim holds the lock.
 pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Option<Fences>, Error> {
     match one(backend.apply(&[Step::Claim(claim.clone())]).await)? {
         Answer::Claimed(Verdict::Granted { fences, .. }) => Ok(Some(fences)),
@@ -93,7 +93,7 @@ pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Optio
     }
 }
 
-/// Releases directly at the backend. False: not held.
+/// Releases directly at the backend. Returns false if the claim does not hold the lock.
 pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match one(backend.apply(&[Step::Release(claim.clone())]).await)? {
         Answer::Released(Released::Freed { .. }) => Ok(true),
@@ -102,7 +102,7 @@ pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<boo
     }
 }
 
-/// Renews directly at the backend. False: not held.
+/// Renews directly at the backend. Returns false if the claim does not hold the lock.
 pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match one(backend.renew(std::slice::from_ref(claim)).await)? {
         Renewal::Extended { .. } => Ok(true),
@@ -110,7 +110,7 @@ pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool,
     }
 }
 
-/// The answer of a call with one element.
+/// The answer of a call with one request.
 pub(crate) fn one<T>(answers: Vec<T>) -> T {
     let [answer] = <[T; 1]>::try_from(answers).unwrap_or_else(|all| panic!("{} answers to one request", all.len()));
     answer
@@ -140,19 +140,19 @@ pub(crate) async fn polled_at_most<T>(times: usize, future: impl Future<Output =
     Limited { future: Box::pin(future), left: times }.await
 }
 
-/// A call of this client that waits for [`NAME`], which another client holds. Its first claim was refused, and it has
-/// subscribed.
+/// Starts a call of this client that waits for [`NAME`], which another client holds. Returns after the first claim of
+/// the call was refused and the client has subscribed.
 pub(crate) async fn waiter(client: &Client) -> JoinHandle<Result<Guard, Error>> {
     let mutex = client.mutex(NAME);
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    // Tests have a runtime with one thread, so the task has sent its message when this task runs again. The engine is
-    // not idle until the waiter has subscribed.
+    // Tests have a runtime with one thread. So when this task runs again, the waiter has sent its message to the
+    // engine, and the engine becomes idle after the waiter has subscribed.
     tokio::task::yield_now().await;
     within(MAX_WAIT, "a waiter's first claim", client.idle()).await;
     waiting
 }
 
-/// The guard of a waiter that gets the lock within this limit.
+/// The guard of a waiter. Panics if the waiter does not get the lock within this limit.
 pub(crate) async fn served(waiter: JoinHandle<Result<Guard, Error>>, limit: Duration) -> Result<Guard, Error> {
     within(limit, "the waiter", waiter).await.expect("the waiter's task does not panic")
 }

@@ -12,15 +12,19 @@
 //! # A backend of your own
 //!
 //! This is a complete backend: a text file that the processes of a machine share. It claims, renews and releases by the
-//! rules of [`bandog_core::LockState`]. The engine does everything else. The backend has no notifications, so its
-//! waiters poll within a second. It has no records: the `impl Records` at the end is empty, so every call for records
-//! returns `Unsupported`. Locks work with it, and schedules do not. Its tests are a [`World`] of about thirty lines,
-//! `tests/seventh/main.rs`, in which [`World::records`] returns the reason why it has no records.
+//! rules of [`bandog_core::LockState`]. The engine does everything else.
+//!
+//! The backend has no notifications, so its waiters poll once a second. It has no records: the `impl Records` at the
+//! end is empty, so every call for records fails with `ErrorKind::Unsupported`. Locks work with this backend, and
+//! schedules do not.
+//!
+//! The tests of this backend are a [`World`] of about thirty lines, `tests/seventh/main.rs`. There, [`World::records`]
+//! returns the reason why the backend has no records.
 //!
 #![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]
 //!
-//! [`wrap`] has backends that count, delay, lose and hold the calls for locks and records. [`Census`] checks from
-//! outside that at most one client believes that it holds a lock. Other tests may use both.
+//! [`wrap`] has backends that count, delay, lose or hold calls. [`Census`] checks that at most one task believes that
+//! it holds a lock. Other tests may use both.
 
 #![expect(clippy::future_not_send, reason = "a law stays on the thread of its test")]
 

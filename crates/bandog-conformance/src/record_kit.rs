@@ -16,7 +16,7 @@ pub(crate) const MAX_ATTEMPTS: usize = 10_000;
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(crate) fn key(name: &str) -> Key {
-    Key::new(name).expect("a good name")
+    Key::new(name).expect("the name is valid")
 }
 
 /// A swap that writes this value. Its only condition is the version.
@@ -38,30 +38,33 @@ pub(crate) fn line(slot: &str, value: &str) -> Line {
     Line { slot: slot.into(), value: value.into() }
 }
 
-/// One swap.
+/// Makes one swap.
 pub(crate) async fn swap(records: &impl Records, swap: Swap) -> Result<Swapped, Error> {
     one(records.swap(&[swap]).await?.each)
 }
 
-/// The new version of a swap that must succeed.
+/// Makes a swap that must succeed, and returns the new version.
 pub(crate) async fn done(records: &impl Records, swap: Swap) -> Result<Version, Error> {
     match self::swap(records, swap).await? {
         Swapped::Done(Some(version)) => Ok(version),
-        other => panic!("it was not written: {other:?}"),
+        other => panic!("the record was not written: {other:?}"),
     }
 }
 
-/// One record.
+/// Reads one record.
 pub(crate) async fn get(records: &impl Records, name: &str) -> Result<Option<Record>, Error> {
     one(records.read(&[key(name)], &[]).await?.records)
 }
 
-/// A record and its history.
-pub(crate) async fn whole(records: &impl Records, name: &str) -> Result<(Option<Record>, Vec<Line>), Error> {
+/// Reads a record and its history.
+pub(crate) async fn record_and_history(
+    records: &impl Records,
+    name: &str,
+) -> Result<(Option<Record>, Vec<Line>), Error> {
     Ok((get(records, name).await?, records.history(&key(name)).await?))
 }
 
-/// Whether a holding stands.
+/// Whether a holding stands: whether its claim holds its lock.
 pub(crate) async fn stands(records: &impl Records, holding: &Holding) -> Result<bool, Error> {
     one(records.read(&[], std::slice::from_ref(holding)).await?.held)
 }
@@ -80,7 +83,8 @@ pub(crate) async fn swap_until_answered(records: &impl Records, repeated: &Swap)
     within(MAX_WAIT, "an answer", asking).await
 }
 
-/// Adds one to the number in the record, and writes `before + 1`, the number of additions of this slot, to a line.
+/// Adds one to the number in the record. `before` is the number of earlier additions of this slot; the slot's line
+/// becomes `before + 1`.
 pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> Result<(), Error> {
     let mut present = get(records, RECORD).await?;
     for _ in 0..MAX_ATTEMPTS {

@@ -1,4 +1,4 @@
-//! Runs a law, and the macro that makes a test of each law.
+//! The function that runs a law, and the macro that makes one test for each law.
 
 use std::{
     io::{self, Write},
@@ -29,9 +29,9 @@ pub async fn keep<W: World>(number: u32, name: &str, law: impl AsyncFnOnce(&W) -
     }
 }
 
-/// Prints a line that the test harness does not hide: it captures the output of `println!` in a test that passes.
+/// Prints a line directly to stdout. The test harness would hide the output of `println!` in a test that passes.
 fn say(line: &str) {
-    // A closed stream is no reason to fail.
+    // If stdout is closed, the law still passes.
     let _ = io::stdout().lock().write_all(line.as_bytes());
 }
 
@@ -44,7 +44,8 @@ macro_rules! conformance {
     ($world:ty) => {
         $crate::each_law! { (#[tokio::test]) $world }
 
-        /// Not a test by itself: the laws about processes start this binary again, with this test and an address.
+        /// Not a test by itself. The laws about processes start this binary again and run only this test, with the
+        /// address of a store. Without an address it does nothing.
         #[test]
         fn child_of_the_laws() {
             $crate::serve_as_child::<$world>();

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bandog_core::{Backend, Clock, Error, Inspect, Pattern};
 use bandog_sync::{Client, ClientOptions};
 
-/// The reason why a law was not kept.
+/// The reason why a law did not pass.
 #[derive(Debug)]
 pub enum Unkept {
     /// The law does not apply to this world, for this reason.
@@ -24,16 +24,16 @@ impl From<Error> for Unkept {
 /// The result of a law. A broken law panics or returns [`Unkept::Failed`].
 pub type Law = Result<(), Unkept>;
 
-/// The result of an optional operation of a world, or the reason why the world does not support it.
+/// The result of an optional operation of a world. [`Unkept::Cannot`] has the reason if the world does not support it.
 pub type Can<T = ()> = Result<T, Unkept>;
 
-/// The reason of an optional operation that a world does not implement.
-const NOT_WRITTEN: Unkept = Unkept::Cannot("its tests do not say how");
+/// The result of an optional operation that a world does not implement.
+const NOT_WRITTEN: Unkept = Unkept::Cannot("its tests do not implement a method that the law needs");
 
 /// A store of one backend, created for one test.
 ///
-/// Only the items without a default are required. The methods that return [`Can`] are optional. If a law needs one that
-/// the world does not support, the law does not apply, and its test prints the reason.
+/// Only the items without a default are required. The methods that return [`Can`] are optional. If a law needs such a
+/// method and the world does not support it, the law does not apply, and its test prints the reason.
 #[async_trait]
 pub trait World: Send + Sync + Sized + 'static {
     /// The backend's name.
@@ -44,10 +44,10 @@ pub trait World: Send + Sync + Sized + 'static {
     /// Starts an empty store.
     async fn start() -> Self;
 
-    /// A new backend for this store, independent of earlier ones, like one in another process.
+    /// A new backend for this store. It is independent of earlier backends, as if it were in another process.
     fn backend(&self) -> Self::Backend;
 
-    /// The options of clients: their clock, and where their engine runs.
+    /// The options of clients, for example their clock and the runtime of their engine.
     fn options(&self) -> ClientOptions {
         Client::options()
     }
@@ -57,7 +57,7 @@ pub trait World: Send + Sync + Sized + 'static {
         Clock::system()
     }
 
-    /// A ttl that is short enough to wait for, and long enough for renewals on a loaded machine.
+    /// A ttl that is short enough for a law to wait for its end, and long enough for renewals on a loaded machine.
     fn ttl(&self) -> Duration {
         Duration::from_millis(500)
     }
@@ -67,15 +67,16 @@ pub trait World: Send + Sync + Sized + 'static {
         Duration::from_secs(3)
     }
 
-    /// Maximum of the median time from a release until a waiter of another client has the lock. With notifications it
-    /// is less than half a second, after which a waiter without notifications may poll. Without them it is a little
-    /// more than a second.
+    /// Maximum for the median time from a release until a waiter of another client has the lock.
+    ///
+    /// With notifications it must be less than half a second, because after that a waiter may poll, and the law could
+    /// not tell a poll from a notification. Without notifications it is a little more than a second.
     fn prompt(&self) -> Duration {
         Duration::from_millis(250)
     }
 
-    /// The data in the store: holds and data of waiters, without the fencing tokens, which stay. By default it is the
-    /// backend's list of locks; reading the raw store finds more.
+    /// The data in the store: holds and data of waiters, without the fences, which stay in the store. The default is
+    /// the backend's list of locks. A world that reads the raw store finds more.
     async fn left(&self) -> Vec<String> {
         let rows = self.backend().list(&Pattern::all()).await.expect("the list of locks");
         rows.into_iter().map(|row| row.name).collect()
@@ -96,31 +97,31 @@ pub trait World: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Removes a hold from the store, past all backends. Waiters need not be notified.
+    /// Removes a hold from the store without using a backend. Waiters need not be notified.
     async fn forget(&self, key: &str) -> Can {
         let _ = key;
         Err(NOT_WRITTEN)
     }
 
-    /// Writes foreign data under some names of locks, and returns these names. Each is either a hold of another library
-    /// or not a lock. The backend must not change the data.
+    /// Writes foreign data under some names of locks, and returns these names. The data are either a hold of another
+    /// library or not a lock at all. The backend must not change them.
     async fn plant(&self) -> Can<Vec<String>> {
         Err(NOT_WRITTEN)
     }
 
-    /// The raw data of a lock's name, as a text that differs if the data differ.
+    /// The raw data under a lock's name, as text. Different data must give different texts.
     async fn raw(&self, key: &str) -> Can<String> {
         let _ = key;
         Err(NOT_WRITTEN)
     }
 
-    /// Writes foreign data under some names of records, and returns these names. The backend cannot read the data and
+    /// Writes foreign data under some names of records, and returns these names. The backend cannot read these data and
     /// must not change them.
     async fn plant_records(&self) -> Can<Vec<String>> {
         Err(NOT_WRITTEN)
     }
 
-    /// Shuts the store down, so that it keeps its data, and starts it again.
+    /// Shuts the store down regularly, so that it keeps its data, and starts it again.
     async fn restart(&self) -> Can {
         Err(NOT_WRITTEN)
     }
@@ -130,7 +131,7 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// Breaks every connection. New connections are accepted.
+    /// Breaks all connections. New connections are accepted.
     async fn cut(&self) -> Can {
         Err(NOT_WRITTEN)
     }
@@ -141,18 +142,19 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// While on, the store is stopped: it answers nothing. When it continues, it applies all requests that were sent.
+    /// While on, the store is stopped and answers nothing. When it continues, it applies all requests that were sent to
+    /// it in the meantime.
     async fn stand_still(&self, on: bool) -> Can {
         let _ = on;
         Err(NOT_WRITTEN)
     }
 
-    /// The number of connections (or files) that the backends of this process have open.
+    /// The number of connections, or of files, that the backends of this process have open.
     async fn connections(&self) -> Can<usize> {
         Err(NOT_WRITTEN)
     }
 
-    /// Moves this process's wall clock.
+    /// Sets the wall clock of this process to another time.
     async fn jump(&self) -> Can {
         Err(NOT_WRITTEN)
     }
@@ -162,14 +164,14 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// In a child process: a backend for the store at this address.
+    /// A backend for the store at this address, in a child process.
     fn backend_at(address: &str) -> Can<Self::Backend> {
         let _ = address;
         Err(NOT_WRITTEN)
     }
 
-    /// Asserts that the store has a hold with this owner and this last fence exactly in the documented layout, and that
-    /// it expires within `ttl`.
+    /// Asserts that the store has a hold with this owner and this last fence, that the hold has exactly the documented
+    /// layout, and that it expires within `ttl`.
     async fn layout(&self, key: &str, owner: &str, fence: u64, ttl: Duration) -> Can {
         let _ = (key, owner, fence, ttl);
         Err(NOT_WRITTEN)

@@ -1,8 +1,10 @@
-//! The Gregorian calendar, as far as cron needs it. Days count from 1970-01-01; Sunday is 0.
+//! The parts of the Gregorian calendar that cron needs. Day 0 is 1970-01-01; weekday 0 is Sunday.
+//!
+//! The arithmetic counts years from March, so that the leap day is the last day of its year, and in eras of 400 years
+//! (146,097 days), after which the calendar repeats.
 
-/// The year, month and day of the month.
+/// The year, month and day of the month of a day.
 pub(crate) fn civil(day: i64) -> (i64, u32, u32) {
-    // Years here begin in March, so that the leap day is the last of its year.
     let days = day + 719_468;
     let era = days.div_euclid(146_097);
     let of_era = days.rem_euclid(146_097);
@@ -14,7 +16,7 @@ pub(crate) fn civil(day: i64) -> (i64, u32, u32) {
     (year, small(month), small(of_year - (153 * shifted + 2) / 5 + 1))
 }
 
-/// The number of the first day of a month.
+/// The number of the first day of a month, counted from 1970-01-01.
 pub(crate) fn first_of(year: i64, month: u32) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
@@ -24,7 +26,7 @@ pub(crate) fn first_of(year: i64, month: u32) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year - 719_468
 }
 
-/// How many days a month has.
+/// Number of days in a month.
 pub(crate) fn length(year: i64, month: u32) -> u32 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -34,12 +36,12 @@ pub(crate) fn length(year: i64, month: u32) -> u32 {
     }
 }
 
-/// The day of the week, Sunday being 0.
+/// The day of the week; 0 is Sunday.
 pub(crate) fn weekday(day: i64) -> u32 {
     small((day + 4).rem_euclid(7))
 }
 
-/// A number that is known to be small.
+/// Converts a number that the caller knows to fit, such as a remainder or a part of a date.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "remainders and parts of a date")]
 pub(crate) fn small(number: i64) -> u32 {
     number as u32

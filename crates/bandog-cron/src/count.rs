@@ -1,5 +1,5 @@
-//! How many matches of the calendar fields there are, counted by sets of bits and not one by one: a schedule of every
-//! second has 31 million fires a year.
+//! Counts the matches of the calendar fields. It counts the bits of the sets instead of walking the matches, because an
+//! expression of every second has 31 million matches a year.
 
 use crate::{
     calendar::{civil, first_of, length, small, weekday},
@@ -9,7 +9,7 @@ use crate::{
 const DAY: i64 = 86_400;
 
 impl Fields {
-    /// Matches from one wall-clock second to another, both included.
+    /// Number of matches from one wall-clock second to another, both included.
     pub(crate) fn count(&self, from: i64, until: i64) -> u64 {
         let (from, until) = (from.max(0), until.min(first_of(self.last_year() + 1, 1) * DAY - 1));
         if until < from {
@@ -23,7 +23,7 @@ impl Fields {
         all - before - after
     }
 
-    /// Matching days from one to another, both included.
+    /// Number of matching days from one day to another, both included.
     fn days_between(&self, first: i64, last: i64) -> u64 {
         let ((mut year, mut month, day), (last_year, last_month, last_day)) = (civil(first), civil(last));
         let (mut days, mut count) = (u32::MAX << day, 0);
@@ -44,7 +44,7 @@ impl Fields {
         self.days_of(year, month) >> day & 1 == 1
     }
 
-    /// The matching days of a month, bit 1 being the first.
+    /// The matching days of a month, as a set of bits: bit 1 is the first day.
     fn days_of(&self, year: i64, month: u32) -> u32 {
         if !self.has_year(year) || self.possible >> month & 1 == 0 {
             return 0;
@@ -52,12 +52,12 @@ impl Fields {
         self.days_in(weekday(first_of(year, month)), length(year, month))
     }
 
-    /// Matching seconds of a whole day.
+    /// Number of matching seconds in a whole day.
     fn times(&self) -> u64 {
         u64::from(self.hours.count_ones() * self.minutes.count_ones() * self.seconds.count_ones())
     }
 
-    /// Matching seconds of a day before this one, which is at most 86,400.
+    /// Number of matching seconds of a day before this second, which is at most 86,400.
     fn times_before(&self, second: u32) -> u64 {
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         let (minutes, seconds) = (self.minutes.count_ones(), self.seconds.count_ones());
@@ -72,7 +72,7 @@ impl Fields {
     }
 }
 
-/// Number of bits of the set that are lower than this one, which is at most 60.
+/// Number of bits in the set that are lower than `bit`, which is at most 60.
 fn below(set: u64, bit: u32) -> u32 {
     (set & !(u64::MAX << bit)).count_ones()
 }

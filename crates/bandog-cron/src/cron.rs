@@ -4,9 +4,10 @@ use std::{fmt, iter::FusedIterator, str::FromStr};
 
 use crate::{Daylight, Dialect, Language, ParseError, Rules, Time, Zone, describe, fields::Fields, parse, zone};
 
-/// A compiled expression, its zone and its text: 96 bytes and the text.
+/// A compiled expression, with its zone and its text. It takes 96 bytes, and the length of the text on the heap.
 ///
-/// Fires are whole seconds from 1970 to 2199 (to 2099 where years are named), in the wall-clock time of the zone.
+/// A fire is an instant at which the expression matches. Fires are whole seconds in the wall-clock time of the zone,
+/// from 1970 to 2199, or to 2099 if the expression names years.
 ///
 /// ```
 /// use bandog_cron::{Cron, Time};
@@ -28,7 +29,7 @@ impl Cron {
     /// Compiles an expression of Quartz, in UTC.
     ///
     /// # Errors
-    /// If the expression is not of the dialect; the error names field, column and what is allowed.
+    /// If the expression is not valid in the dialect. The error names the field, the column and the allowed values.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -39,7 +40,7 @@ impl Cron {
         Self::parse_with(text, Dialect::Quartz)
     }
 
-    /// Compiles an expression of the given dialect, in UTC. [`Dialect::days`] says more than the dialect alone.
+    /// Compiles an expression of the given dialect, in UTC. [`Dialect::days`] also sets how the two day fields combine.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
@@ -97,7 +98,7 @@ impl Cron {
         &self.text
     }
 
-    /// The dialect that it was read in.
+    /// The dialect in which the expression was read.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Dialect};
@@ -108,10 +109,10 @@ impl Cron {
         self.fields.dialect
     }
 
-    /// The rules that it was read by: its dialect, and what was said of two restricted day fields, if the dialect alone
-    /// would say something else.
+    /// The rules by which the expression was read: its dialect, and its [`DayMatch`](crate::DayMatch) if that differs
+    /// from the dialect's default.
     ///
-    /// Its text and its rules, its zone and its [`daylight`](Self::daylight) make the same expression again.
+    /// The text, the rules, the zone and the [`daylight`](Self::daylight) rule together make an equal expression.
     ///
     /// ```
     /// # use bandog_cron::{Cron, DayMatch, Dialect};
@@ -119,14 +120,14 @@ impl Cron {
     /// assert_eq!(friday_13.rules().day_match(), Some(DayMatch::And));
     /// assert_eq!(Cron::parse_with(friday_13.text(), friday_13.rules())?, friday_13);
     /// let spring = Cron::parse_with("0 0 0 13 * FRI", Dialect::Spring.days(DayMatch::And))?;
-    /// assert_eq!(spring.rules(), Dialect::Spring.into(), "which means that anyway");
+    /// assert_eq!(spring.rules(), Dialect::Spring.into(), "And is Spring's default");
     /// # Ok::<(), bandog_cron::ParseError>(())
     /// ```
     pub fn rules(&self) -> Rules {
-        Rules { dialect: self.fields.dialect, days: self.fields.said }
+        Rules { dialect: self.fields.dialect, days: self.fields.day_match_override }
     }
 
-    /// The zone whose clocks it follows.
+    /// The zone whose clocks the expression follows.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Zone};
@@ -137,7 +138,7 @@ impl Cron {
         &self.zone
     }
 
-    /// What happens where the clocks are set forward or back.
+    /// The rule for times that the clocks skip or show twice.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Daylight};
@@ -148,7 +149,7 @@ impl Cron {
         self.fields.daylight
     }
 
-    /// The first fire after this instant, which itself does not count. `None` if there is no more.
+    /// The first fire strictly after this instant. `None` if no fire follows.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -161,7 +162,7 @@ impl Cron {
         zone::at_or_after(&self.fields, &self.zone, after.into().second() + 1).map(Time::from_second)
     }
 
-    /// The last fire before this instant, which itself does not count. `None` if there was none since 1970.
+    /// The last fire strictly before this instant. `None` if there was no fire since 1970.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -186,8 +187,8 @@ impl Cron {
         Fires { cron: self, after: Some(after.into()), until: Time::END }
     }
 
-    /// All fires after `from` and not after `to`, in order: `from` itself does not count, `to` does. So the fires of
-    /// (a, b] and of (b, c] are those of (a, c], each of them once.
+    /// All fires after `from`, up to and including `to`, in order. A fire at `from` itself does not count. So the fires
+    /// of (a, b] and of (b, c] together are exactly the fires of (a, c].
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -202,8 +203,8 @@ impl Cron {
         Fires { cron: self, after: Some(from.into()), until: to.into() }
     }
 
-    /// How many fires there are after `from` and not after `to`, or `at_most` if there are more. They are counted by
-    /// arithmetic, some microseconds for each year, though a schedule of every second has 31 million fires a year.
+    /// Number of fires after `from`, up to and including `to`; `at_most` if there are more. They are counted by
+    /// arithmetic, which takes some microseconds for each year, even if the expression fires every second.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -219,7 +220,7 @@ impl Cron {
         usize::try_from(count).unwrap_or(usize::MAX).min(at_most)
     }
 
-    /// Whether it fires in the second that this instant lies in.
+    /// Whether the expression fires in the second that contains this instant.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -233,7 +234,8 @@ impl Cron {
         zone::at_or_after(&self.fields, &self.zone, second) == Some(second)
     }
 
-    /// Whether it can fire in no year at all, as on 31 June. One that has merely fired for the last time can.
+    /// Whether the expression has no fire in any year, as on 31 June. It is false for an expression whose last fire is
+    /// past.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -246,7 +248,7 @@ impl Cron {
         self.fields.at_or_after(0).is_none()
     }
 
-    /// What it means, in an English phrase.
+    /// The meaning of the expression, as an English phrase.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -257,7 +259,7 @@ impl Cron {
         self.describe_in(Language::English)
     }
 
-    /// What it means, in a phrase of this language.
+    /// The meaning of the expression, as a phrase in this language.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Language};
@@ -297,7 +299,7 @@ impl fmt::Display for Cron {
 pub struct Fires<'a> {
     cron: &'a Cron,
     after: Option<Time>,
-    /// The last instant that counts.
+    /// The last instant that is included.
     until: Time,
 }
 

@@ -1,4 +1,4 @@
-//! What an expression means, in words.
+//! Describes in words what an expression means.
 
 mod chinese;
 mod english;
@@ -35,7 +35,7 @@ pub(crate) fn describe(fields: &Fields, language: Language) -> String {
     }
 }
 
-/// The fields as people see them.
+/// The values of each field as a shape (all, one, a range, …), which the languages turn into words.
 struct Outline {
     seconds: Shape,
     minutes: Shape,
@@ -45,11 +45,11 @@ struct Outline {
     weekdays: Shape,
     months: Shape,
     years: Shape,
-    /// All times of a day, if they are few.
+    /// All times of a day as text, if there are at most [`FEW`].
     clock: Option<Vec<String>>,
 }
 
-/// So many times of a day are listed one by one.
+/// Maximum number of times of a day that are listed one by one.
 const FEW: usize = 6;
 
 impl Outline {
@@ -70,7 +70,7 @@ impl Outline {
         }
     }
 
-    /// Whether nothing but whole minutes fires.
+    /// Whether all fires are at whole minutes.
     fn on_the_minute(&self) -> bool {
         self.seconds == Shape::One(0)
     }

@@ -1,13 +1,13 @@
-//! Whose rules an expression follows.
+//! The dialects of cron, and the settings that change what an expression means.
 
 use std::{fmt, str::FromStr};
 
-/// Whose rules an expression follows.
+/// The scheduler whose rules an expression follows.
 ///
 /// ```
 /// use bandog_cron::{Cron, Dialect};
 ///
-/// // Friday the 13th: Spring wants both day fields to match.
+/// // Friday the 13th: in Spring, both day fields must match.
 /// let cron = Cron::parse_with("0 0 0 13 * FRI", Dialect::Spring)?;
 /// assert_eq!(cron.dialect(), Dialect::Spring);
 /// # Ok::<(), bandog_cron::ParseError>(())
@@ -24,7 +24,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// This dialect, with a word on what two restricted day fields mean together.
+    /// This dialect, with a rule for expressions that restrict both day fields.
     ///
     /// ```
     /// # use bandog_cron::{Cron, DayMatch, Dialect};
@@ -37,7 +37,7 @@ impl Dialect {
         Rules { dialect: self, days: Some(days) }
     }
 
-    /// What two restricted day fields mean, if nobody says it.
+    /// The dialect's default rule for two restricted day fields. Quartz has none and refuses such an expression.
     pub(crate) fn both_days(self) -> Option<DayMatch> {
         match self {
             Self::Quartz => None,
@@ -47,7 +47,7 @@ impl Dialect {
     }
 }
 
-/// As `quartz`, `spring` or `unix`.
+/// Written as `quartz`, `spring` or `unix`.
 impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -90,11 +90,11 @@ impl fmt::Display for DialectError {
 
 impl std::error::Error for DialectError {}
 
-/// When a day matches, if day of month and day of week are both restricted.
+/// The rule for expressions that restrict both the day of the month and the day of the week.
 ///
-/// Without a word of yours, [`Dialect::Quartz`] refuses such an expression, [`Dialect::Spring`] takes [`And`](Self::And)
-/// and [`Dialect::Unix`] takes [`Or`](Self::Or). A field that is `*` or `?` restricts nothing and has no say; in
-/// Unix that is every field that begins with `*`.
+/// The default depends on the dialect: [`Dialect::Quartz`] refuses such an expression, [`Dialect::Spring`] uses
+/// [`And`](Self::And), and [`Dialect::Unix`] uses [`Or`](Self::Or). A field restricts nothing if it is `*` or `?`, or,
+/// in Unix, if it begins with `*`.
 ///
 /// ```
 /// use bandog_cron::{Cron, DayMatch, Dialect, Time};
@@ -113,7 +113,7 @@ pub enum DayMatch {
     Or,
 }
 
-/// As `and` or `or`.
+/// Written as `and` or `or`.
 impl fmt::Display for DayMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -131,7 +131,8 @@ impl FromStr for DayMatch {
     }
 }
 
-/// A dialect and what was said beside it, from [`Dialect::days`]; a bare [`Dialect`] says nothing more.
+/// A dialect with an optional [`DayMatch`]. [`Dialect::days`] sets one; a plain [`Dialect`] converts into rules without
+/// one.
 ///
 /// ```
 /// use bandog_cron::{Cron, DayMatch, Dialect, Rules};
@@ -153,7 +154,7 @@ impl Rules {
         self.dialect
     }
 
-    /// What was said of two restricted day fields.
+    /// The rule that was set for two restricted day fields; `None` is the dialect's default.
     pub fn day_match(self) -> Option<DayMatch> {
         self.days
     }
@@ -167,7 +168,8 @@ impl From<Dialect> for Rules {
 
 /// What happens where a zone's clocks are set forward or back.
 ///
-/// Without a word of yours, it is [`Elapsed`](Self::Elapsed) if the hours are `*` or stepped, else
+/// When the clocks are set forward, the skipped times are a gap. When they are set back, the times that they show twice
+/// are an overlap. The default is [`Elapsed`](Self::Elapsed) if the hours are `*` or stepped, else
 /// [`Pinned`](Self::Pinned).
 ///
 /// ```
@@ -180,16 +182,16 @@ impl From<Dialect> for Rules {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Daylight {
-    /// Each time of the wall clock fires once a date: the first pass of an overlap; all times inside one gap fire
-    /// once, at the first instant after it, if that is still the same date.
+    /// Each time of the wall clock fires once a date. A time in an overlap fires at the first of its two instants. All
+    /// times inside one gap fire once, together, at the first instant after the gap, if it still has the same date.
     Pinned,
-    /// Real time counts: nothing fires for a gap, and both passes of an overlap fire.
+    /// Real time counts: a time in a gap does not fire, and a time in an overlap fires twice.
     Elapsed,
-    /// As `Pinned`, but times inside a gap are left out.
+    /// Like `Pinned`, but a time in a gap does not fire.
     Skip,
 }
 
-/// As `pinned`, `elapsed` or `skip`.
+/// Written as `pinned`, `elapsed` or `skip`.
 impl fmt::Display for Daylight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -225,7 +227,7 @@ pub struct WordError {
 }
 
 impl WordError {
-    /// The one that is written so, in any case.
+    /// The value whose name is `text`; upper and lower case are equal.
     fn pick<T: Copy + fmt::Display>(text: &str, all: &[T], what: &'static str) -> Result<T, Self> {
         let found = all.iter().find(|one| text.eq_ignore_ascii_case(&one.to_string())).copied();
         found.ok_or_else(|| Self { text: text.chars().take(64).collect(), what })

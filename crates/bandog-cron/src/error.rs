@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{Dialect, Field};
 
-/// Why an expression was refused. Its `Display` is one line; [`picture`](Self::picture) points at the place.
+/// Why an expression was refused. `Display` writes one line; [`picture`](Self::picture) also marks the place.
 ///
 /// ```
 /// use bandog_cron::Cron;
@@ -15,7 +15,7 @@ use crate::{Dialect, Field};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(Box<Refusal>);
 
-/// Whose words a hint uses where it names a setting.
+/// How a hint writes the settings that it names: as the user of the library, a file or a command would write them.
 ///
 /// ```
 /// use bandog_cron::{Cron, Phrasing};
@@ -36,10 +36,10 @@ pub enum Phrasing {
     Options,
 }
 
-/// A setting that would make the expression one of a dialect, without a change of what it means there.
+/// A setting that would make the expression valid without changing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// It is a crontab's line, which means this.
+    /// The expression was read in `dialect`, but it is a line of a crontab with this meaning.
     Unix { dialect: Dialect, meaning: String },
     /// Both day fields are restricted.
     Days,
@@ -78,7 +78,7 @@ struct Refusal {
     fault: Fault,
 }
 
-/// A refusal before it knows the whole text. Places count characters from 0.
+/// A fault that a parser found, without the text of the whole expression. Positions count characters from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) field: Option<Field>,
@@ -86,11 +86,11 @@ pub(crate) struct Fault {
     pub(crate) len: usize,
     pub(crate) what: String,
     pub(crate) hint: String,
-    /// What the hint is made of where it names a setting.
+    /// The source of the hint, if the hint names a setting; the hint is then written again for each [`Phrasing`].
     pub(crate) remedy: Option<Remedy>,
 }
 
-/// So much of the text is shown; a longer one is refused before anything else is said of it.
+/// Maximum number of characters of the text in an error. An expression that is longer is refused for its length.
 const SHOWN: usize = 1024;
 
 impl ParseError {
@@ -100,14 +100,14 @@ impl ParseError {
         Self(Box::new(Refusal { text: shown.collect(), fault }))
     }
 
-    /// The same with a hint in these words.
+    /// The same error, with the settings in its hint written in this way.
     #[must_use]
     pub fn phrased(mut self, phrasing: Phrasing) -> Self {
         self.0.fault.phrase(phrasing);
         self
     }
 
-    /// The field that is wrong, if it is one.
+    /// The field that is wrong; `None` if the fault is not in one field.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Field};
@@ -118,7 +118,7 @@ impl ParseError {
         self.0.fault.field
     }
 
-    /// Where it is wrong, in characters, the first being 1.
+    /// Where the fault begins, counted in characters from 1.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -128,7 +128,7 @@ impl ParseError {
         self.0.fault.at + 1
     }
 
-    /// What is allowed, or what was probably meant. It may be empty.
+    /// What is allowed, or what was probably meant. The hint may be empty.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -138,7 +138,7 @@ impl ParseError {
         &self.0.fault.hint
     }
 
-    /// Two lines: the expression, and under it a caret with the reason. They suit a fixed-width font.
+    /// Two lines for a fixed-width font: the expression, and under it carets with the reason.
     ///
     /// ```
     /// # use bandog_cron::Cron;

@@ -1,11 +1,11 @@
-//! A compiled expression: one set of bits a field.
+//! A compiled expression: one set of bits for each field.
 
 use crate::{DayMatch, Daylight, Dialect, calendar};
 
-/// The years that the year field knows.
+/// The first and the last year that the year field accepts.
 pub(crate) const FIRST_YEAR: i64 = 1970;
 pub(crate) const LAST_YEAR: i64 = 2099;
-/// Without a year field the search ends with this year.
+/// The last year in which an expression without a year field fires.
 pub(crate) const HORIZON: i64 = 2199;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,30 +15,30 @@ pub(crate) struct Fields {
     pub(crate) hours: u32,
     /// Bit 1 is the first of the month.
     pub(crate) days: u32,
-    /// `nW`: bit n.
+    /// `nW`, the weekday nearest to day n: bit n.
     pub(crate) nearest: u32,
-    /// `L-n`: bit n; `L` is bit 0.
+    /// `L-n`, the day n days before the last of the month: bit n; `L` is bit 0.
     pub(crate) from_last: u32,
-    /// `L-nW`: bit n; `LW` is bit 0.
+    /// `L-nW`, the weekday nearest to that day: bit n; `LW` is bit 0.
     pub(crate) nearest_from_last: u32,
     /// Bit 0 of the first word is 1970.
     pub(crate) years: [u32; 5],
     /// Bit 1 is January.
     pub(crate) months: u16,
-    /// Those of them that are long enough for some day that is asked for.
+    /// The months of `months` that are long enough for at least one of the days in the day-of-month field.
     pub(crate) possible: u16,
     /// Bit 0 is Sunday.
     pub(crate) weekdays: u8,
-    /// `dL`: the last of its kind in the month.
+    /// `dL`: the weekdays whose last day in the month matches.
     pub(crate) last: u8,
     /// `d#n`: a set of weekdays for each n from 1 to 5.
     pub(crate) nth: [u8; 5],
-    /// No year is named: all up to the horizon.
+    /// Whether the expression names no year, and so fires in all years up to [`HORIZON`].
     pub(crate) every_year: bool,
-    /// One of the day fields is enough, as in a crontab that restricts both.
+    /// Whether a match of one day field is enough, as in a crontab that restricts both.
     pub(crate) either: bool,
-    /// What was said of two restricted day fields, if the dialect alone would say something else.
-    pub(crate) said: Option<DayMatch>,
+    /// The rule for two restricted day fields, if it differs from the dialect's default.
+    pub(crate) day_match_override: Option<DayMatch>,
     pub(crate) dialect: Dialect,
     pub(crate) daylight: Daylight,
 }
@@ -61,7 +61,7 @@ impl Fields {
             nth: [0; 5],
             every_year: false,
             either: false,
-            said: None,
+            day_match_override: None,
             dialect,
             daylight: Daylight::Pinned,
         }
@@ -87,7 +87,7 @@ impl Fields {
         self.years[(bit / 32) as usize] |= 1 << (bit % 32);
     }
 
-    /// The days of a month that match, bit 1 being the first; `first` is the weekday of the first.
+    /// The days of a month that match; bit 1 is the first day. `first` is the weekday of the first day.
     pub(crate) fn days_in(&self, first: u32, length: u32) -> u32 {
         let all = (u32::MAX >> (31 - length)) & !1;
         let by_date = self.by_date(first, length);
@@ -100,13 +100,13 @@ impl Fields {
         if self.from_last | self.nearest | self.nearest_from_last == 0 {
             return found;
         }
-        for back in ones(self.from_last).take_while(|back| *back < length) {
+        for back in set_bits(self.from_last).take_while(|back| *back < length) {
             found |= 1 << (length - back);
         }
-        for day in ones(self.nearest).take_while(|day| *day <= length) {
+        for day in set_bits(self.nearest).take_while(|day| *day <= length) {
             found |= nearest(day, first, length, self.dialect);
         }
-        for back in ones(self.nearest_from_last).take_while(|back| *back < length) {
+        for back in set_bits(self.nearest_from_last).take_while(|back| *back < length) {
             found |= nearest(length - back, first, length, Dialect::Quartz);
         }
         found
@@ -119,16 +119,16 @@ impl Fields {
         let mut found = weeks(self.weekdays, first) << 1;
         if self.nth != [0; 5] {
             for (week, set) in (0u32..).zip(self.nth) {
-                found |= turned(set, first) << (7 * week + 1);
+                found |= rotated(set, first) << (7 * week + 1);
             }
         }
         if self.last != 0 {
-            found |= turned(self.last, (first + length) % 7) << (length - 6);
+            found |= rotated(self.last, (first + length) % 7) << (length - 6);
         }
         found
     }
 
-    /// Leaves out the months that are too short for every day that is asked for, so that no search walks them.
+    /// Removes the months that are too short for all days in the day-of-month field, so that no search visits them.
     pub(crate) fn drop_short_months(&mut self) {
         self.possible = self.months;
         if self.either {
@@ -146,7 +146,7 @@ impl Fields {
 }
 
 /// The numbers of the bits that are set, from the lowest.
-pub(crate) fn ones(mut mask: u32) -> impl Iterator<Item = u32> {
+pub(crate) fn set_bits(mut mask: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = mask.trailing_zeros();
         mask &= mask.wrapping_sub(1);
@@ -154,24 +154,24 @@ pub(crate) fn ones(mut mask: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// A set of weekdays turned so that bit 0 is the weekday `first`.
-fn turned(set: u8, first: u32) -> u32 {
+/// A set of weekdays, rotated so that bit 0 is the weekday `first`.
+fn rotated(set: u8, first: u32) -> u32 {
     let set = u32::from(set);
     (set >> first | set << (7 - first)) & 127
 }
 
-/// A set of weekdays, once for each week that begins with the weekday `first`; bit 0 is the first day.
+/// A set of weekdays, repeated for five weeks that begin with the weekday `first`; bit 0 is the first day.
 fn weeks(set: u8, first: u32) -> u32 {
-    let week = turned(set, first);
+    let week = rotated(set, first);
     week | week << 7 | week << 14 | week << 21 | week << 28
 }
 
-/// The weekday from Monday to Friday that is nearest to this day, within its month.
+/// The bit of the day from Monday to Friday that is nearest to this day within its month.
 fn nearest(day: u32, first: u32, length: u32, dialect: Dialect) -> u32 {
     let moved = match (first + day - 1) % 7 {
         6 if day == 1 => 3,
         6 => day - 1,
-        // Spring moves a Sunday into the next month, and then finds that it does not match there.
+        // If the last day of a month is a Sunday, Spring moves the match into the next month, where it never matches.
         0 if day == length && dialect == Dialect::Spring => return 0,
         0 if day == length => day - 2,
         0 => day + 1,

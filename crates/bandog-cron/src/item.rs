@@ -1,14 +1,14 @@
-//! The items of a field: numbers, names, ranges and steps, and the marks `L W #` of the two day fields.
+//! The items of a field: numbers, names, ranges and steps, and the special characters `L W #` of the two day fields.
 
 use crate::{Dialect, Field, error::Fault, field::WEEKDAYS, fields::Fields, parse::Word};
 
-/// What may stand in a field of a dialect.
+/// The values that a field of a dialect accepts.
 pub(crate) struct Scale {
     field: Field,
     dialect: Dialect,
     min: u32,
     max: u32,
-    /// Where `*` begins. Spring and Unix allow 0 beside 7 for Sunday.
+    /// The first value of `*`. In Spring it is 1 for the day of the week, because 0 and 7 both mean Sunday.
     star: u32,
 }
 
@@ -58,7 +58,7 @@ impl Scale {
 
 /// A list of numbers, names, ranges and steps.
 pub(crate) fn list(word: Word<'_>, scale: &Scale, mut add: impl FnMut(u32)) -> Result<(), Fault> {
-    word.items().try_for_each(|item| plain(item, scale, &mut add))
+    word.items().try_for_each(|item| value_or_range(item, scale, &mut add))
 }
 
 /// The field day of month, with `L L-n nW LW L-nW`.
@@ -68,10 +68,10 @@ pub(crate) fn days_of_month(word: Word<'_>, scale: &Scale, fields: &mut Fields) 
         return Ok(());
     }
     for item in word.items() {
-        let marked = item.text.bytes().find(|byte| b"LlWwCc#".contains(byte));
-        match marked.map(|byte| byte.to_ascii_uppercase()) {
-            None => plain(item, scale, &mut |day| fields.days |= 1 << day)?,
-            Some(mark) if scale.dialect == Dialect::Unix => return Err(no_marks(item, scale, mark)),
+        let special = item.text.bytes().find(|byte| b"LlWwCc#".contains(byte));
+        match special.map(|byte| byte.to_ascii_uppercase()) {
+            None => value_or_range(item, scale, &mut |day| fields.days |= 1 << day)?,
+            Some(special) if scale.dialect == Dialect::Unix => return Err(no_special_characters(item, scale, special)),
             Some(b'C') => return Err(no_calendar(item, scale)),
             Some(b'#') => {
                 let hint = "it belongs into the day of week, as in FRI#2";
@@ -99,7 +99,7 @@ pub(crate) fn days_of_week(word: Word<'_>, scale: &Scale, fields: &mut Fields) -
             fields.weekdays |= 1 << 6;
         } else if text.ends_with(['L', 'l']) {
             if scale.dialect == Dialect::Unix {
-                return Err(no_marks(item, scale, b'L'));
+                return Err(no_special_characters(item, scale, b'L'));
             }
             fields.last |= 1 << bit(value(item.part(0, text.len() - 1), scale)?, scale);
         } else if text.ends_with(['C', 'c']) {
@@ -108,7 +108,7 @@ pub(crate) fn days_of_week(word: Word<'_>, scale: &Scale, fields: &mut Fields) -
             let hint = "it belongs into the day of month, as in 15W";
             return Err(scale.fault(item, "W has no meaning here", hint));
         } else {
-            plain(item, scale, &mut |day| fields.weekdays |= 1 << bit(day, scale))?;
+            value_or_range(item, scale, &mut |day| fields.weekdays |= 1 << bit(day, scale))?;
         }
     }
     Ok(())
@@ -118,7 +118,7 @@ fn is_any(word: Word<'_>, dialect: Dialect) -> bool {
     word.text == "*" || word.text == "?" && dialect != Dialect::Unix
 }
 
-/// The place of a day of the week in our sets, Sunday being 0.
+/// The bit of a day of the week in our sets; bit 0 is Sunday.
 fn bit(day: u32, scale: &Scale) -> u32 {
     match scale.dialect {
         Dialect::Quartz => day - 1,
@@ -126,7 +126,7 @@ fn bit(day: u32, scale: &Scale) -> u32 {
     }
 }
 
-fn plain(item: Word<'_>, scale: &Scale, add: &mut impl FnMut(u32)) -> Result<(), Fault> {
+fn value_or_range(item: Word<'_>, scale: &Scale, add: &mut impl FnMut(u32)) -> Result<(), Fault> {
     if item.text.is_empty() {
         return Err(scale.fault(item, "an item of the list is empty", "leave out the comma"));
     }
@@ -146,7 +146,7 @@ fn plain(item: Word<'_>, scale: &Scale, add: &mut impl FnMut(u32)) -> Result<(),
             }
         },
     };
-    // A range that goes round, such as 22-2, counts on past the end of the field.
+    // A range that wraps around, such as 22-2, continues at the beginning of the field.
     let span = scale.max - scale.min + 1;
     let length = if low <= high { high - low } else { high + span - low };
     let mut gone = 0;
@@ -163,12 +163,14 @@ fn range(word: Word<'_>, low: u32, high: u32, scale: &Scale) -> Result<(u32, u32
         _ if low <= high => Ok((low, high)),
         _ if sunday && low == 7 => Ok((0, high)),
         Dialect::Quartz if scale.field != Field::Year => Ok((low, high)),
-        Dialect::Quartz => Err(scale.fault(word, "the range ends before it begins", "years do not go round")),
+        Dialect::Quartz => {
+            Err(scale.fault(word, "the range ends before it begins", "a range of years cannot wrap around"))
+        }
         Dialect::Spring | Dialect::Unix => {
             let hint = if sunday && high == 0 {
                 "Sunday is 7 at the end of a range".to_owned()
             } else {
-                format!("write {low}-{},{}-{high}; only the Quartz dialect goes round", scale.max, scale.star)
+                format!("write {low}-{},{}-{high}; only in Quartz can a range wrap around", scale.max, scale.star)
             };
             Err(scale.fault(word, "the range ends before it begins", hint))
         }
@@ -189,7 +191,7 @@ fn step_of(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
         return Err(scale.fault(word, what, allowed()));
     };
     match step {
-        0 => Err(scale.fault(word, "a step of 0 never gets on", allowed())),
+        0 => Err(scale.fault(word, "a step of 0 never advances", allowed())),
         _ if step > longest => Err(scale.fault(word, format!("a step of {} is too long", word.text), allowed())),
         _ => Ok(step),
     }
@@ -207,7 +209,7 @@ fn value(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     named(word, scale)
 }
 
-/// A number; one that does not fit is as large as can be.
+/// A number. A number that does not fit becomes `u32::MAX`, which every field refuses as too large.
 fn digits(text: &str) -> Option<u32> {
     let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     all.then(|| text.parse().unwrap_or(u32::MAX))
@@ -246,23 +248,23 @@ fn named(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     Err(scale.fault(word, what, hint))
 }
 
-/// `L`, `L-n`, `LW` and `L-nW`.
+/// Reads `L`, `L-n`, `LW` or `L-nW`.
 fn from_last(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fault> {
     let text = item.text;
     let weekday = text.len() > 1 && text.ends_with(['W', 'w']);
     let rest = item.part(1, text.len() - usize::from(weekday));
-    let ours = "allowed are L, L-3, LW and L-3W";
+    let allowed = "allowed are L, L-3, LW and L-3W";
     if !text.starts_with(['L', 'l']) {
-        let hint = if text.eq_ignore_ascii_case("WL") { "did you mean LW?" } else { ours };
+        let hint = if text.eq_ignore_ascii_case("WL") { "did you mean LW?" } else { allowed };
         return Err(scale.fault(item, format!("{text} is no day of the month"), hint));
     }
     let back = match (rest.text, rest.text.strip_prefix('-').and_then(digits)) {
         ("", _) => 0,
         (_, Some(back)) => back,
-        (_, None) => return Err(scale.fault(item, format!("{text} is no day of the month"), ours)),
+        (_, None) => return Err(scale.fault(item, format!("{text} is no day of the month"), allowed)),
     };
     if back > 30 {
-        return Err(scale.fault(item, "no month has so many days", "at most L-30"));
+        return Err(scale.fault(item, "no month has more than 31 days", "at most L-30"));
     }
     if scale.dialect == Dialect::Spring && !rest.text.is_empty() && (weekday || back == 0) {
         return Err(scale.fault(item, format!("Spring has no {text}"), "allowed are L, L-3 and LW"));
@@ -272,7 +274,7 @@ fn from_last(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), F
     Ok(())
 }
 
-/// `nW`.
+/// Reads `nW`.
 fn nearest(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fault> {
     let text = item.text;
     let day = item.part(0, text.len() - 1);
@@ -287,10 +289,10 @@ fn nearest(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fau
     Ok(())
 }
 
-/// Which week a `#n` means, counted from 0.
+/// The week of the month that `#n` means, counted from 0.
 fn nth(item: Word<'_>, week: Word<'_>, scale: &Scale) -> Result<usize, Fault> {
     if scale.dialect == Dialect::Unix {
-        return Err(no_marks(item, scale, b'#'));
+        return Err(no_special_characters(item, scale, b'#'));
     }
     match digits(week.text) {
         Some(number @ 1..=5) => Ok(number as usize - 1),
@@ -301,10 +303,10 @@ fn nth(item: Word<'_>, week: Word<'_>, scale: &Scale) -> Result<usize, Fault> {
     }
 }
 
-/// A lone `L` as day of the week is Saturday in Quartz, and nothing anywhere else.
+/// Checks a lone `L` as day of the week. In Quartz it means Saturday; the other dialects refuse it.
 fn last_alone(item: Word<'_>, word: Word<'_>, scale: &Scale) -> Result<(), Fault> {
     match scale.dialect {
-        Dialect::Unix => Err(no_marks(item, scale, b'L')),
+        Dialect::Unix => Err(no_special_characters(item, scale, b'L')),
         Dialect::Quartz if item.text == word.text => Ok(()),
         Dialect::Quartz | Dialect::Spring => {
             let saturday = WEEKDAYS[6][..3].to_ascii_uppercase();
@@ -314,9 +316,9 @@ fn last_alone(item: Word<'_>, word: Word<'_>, scale: &Scale) -> Result<(), Fault
     }
 }
 
-fn no_marks(item: Word<'_>, scale: &Scale, mark: u8) -> Fault {
-    let what = match mark {
-        b'L' | b'W' | b'#' => format!("{} is unknown to Unix", char::from(mark)),
+fn no_special_characters(item: Word<'_>, scale: &Scale, character: u8) -> Fault {
+    let what = match character {
+        b'L' | b'W' | b'#' => format!("{} is unknown to Unix", char::from(character)),
         _ => format!("{} is not a number", item.text),
     };
     scale.fault(item, what, "the Quartz and Spring dialects have L, W and #")

@@ -20,14 +20,15 @@
 //! | fields | second minute hour day month weekday \[year\] | second minute hour day month weekday | minute hour day month weekday |
 //! | Sunday | `1` or `SUN` | `0`, `7` or `SUN` | `0`, `7` or `SUN` |
 //! | Monday to Friday | `2-6` or `MON-FRI` | `1-5` or `MON-FRI` | `1-5` or `MON-FRI` |
-//! | `?` | "any", in one of the two day fields | same as `*`, in both | no |
-//! | both day fields restricted ([`DayMatch`] overrides it) | refused | both must match | one must match |
+//! | `?` | "any", in one of the two day fields | same as `*`, in both day fields | refused |
+//! | both day fields restricted ([`DayMatch`] overrides this) | refused | both must match | one must match |
 //! | `L W #` | yes | yes, but no `L-3W`; `L` alone is a day of the month only | no |
-//! | ranges such as `22-2` | go round | refused | refused |
+//! | ranges such as `22-2` | wrap around | refused | refused |
 //! | `@daily` and others | yes | yes | yes |
 //!
-//! `L` is the last day of the month, `L-3` three days before it, `15W` the weekday (Monday to Friday) nearest to the
-//! 15th, `LW` the last weekday; as a day of the week `FRIL` is the last Friday and `FRI#2` the second.
+//! As a day of the month, `L` is the last day and `L-3` is three days before the last day. `15W` is the weekday (Monday
+//! to Friday) nearest to the 15th, and `LW` is the last weekday. As a day of the week, `FRIL` is the last Friday of the
+//! month and `FRI#2` is the second Friday.
 //!
 //! ```
 //! use bandog_cron::{Cron, Dialect};
@@ -43,10 +44,14 @@
 //!
 //! # Daylight saving
 //!
-//! A schedule whose hours are `*` or stepped follows real time: what the clocks skip does not fire, and what they
-//! show twice fires twice. All others are pinned to the wall clock: each time fires once a date, in the first pass
-//! where the clocks show it twice, and at the first instant after the gap where they skip it (once, however many
-//! times lie in one gap). [`Daylight`] says it for one schedule in another way.
+//! An expression whose hours are `*` or stepped follows real time: a time that the clocks skip does not fire, and a
+//! time that the clocks show twice fires twice.
+//!
+//! All other expressions are pinned to the wall clock, and each time fires once a date. If the clocks show a time
+//! twice, it fires at the first of the two instants. If the clocks skip a time, it fires at the first instant after the
+//! gap. If several times lie in one gap, they fire once, together.
+//!
+//! [`Daylight`] chooses another rule for one expression.
 //!
 //! ```
 //! use bandog_cron::{Cron, Time, Zone};
@@ -63,8 +68,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Zones come from the table that is built into the program, so all replicas of one build agree; [`Zone::from_tzif`]
-//! takes another one. Nothing here reads a clock, a file or the environment.
+//! Zones come from the table that is built into the program, so all replicas of one build agree. [`Zone::from_tzif`]
+//! reads a zone from elsewhere. This crate reads no clock, no file and no environment.
 //!
 //! # Errors that help
 //!

@@ -8,7 +8,7 @@ use crate::{
 const DAY: i64 = 86_400;
 
 impl Fields {
-    /// The first match at this second or after it.
+    /// The first match at or after this wall-clock second.
     pub(crate) fn at_or_after(&self, wall: i64) -> Option<i64> {
         let wall = wall.max(0);
         let (today, second) = (wall / DAY, small(wall % DAY));
@@ -23,7 +23,7 @@ impl Fields {
         Some(day * DAY + i64::from(hour * 3600 + minute * 60 + self.seconds.trailing_zeros()))
     }
 
-    /// The last match at this second or before it.
+    /// The last match at or before this wall-clock second.
     pub(crate) fn at_or_before(&self, wall: i64) -> Option<i64> {
         let end = first_of(self.last_year() + 1, 1) * DAY - 1;
         let wall = wall.min(end);
@@ -82,7 +82,7 @@ impl Fields {
         None
     }
 
-    /// The first matching second of a day, from this one on.
+    /// The first matching second of a day at or after `from`.
     fn time_from(&self, from: u32) -> Option<u32> {
         let hours = u64::from(self.hours);
         let (hour, minute, second) = (from / 3600, from / 60 % 60, from % 60);
@@ -100,7 +100,7 @@ impl Fields {
         Some(hour * 3600 + self.minutes.trailing_zeros() * 60 + self.seconds.trailing_zeros())
     }
 
-    /// The last matching second of a day, up to this one.
+    /// The last matching second of a day at or before `until`.
     fn time_until(&self, until: u32) -> Option<u32> {
         let hours = u64::from(self.hours);
         let (hour, minute, second) = (until / 3600, until / 60 % 60, until % 60);
@@ -119,13 +119,13 @@ impl Fields {
     }
 }
 
-/// The lowest bit of the set that is at least this one; both are at most 60.
+/// The lowest bit of the set that is at least `bit`, which is at most 60.
 fn from_bit(set: u64, bit: u32) -> Option<u32> {
     let rest = set & u64::MAX << bit;
     (rest != 0).then(|| rest.trailing_zeros())
 }
 
-/// The highest bit of the set that is below this one, which is at most 60.
+/// The highest bit of the set that is below `bit`, which is at most 60.
 fn before_bit(set: u64, bit: u32) -> Option<u32> {
     let rest = set & !(u64::MAX << bit);
     (rest != 0).then(|| 63 - rest.leading_zeros())

@@ -1,4 +1,4 @@
-//! From text to fields: macros, the words of an expression, and what the two day fields say to each other.
+//! Parses the text of an expression: macros such as `@daily`, the words, and the combination of the two day fields.
 
 use crate::{
     DayMatch, Daylight, Dialect, Field, Language, Rules,
@@ -8,10 +8,10 @@ use crate::{
     item::{self, Scale},
 };
 
-/// Lists of every second and minute still fit.
+/// Maximum length of an expression, in bytes. Lists that name every second and every minute still fit.
 const LONGEST: usize = 1024;
 
-/// A piece of the text and where it begins.
+/// A piece of the text, and the position at which it begins.
 #[derive(Clone, Copy)]
 pub(crate) struct Word<'a> {
     pub(crate) text: &'a str,
@@ -34,7 +34,7 @@ impl<'a> Word<'a> {
         Self { text: &self.text[start..end], at: self.at + start }
     }
 
-    /// The parts before and after the first of this character.
+    /// The parts before and after the first occurrence of this character.
     pub(crate) fn split_at(self, character: char) -> Option<(Self, Self)> {
         let place = self.text.find(character)?;
         Some((self.part(0, place), self.part(place + 1, self.text.len())))
@@ -51,7 +51,7 @@ impl<'a> Word<'a> {
         })
     }
 
-    /// A crontab's rule: a field that begins with a star restricts nothing that the other one asks for.
+    /// Whether this day field restricts the days. In a crontab, a field that begins with a star does not.
     fn is_restricted(self, dialect: Dialect) -> bool {
         match dialect {
             Dialect::Quartz | Dialect::Spring => self.text != "*" && self.text != "?",
@@ -71,7 +71,7 @@ pub(crate) fn parse(text: &str, rules: Rules) -> Result<Fields, Fault> {
         count += 1;
     }
     if words[0].text.starts_with('@') {
-        return named(text, words[0], words[1], dialect);
+        return parse_macro(text, words[0], words[1], dialect);
     }
     let (least, most) = match dialect {
         Dialect::Quartz => (6, 7),
@@ -111,7 +111,7 @@ fn fields_of(words: &[Word<'_>; 7], rules: Rules) -> Result<Fields, Fault> {
     item::days_of_week(weekday, &scale(Field::DayOfWeek), &mut fields)?;
     let both = both_days(day, weekday, rules)?;
     fields.either = both == Some(DayMatch::Or);
-    fields.said = both.filter(|_| both != dialect.both_days());
+    fields.day_match_override = both.filter(|_| both != dialect.both_days());
     fields.every_year = matches!(year.text, "" | "*");
     if !fields.every_year {
         item::list(year, &scale(Field::Year), |year| fields.add_year(year))?;
@@ -123,7 +123,7 @@ fn fields_of(words: &[Word<'_>; 7], rules: Rules) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-/// What the two day fields say to each other; nothing, if one of them restricts nothing.
+/// How the two day fields combine; `None` unless both of them restrict the days.
 fn both_days(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<Option<DayMatch>, Fault> {
     if rules.dialect == Dialect::Quartz && day.text == "?" && weekday.text == "?" {
         let hint = "write * in one of them";
@@ -132,12 +132,12 @@ fn both_days(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<Option<Da
     if !day.is_restricted(rules.dialect) || !weekday.is_restricted(rules.dialect) {
         return Ok(None);
     }
-    let said = rules.days.or(rules.dialect.both_days());
-    if said.is_none() {
+    let rule = rules.days.or(rules.dialect.both_days());
+    if rule.is_none() {
         let fault = weekday.fault(Field::DayOfWeek, "both day fields are restricted", "");
         return Err(Fault { remedy: Some(Remedy::Days), ..fault });
     }
-    Ok(said)
+    Ok(rule)
 }
 
 const MACROS: [(&str, &str); 7] = [
@@ -150,9 +150,9 @@ const MACROS: [(&str, &str); 7] = [
     ("@hourly", "0 0 * * * ?"),
 ];
 
-fn named(text: &str, word: Word<'_>, second: Word<'_>, dialect: Dialect) -> Result<Fields, Fault> {
+fn parse_macro(text: &str, word: Word<'_>, second: Word<'_>, dialect: Dialect) -> Result<Fields, Fault> {
     let Some((_, meaning)) = MACROS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word.text)) else {
-        return Err(unknown(text, word));
+        return Err(unknown_macro(text, word));
     };
     if !second.text.is_empty() {
         return Err(second.fault(None, format!("{} stands alone", word.text), "leave out what follows"));
@@ -160,18 +160,18 @@ fn named(text: &str, word: Word<'_>, second: Word<'_>, dialect: Dialect) -> Resu
     Ok(Fields { dialect, ..parse(meaning, Dialect::Quartz.into())? })
 }
 
-fn unknown(text: &str, word: Word<'_>) -> Fault {
+fn unknown_macro(text: &str, word: Word<'_>) -> Fault {
     if word.text.eq_ignore_ascii_case("@every") {
         let text = text.trim_ascii_end();
         let period = text[word.at + word.text.len()..].trim_ascii_start();
-        let what = "@every is a fixed rate, which no cron expression can say";
+        let what = "@every is a fixed rate, which a cron expression cannot express";
         let period = if period.is_empty() { "5m" } else { period };
         let hint = format!("bandog's scheduler has fixed_rate = {period:?} and Job::fixed_rate for it");
         return Word { text: &text[word.at..], at: word.at }.fault(None, what, hint);
     }
     if word.text.eq_ignore_ascii_case("@reboot") {
-        let hint = "bandog's scheduler has Job::once for what is done once";
-        return word.fault(None, "@reboot is the start of a program, which no cron expression can say", hint);
+        let hint = "bandog's scheduler has Job::once for a job that runs once";
+        return word.fault(None, "@reboot is the start of a program, which a cron expression cannot express", hint);
     }
     let known = "known are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
     word.fault(None, format!("{} is not known", word.text), known)
@@ -189,7 +189,7 @@ fn words_of(text: &str) -> impl Iterator<Item = Word<'_>> {
     })
 }
 
-/// From here on, places in the text are both bytes and characters.
+/// Refuses a text that is too long or not ASCII. In an ASCII text, positions in bytes and in characters are equal.
 fn check_characters(text: &str) -> Result<(), Fault> {
     if text.len() > LONGEST {
         let what = format!("the expression has {} bytes", text.len());
@@ -204,7 +204,7 @@ fn check_characters(text: &str) -> Result<(), Fault> {
     let strange = text.chars().enumerate().find(|(_, c)| !allowed(*c));
     let Some((at, c)) = strange else { return Ok(()) };
     let meant = match c {
-        // The full-width forms of ASCII.
+        // The full-width forms of ASCII characters, as Chinese and Japanese keyboards write them.
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0),
         '\u{2010}'..='\u{2015}' | '\u{2212}' => Some('-'),
         '\u{3001}' => Some(','),
@@ -245,8 +245,8 @@ fn too_few(words: &[Word<'_>], dialect: Dialect) -> Fault {
     Fault { field: None, at: end, len: 1, what, hint: needed.to_owned(), remedy }
 }
 
-/// What a line of a crontab means, if that is what was written. No other expression is proposed for it: one with a field
-/// more fires at other times, or on other days of the week.
+/// If the words are a line of a crontab, the remedy that names its meaning. The remedy proposes the Unix dialect and
+/// never another expression: with one more field, the line would fire at other times or on other days of the week.
 fn crontab(words: &[Word<'_>], dialect: Dialect) -> Option<Remedy> {
     if dialect == Dialect::Unix || words.len() != 5 {
         return None;

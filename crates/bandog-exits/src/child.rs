@@ -20,14 +20,14 @@ use crate::{
     report::Exit,
 };
 
-/// How long a program may take to set its scene up.
+/// Timeout for a program to prepare its exit.
 const SETTING_UP: Duration = Duration::from_secs(20);
-/// What the end may take beyond the documented bound. A loaded machine can stand still for seconds; a program that hangs
-/// does so for ever.
+/// Tolerance beyond the documented bound. On a loaded machine a program may not run for seconds; a program that hangs
+/// never ends.
 const SLACK: Duration = Duration::from_secs(10);
 /// Maximum CPU time of a program, from start to exit.
 const CPU: Duration = Duration::from_millis(400);
-/// Maximum characters of a program's output that are shown.
+/// Maximum number of characters of a program's output that are shown.
 const WORDS: usize = 500;
 
 pub(crate) struct Child {
@@ -43,7 +43,7 @@ impl Child {
         let process = Command::new(env::current_exe()?)
             .args(["play", &name(engine), &name(runtime), &name(store), &name(way), "--url", url])
             .args(["--number", &number.to_string(), "--parent", &std::process::id().to_string()])
-            // To print where a panic came from takes longer than all the rest.
+            // A backtrace of a panic would take longer than everything else.
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -53,43 +53,43 @@ impl Child {
         Ok(Self { cell, process, ended, ordered: None })
     }
 
-    /// Waits until the scene is set up; whether it is.
+    /// Waits until the program is ready for the order to end. Returns whether it is.
     pub(crate) fn is_ready(&mut self) -> bool {
         let Some(stdout) = &mut self.process.stdout else { return false };
         let mut word = [0; 6];
         is_readable(&*stdout, SETTING_UP) && stdout.read_exact(&mut word).is_ok() && word == *b"ready\n"
     }
 
-    /// Orders it to end.
+    /// Orders the program to end.
     pub(crate) fn order(&mut self) {
         self.ordered = Some(Instant::now());
-        // A failure means that it has ended, which is seen by its code.
+        // If this fails, the program has ended too early, which its exit code shows.
         let _ = self.process.stdin.as_mut().map(|stdin| stdin.write_all(b"\n"));
     }
 
-    /// Ready to read once the process has ended.
+    /// A file that becomes readable when the process has ended.
     pub(crate) fn ended(&self) -> PollFd<'_> {
         PollFd::new(&self.ended, PollFlags::IN)
     }
 
-    /// The time left until it must have ended.
+    /// The remaining time until the program must have ended.
     pub(crate) fn left(&self) -> Duration {
         let limit = self.cell.bound() + SLACK;
         limit.saturating_sub(self.ordered.map(|since| since.elapsed()).unwrap_or_default())
     }
 
-    /// Takes down how it ended. If it has not, it is killed.
-    pub(crate) fn take_down(mut self) -> Exit {
+    /// The result of this exit. If the program has not ended, it is killed.
+    pub(crate) fn into_exit(mut self) -> Exit {
         let took = self.ordered.map(|since| since.elapsed()).unwrap_or_default();
         let has_ended = is_readable(&self.ended, Duration::ZERO);
         let cpu = cpu_time(self.process.id());
         if !has_ended {
-            // It may end at this very moment.
+            // This fails if the program has just ended.
             let _ = self.process.kill();
         }
         let code = self.process.wait().ok().and_then(|status| status.code());
         let fault = if self.ordered.is_none() {
-            Some("it never came to its end".to_owned())
+            Some("it was never ready for the order to end".to_owned())
         } else if !has_ended {
             Some(format!("it did not end within {took:?}"))
         } else if code == Some(BUSY.into()) {
@@ -108,7 +108,7 @@ impl Child {
     fn last_words(&mut self) -> String {
         let mut words = String::new();
         if let Some(stderr) = &mut self.process.stderr {
-            // What is no text is left out.
+            // Output that is not UTF-8 is ignored.
             let _ = stderr.read_to_string(&mut words);
         }
         let words: String = words.chars().take(WORDS).collect();
@@ -118,13 +118,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // A failure means that it has ended and was waited for.
+        // This fails if the program has ended and was reaped.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// CPU time of a process that runs, or that has ended and is not yet waited for.
+/// CPU time of a process that runs, or that has ended and was not reaped yet.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name before the fields may contain spaces.
@@ -137,7 +137,7 @@ fn is_readable(file: &impl AsFd, within: Duration) -> bool {
     wait(&mut [PollFd::new(file, PollFlags::IN)], within) > 0
 }
 
-/// Waits until one of the files can be read; how many can.
+/// Waits until at least one of the files can be read. Returns the number of these files.
 pub(crate) fn wait(files: &mut [PollFd<'_>], within: Duration) -> usize {
     let until = Instant::now() + within;
     loop {

@@ -1,7 +1,7 @@
 //! Every way in which a program that uses bandog can end, played by real processes: `cargo xtask exits --help`.
 //!
-//! `cell` names what differs between two programs, `play` is such a program, `batch` starts several of them and measures
-//! how they end, `run` goes through all cells, `report` prints the result.
+//! A `cell` is one kind of exit, `play` is the program that ends, `batch` starts several programs and measures how they
+//! end, `run` goes through all cells, and `report` prints the result.
 
 mod args;
 mod batch;

@@ -31,7 +31,7 @@ use crate::{
 
 /// The exit code of a program that has a busy thread after its end.
 pub(crate) const BUSY: u8 = 98;
-/// How long a call has waited when it counts as one that waits.
+/// Time after which a call without an answer counts as waiting for the lock.
 const WAITS: Duration = Duration::from_millis(30);
 
 static CLIENT: OnceLock<Client> = OnceLock::new();
@@ -40,7 +40,7 @@ static CLIENT: OnceLock<Client> = OnceLock::new();
 pub(crate) fn run(args: &PlayArgs) -> ExitCode {
     set_parent_process_death_signal(Some(Signal::KILL)).expect("Linux has death signals");
     if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != args.parent) {
-        return ExitCode::FAILURE; // It died before the kernel was asked.
+        return ExitCode::FAILURE; // The parent died before the death signal was requested.
     }
     let left = match args.cell.runtime {
         Ends::None => {
@@ -53,14 +53,14 @@ pub(crate) fn run(args: &PlayArgs) -> ExitCode {
         }
     };
     drop(left);
-    // Every second program goes on for a moment, as one does that has several runtimes.
-    if args.number.is_multiple_of(2) && !comes_to_rest() {
+    // Every second program continues for a moment after the end of its runtime, like a program with several runtimes.
+    if args.number.is_multiple_of(2) && !becomes_idle() {
         return ExitCode::from(BUSY);
     }
     ExitCode::from(args.cell.code())
 }
 
-/// A runtime that ends in its way, also when `main` panics.
+/// A runtime that ends in the way of its cell, also when `main` panics.
 struct Ending(Option<Runtime>, Ends);
 
 impl Ending {
@@ -88,7 +88,7 @@ impl Drop for Ending {
     }
 }
 
-/// The last part of an async program; gives what it keeps beyond the end of its runtime.
+/// The last part of an async program. Returns the handles that are dropped after the runtime has ended.
 async fn scene(args: &PlayArgs) -> Option<(Guard, Client)> {
     let client = options(args).connect().await.expect("connected");
     match args.cell.way {
@@ -113,7 +113,7 @@ async fn scene(args: &PlayArgs) -> Option<(Guard, Client)> {
     match args.cell.way {
         Way::Dropped | Way::Waiting | Way::Job | Way::Stop | Way::Blocking => drop(guard),
         Way::Released => {
-            // A store that is gone is reported.
+            // The release fails if the store does not answer.
             let _ = guard.release().await;
             client.close().await.expect("closed");
         }
@@ -145,7 +145,7 @@ async fn schedule(args: &PlayArgs, client: &Client) {
     begun.notified().await;
     ready().await;
     if args.cell.way == Way::Stop {
-        // A store that is gone is reported.
+        // The stop fails if the store does not answer.
         let _ = running.stop().await;
     }
 }
@@ -157,7 +157,7 @@ fn blocking(args: &PlayArgs) {
     wait_for_order();
 }
 
-/// The guard is dropped while the runtime shuts down, which waits for it.
+/// The guard is dropped while the runtime shuts down. The runtime waits for the blocking task that has the guard.
 async fn blocking_in_runtime(client: Client) {
     let client = client.blocking().expect("an engine on its own thread");
     let (ends, ended) = oneshot::channel();
@@ -179,19 +179,19 @@ fn options(args: &PlayArgs) -> ConnectOptions {
     }
 }
 
-/// Says that everything is set up, and waits for the order to end, while the runtime goes on.
+/// Reports that the program is ready, and waits for the order to end. Meanwhile the runtime runs other tasks.
 async fn ready() {
     spawn_blocking(wait_for_order).await.expect("read");
 }
 
 fn wait_for_order() {
     let mut out = stdout().lock();
-    writeln!(out, "ready").and_then(|()| out.flush()).expect("somebody reads");
+    writeln!(out, "ready").and_then(|()| out.flush()).expect("the parent reads");
     stdin().lock().read_line(&mut String::new()).expect("an order");
 }
 
-/// Whether all threads come to rest: none computes for most of a while.
-fn comes_to_rest() -> bool {
+/// Whether all threads become idle: in one of 200 intervals, they use little CPU time.
+fn becomes_idle() -> bool {
     const WHILE: Duration = Duration::from_millis(10);
     (0..200).any(|_| {
         let before = cpu_time();

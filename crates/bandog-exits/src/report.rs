@@ -1,4 +1,4 @@
-//! What came of all exits.
+//! The results of all exits.
 
 use std::{
     collections::BTreeMap,
@@ -12,10 +12,10 @@ use crate::cell::{Cell, name};
 #[derive(Debug)]
 pub(crate) struct Exit {
     pub(crate) cell: Cell,
-    /// From the order to end to the exit.
+    /// Time from the order to end until the exit.
     pub(crate) took: Duration,
     pub(crate) cpu: Duration,
-    /// What is wrong with it.
+    /// What was wrong with the exit, if anything.
     pub(crate) fault: Option<String>,
 }
 

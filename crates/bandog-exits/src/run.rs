@@ -1,4 +1,4 @@
-//! All cells, each as often as asked for.
+//! Plays all cells, each as often as requested.
 
 use std::{
     collections::VecDeque,
@@ -17,8 +17,8 @@ use crate::{
     report::Report,
 };
 
-/// Batches at the same time.
-const LANES: usize = 3;
+/// Number of batches that run at the same time.
+const BATCHES_AT_ONCE: usize = 3;
 
 pub(crate) fn run(args: &Args) -> Report {
     let mut report = Report::new(Instant::now());
@@ -32,8 +32,8 @@ pub(crate) fn run(args: &Args) -> Report {
     }
     let batches = Mutex::new(batches(&cells, args));
     let (report, live) = (Mutex::new(report), RedisServer::start());
-    let lane = || {
-        // A file of its own: many programs on one would wait for each other's commits.
+    let play_batches = || {
+        // Each thread has its own SQLite file, because many programs on one file would wait for each other's commits.
         let (own, dir) = (RedisServer::start(), tempfile::tempdir().expect("a directory"));
         loop {
             let next = batches.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -48,16 +48,16 @@ pub(crate) fn run(args: &Args) -> Report {
             report.lock().unwrap_or_else(PoisonError::into_inner).add(exits);
         }
     };
-    // Children die with the thread that started them, so the lanes' threads outlive them.
+    // Children die with the thread that started them. So each thread lives until its children have ended.
     thread::scope(|scope| {
-        for _ in 0..LANES {
-            scope.spawn(lane);
+        for _ in 0..BATCHES_AT_ONCE {
+            scope.spawn(play_batches);
         }
     });
     report.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Cells of one store share batches. Those of one cell come one after the other, not at the same time.
+/// Distributes the exits over batches. The cells in a batch have the same store, but are usually different cells.
 fn batches(cells: &[Cell], args: &Args) -> VecDeque<Batch> {
     let mut first = 0;
     let mut all = VecDeque::new();

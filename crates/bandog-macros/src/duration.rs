@@ -1,4 +1,4 @@
-//! Durations, written as people write them.
+//! Durations such as `500ms`, `10s` and `2m`.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -6,20 +6,20 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, LitStr, Result};
 
-/// The longest time that anything here takes.
+/// Maximum duration of every key.
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The ttls that a lock can have.
 pub(crate) const TTLS: RangeInclusive<Duration> = Duration::from_millis(100)..=LONGEST;
 
-/// Reads a duration that lies within the bounds, which `bounds` has in words.
+/// Reads a duration and checks that it is allowed. `bounds` are the allowed bounds as text.
 pub(crate) fn read(name: &str, text: &LitStr, allowed: RangeInclusive<Duration>, bounds: &str) -> Result<Duration> {
     let value = text.value();
     let no = |message| Err(Error::new(text.span(), message));
     match humantime::parse_duration(&value) {
         Ok(time) if allowed.contains(&time) => Ok(time),
-        Ok(_) => no(format!("`{name}` is {value:?}; it takes {bounds}")),
-        Err(_) => no(format!("`{name}` is {value:?}, which is no duration; write 500ms, 10s or 2m")),
+        Ok(_) => no(format!("`{name}` is {value:?}; it must be between {bounds}")),
+        Err(_) => no(format!("`{name}` is {value:?}, which is not a duration; write 500ms, 10s or 2m")),
     }
 }
 

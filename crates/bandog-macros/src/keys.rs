@@ -1,4 +1,4 @@
-//! What stands between the parentheses of an attribute: `key = value`, separated by commas.
+//! The keys between the parentheses of an attribute: `key = value`, separated by commas.
 
 use proc_macro2::{Span, TokenStream};
 use syn::{
@@ -9,11 +9,11 @@ use syn::{
 
 use crate::words::{listed, nearest};
 
-/// The keys of one attribute. Each is taken by who reads it.
+/// The keys of one attribute. Reading a key removes it.
 pub(crate) struct Keys(Vec<(Ident, Expr)>);
 
 impl Keys {
-    /// Reads the keys, all of which must be known and none said twice. Every wrong key is told.
+    /// Reads the keys. Each must be known and may be given once. The error names every wrong key.
     pub(crate) fn parse(tokens: TokenStream, known: &[&str]) -> Result<Self> {
         let keys = Punctuated::<Key, Token![,]>::parse_terminated.parse2(tokens)?;
         let keys: Vec<_> = keys.into_iter().map(|Key(name, value)| (name, value)).collect();
@@ -22,20 +22,20 @@ impl Keys {
                 return Some(unknown(name, known));
             }
             let twice = keys.iter().take(at).any(|(earlier, _)| earlier == name);
-            twice.then(|| Error::new(name.span(), format!("`{name}` is said twice")))
+            twice.then(|| Error::new(name.span(), format!("`{name}` is given twice")))
         });
         let Some(mut fault) = faults.next() else { return Ok(Self(keys)) };
         faults.for_each(|other| fault.combine(other));
         Err(fault)
     }
 
-    /// The value of this key, if it was said.
+    /// Removes this key and returns its value, if the attribute has the key.
     pub(crate) fn take(&mut self, name: &str) -> Option<Expr> {
         let at = self.0.iter().position(|(key, _)| key == name)?;
         Some(self.0.swap_remove(at).1)
     }
 
-    /// The text of this key, if it was said.
+    /// Removes this key and returns its text, if the attribute has the key.
     pub(crate) fn text(&mut self, name: &str, example: &str) -> Result<Option<LitStr>> {
         self.take(name).map(|value| text(name, value, example)).transpose()
     }
@@ -67,15 +67,15 @@ pub(crate) fn text(name: &str, value: Expr, example: &str) -> Result<LitStr> {
 }
 
 fn unknown(name: &Ident, known: &[&str]) -> Error {
-    let said = name.to_string();
-    let hint = match nearest(&said, known) {
+    let given = name.to_string();
+    let hint = match nearest(&given, known) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("known are {}", listed(known)),
     };
-    Error::new(name.span(), format!("unknown key `{said}`; {hint}"))
+    Error::new(name.span(), format!("unknown key `{given}`; {hint}"))
 }
 
-/// Where an expression stands, as far as a stable compiler can tell.
+/// The place of an expression in the source. A stable compiler may know only its first token.
 pub(crate) fn span(expr: &Expr) -> Span {
     syn::spanned::Spanned::span(expr)
 }

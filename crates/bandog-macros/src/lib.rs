@@ -1,4 +1,4 @@
-//! The attributes of bandog, which re-exports them: `#[bandog::locked]` and `#[bandog::scheduled]`.
+//! The attributes `#[bandog::locked]` and `#[bandog::scheduled]`, which the crate `bandog` re-exports.
 
 use proc_macro::TokenStream;
 
@@ -12,7 +12,7 @@ mod template;
 mod tests;
 mod words;
 
-/// Runs a function's body under a lock: one call at a time, across processes and machines.
+/// Runs the body of a function under a lock: one call at a time, across processes and machines.
 ///
 /// ```
 /// use bandog::{Client, Result};
@@ -24,13 +24,13 @@ mod words;
 /// impl Shop {
 ///     #[bandog::locked(name = "orders")]
 ///     async fn sweep(&self) -> Result<u64> {
-///         Ok(42) // nobody else sweeps now, on any machine
+///         Ok(42) // no other call sweeps now, on any machine
 ///     }
 ///
 ///     #[bandog::locked(name = "order-{id}", wait = "0s", guard = guard)]
 ///     async fn cancel(&self, id: u64) -> Result<Option<u64>> {
 ///         println!("order {id} is cancelled under fence {}", guard.fence());
-///         Ok(Some(id)) // None: somebody else was at this order, and the body was not run
+///         Ok(Some(id)) // the call returns None if the lock is busy; then the body does not run
 ///     }
 /// }
 ///
@@ -41,22 +41,22 @@ mod words;
 /// # Ok(()) }
 /// ```
 ///
-/// | key | what it says | default |
+/// | key | value | default |
 /// |---|---|---|
-/// | `name` | the lock's name: a text, in which `{id}`, `{order.id}` and `{self.shop}` stand for parameters and their fields, formatted as by `format!`; or an expression that gives one | none: it must be there |
-/// | `client` | an expression that gives the [`Client`](https://docs.rs/bandog/latest/bandog/struct.Client.html) | the parameter `client`, else `self.client` |
-/// | `wait` | how long to wait for the lock; `"0s"` does not wait | until it is free |
-/// | `lease` | a fixed time after which the lock is lost, instead of a watchdog that renews it; `"100ms"` to `"365d"` | the watchdog |
-/// | `max_hold` | the longest that one call may hold the lock, however well it is renewed; as `lease` | no limit |
-/// | `guard` | the name that the body has for the guard: `guard = guard` | the body has none |
+/// | `name` | the lock's name: a text, in which `{id}`, `{order.id}` and `{self.shop}` stand for parameters and their fields, formatted as by `format!`; or an expression for the name | none: the key is required |
+/// | `client` | an expression for the [`Client`](https://docs.rs/bandog/latest/bandog/struct.Client.html) | the parameter `client`, else `self.client` |
+/// | `wait` | the maximum wait for the lock; with `"0s"` the call does not wait | no limit |
+/// | `lease` | a fixed time after which the lock is lost, between `"100ms"` and `"365d"`; no watchdog renews the lock | a watchdog renews the lock |
+/// | `max_hold` | the maximum time for which one call may hold the lock, even if it is renewed; the same bounds as `lease` | no limit |
+/// | `guard` | the name of the guard in the body: `guard = guard` | the body cannot use the guard |
 ///
 /// Names, durations and keys are checked when the program is compiled.
 ///
-/// # What it returns
+/// # What the function returns
 ///
-/// A lock can fail, so the function returns `Result<T, E>` with `E: From<bandog::Error>`, and the body gives that
-/// `Result`. With `wait` somebody else may be in the way for so long: then it returns `Result<Option<T>, E>`, and
-/// `Ok(None)` says so.
+/// A lock can fail, so the function and its body return `Result<T, E>` with `E: From<bandog::Error>`.
+///
+/// With `wait` they return `Result<Option<T>, E>`. The call returns `Ok(None)` if the lock was busy for the whole wait.
 ///
 /// ```compile_fail,E0277
 /// #[bandog::locked(name = "orders")]
@@ -67,22 +67,26 @@ mod words;
 ///
 /// ```compile_fail,E0277
 /// #[bandog::locked(name = "orders", wait = "5s")]
-/// async fn sweep(client: &bandog::Client) -> bandog::Result<u64> { // not an Option: what if it is busy for 5 s?
+/// async fn sweep(client: &bandog::Client) -> bandog::Result<u64> { // not an Option, as `wait` requires
 ///     Ok(42)
 /// }
 /// ```
 ///
 /// # When the lock is lost
 ///
-/// An `async fn` is dropped where it stands, before the store may grant the lock to somebody else, and gives the
-/// error `Lost`. A function without async cannot be stopped: one that takes long looks at `guard.is_lost()` on its
-/// way, and `Lost` is told at its end instead of what it returned. Either way send `guard.fence()` along with what you
-/// write, since no lock can stop a process that stands still; see `docs/GUARANTEES.md`.
+/// The body of an `async fn` is dropped at its current await, before the store can grant the lock to another client.
+/// The call returns the error `ErrorKind::Lost`.
+///
+/// The body of a function without async cannot be stopped. If it takes long, it should check `guard.is_lost()` from
+/// time to time. When the body ends, the call returns `ErrorKind::Lost` instead of the body's value.
+///
+/// In both cases, send `guard.fence()` with every write, so that the resource can refuse a late one: no lock can stop a
+/// process that is paused and continues after its lock was lost. See `docs/GUARANTEES.md`.
 ///
 /// # Without async
 ///
-/// The function blocks its thread, which is the lock's owner, as in [`bandog::blocking`]; the client may be one of
-/// either kind. In async code it is `Misused`; call it in `spawn_blocking`.
+/// The call blocks its thread, and the thread owns the lock, as in [`bandog::blocking`]. The client may be of either
+/// kind. In async code the call fails with `ErrorKind::Misused`; call the function in `spawn_blocking`.
 ///
 /// ```
 /// use bandog::blocking::Client;
@@ -100,26 +104,29 @@ mod words;
 ///
 /// # Calls within calls
 ///
-/// Async calls do not re-enter: a locked `async fn` that calls another one of the same name waits for itself (for
-/// ever, or with `wait` until that is over). Without async the thread is the owner, and gets the lock again.
+/// Async calls are not re-entrant. If a locked `async fn` calls another function with the same lock, the inner call
+/// waits for the outer one, forever or for its `wait`. Without async the thread is the owner, so the inner call gets
+/// the lock again.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future gives up the place in the queue, or drops the body and then gives the lock back.
+/// A call that waits loses its place in the queue if its future is dropped. If the body is running, the body is dropped
+/// and then the lock is released.
 ///
 /// # With other attributes
 ///
-/// Attributes below this one see the whole function, lock and all: `#[tracing::instrument]` below it covers the wait.
-/// `#[async_trait]` turns an `async fn` into another one before this attribute sees it: let its methods call a locked
-/// function of their own.
+/// Attributes below this one apply to the whole function with its lock, so `#[tracing::instrument]` below it also
+/// measures the wait. `#[async_trait]` rewrites an `async fn` before this attribute can read it, so let its methods
+/// call a separate locked function.
 ///
 /// [`bandog::blocking`]: https://docs.rs/bandog/latest/bandog/blocking/
 #[proc_macro_attribute]
 pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
-    told(locked::expand(attribute.into(), function.clone().into()), function)
+    expanded_or_error(locked::expand(attribute.into(), function.clone().into()), function)
 }
 
-/// Declares a job: a function that a scheduler runs when its time has come, once per tick in the whole cluster.
+/// Declares a job: a function that a scheduler runs at its ticks, the times at which it is due. Each tick runs once in
+/// the whole cluster.
 ///
 /// ```standalone_crate
 /// use bandog::schedule::{Run, Scheduler, Shared};
@@ -134,7 +141,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// }
 ///
 /// #[bandog::scheduled(fixed_rate = "5s", name = "poll the till", timeout = "1s")]
-/// fn poll() {} // without async it runs in the blocking pool
+/// fn poll() {} // a function without async runs in the blocking pool
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
 /// let client = bandog::connect("memory:").await?; // redis://localhost, sqlite:/var/lib/shop/jobs.db
@@ -144,7 +151,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// # }
 /// ```
 ///
-/// The expression is checked when the program is compiled, and so are zones, durations and every other word:
+/// The expression is checked when the program is compiled, as are zones, durations and all other values:
 ///
 /// ```text
 /// error: `cron` is no expression of the quartz dialect
@@ -153,83 +160,93 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 ///             ^^ hours: 25 is too large; allowed are 0 to 23
 /// ```
 ///
-/// # When it runs
+/// # When the job runs
 ///
-/// One of these:
+/// A job has exactly one trigger:
 ///
-/// | key | it fires |
+/// | key | when the job is due |
 /// |---|---|
-/// | `cron = "0 15 10 ? * MON-FRI"` | when the expression does: see `docs/cron.md` |
-/// | `fixed_rate = "5s"` | at once and then in every period |
-/// | `fixed_delay = "5s"` | at once and then so long after each run's end |
-/// | `at = "2026-12-31T23:59:00+01:00"` | once |
+/// | `cron = "0 15 10 ? * MON-FRI"` | at the times of the expression; see `docs/cron.md` |
+/// | `fixed_rate = "5s"` | immediately, and then once in each period |
+/// | `fixed_delay = "5s"` | immediately, and then this time after the end of each run |
+/// | `at = "2026-12-31T23:59:00+01:00"` | once, at this instant |
 ///
-/// With `cron` go
+/// These keys are for `cron` only:
 ///
 /// | key | values | default | see |
 /// |---|---|---|---|
 /// | `zone` | an IANA name | `UTC` | `Job::zone` |
 /// | `dialect` | `quartz`, `spring`, `unix` | `quartz` | `Dialect` |
-/// | `day_match` | `and`, `or`: when a day matches if both day fields are restricted | what the dialect says; Quartz refuses it | `DayMatch` |
+/// | `day_match` | `and`, `or`: whether both of two restricted day fields must match, or one of them | the dialect's rule; Quartz refuses such an expression | `DayMatch` |
 /// | `daylight` | `pinned`, `elapsed`, `skip`: what happens where clocks are set forward or back | `elapsed` if the hours are `*` or stepped, else `pinned` | `Daylight` |
 ///
-/// With the two periods goes `initial_delay`.
+/// `initial_delay`, the delay of the first run, is for `fixed_rate` and `fixed_delay` only.
 ///
-/// # What else may be said
+/// # Other keys
 ///
 /// | key | values | default | see |
 /// |---|---|---|---|
-/// | `name` | a text of 1 to 200 bytes, one for the whole cluster | the function's name | |
-/// | `overlap` | `skip`, `queue`, `queue(10)`, `allow(3)`, `replace` | `skip`; of `fixed_rate` `queue(1000)` | `Overlap` |
+/// | `name` | a text of 1 to 200 bytes, unique in the cluster | the function's name | |
+/// | `overlap` | `skip`, `queue`, `queue(10)`, `allow(3)`, `replace` | `skip`; for `fixed_rate` `queue(1000)` | `Overlap` |
 /// | `catch_up` | `skip`, `once`, `all(10)` | `once` | `CatchUp` |
-/// | `window` | how old a missed tick may be to be caught up | `1h` | `Job::window` |
-/// | `misfire_grace` | how late a tick still runs as if nothing had been | `1m` | `Job::misfire_grace` |
+/// | `window` | maximum age of a missed tick that is caught up | `1h` | `Job::window` |
+/// | `misfire_grace` | maximum delay after which a tick still runs normally and does not count as missed | `1m` | `Job::misfire_grace` |
 /// | `on_crash` | `abandon`, `retry`, `retry(3)` | `abandon` | `OnCrash` |
-/// | `lease` | after what time a silent node counts as dead; 100 ms at least | the client's watchdog | `Job::lease` |
-/// | `timeout` | how long one try may take | no limit | `Job::timeout` |
-/// | `grace` | how long a run that was cancelled may go on | `5s` | `Job::grace` |
-/// | `retry` | `3`, `"3 from 1s"`, `"3 from 1s to 1m"`, `"3 within 10m"`, `"3 until next tick"`, or all of it | not at all | `Retry` |
-/// | `pause_after` | so many failures in a row pause the job | never | `Job::pause_after` |
-/// | `jitter` | the most that a start is delayed by | none | `Job::jitter` |
+/// | `lease` | the time after which a node that sends nothing counts as dead; at least 100 ms | the client's watchdog | `Job::lease` |
+/// | `timeout` | maximum duration of one attempt | no limit | `Job::timeout` |
+/// | `grace` | the time that a cancelled run has to end | `5s` | `Job::grace` |
+/// | `retry` | `3`, `"3 from 1s"`, `"3 from 1s to 1m"`, `"3 within 10m"`, `"3 until next tick"`, or a combination | no retries | `Retry` |
+/// | `pause_after` | number of consecutive failures after which the job is paused | never | `Job::pause_after` |
+/// | `jitter` | maximum random delay of a start | none | `Job::jitter` |
 /// | `scope` | `cluster`, `each_node` | `cluster` | `Scope` |
 /// | `store_down` | `fail_closed`, `fail_open` | `fail_closed` | `StoreDown` |
-/// | `revision` | which writing of the job it is, for rolling deploys: a number | 0 | `Job::revision` |
+/// | `revision` | the version of the job's definition, for rolling deploys: a number | 0 | `Job::revision` |
 /// | `enabled` | `true`, `false` | `true` | `Job::disabled` |
 ///
-/// Times are written `500ms`, `10s`, `2m`; numbers with or without quotes.
+/// Times are written as `500ms`, `10s` or `2m`. Numbers may have quotes.
 ///
-/// # What the environment says
+/// # Values from the environment
 ///
-/// In each text, `${NAME}` and `${NAME:default}` stand for a variable of the environment, read when the job is made.
-/// It is looked up as it is written, and then in capitals with `_` for `.` and `-`, so `${app.report.cron}` is
-/// `APP_REPORT_CRON`, too. A trigger that is `-` disables the job, as in Spring: `cron = "${app.report.cron:-}"`. A
-/// default is checked when the program is compiled; the variable when the scheduler starts, which fails with the job's
-/// name if there is neither or the value is wrong.
+/// In each text, `${NAME}` and `${NAME:default}` stand for an environment variable, which is read when the job is made.
+/// If no variable has this name, the name in capitals is used, with `_` for `.` and `-`. For example,
+/// `${app.report.cron}` also finds `APP_REPORT_CRON`.
+///
+/// A trigger with the value `-` disables the job, as in Spring: `cron = "${app.report.cron:-}"`.
+///
+/// A default is checked when the program is compiled. The variable is checked when the scheduler starts. The start
+/// fails with the job's name if the value is wrong, or if there is neither a variable nor a default.
 ///
 /// # The function
 ///
-/// Async or not (then it runs in the blocking pool, and cannot be dropped where it stands). It takes, in any order, by
-/// value or by reference, `Run` (its tick, its fence, whether it should stop) and `Shared<T>` (a value handed to
-/// `Scheduler::share`), and returns nothing or `Result<(), E>`. An error and a panic are failures: logged, counted, recorded, tried again if
-/// `retry` says so; they never stop the schedule. It stays an ordinary function, which can be called.
+/// The function may be async. A function without async runs in the blocking pool, and cannot be dropped while it runs.
+///
+/// It takes these parameters, in any order, by value or by reference: `Run` (the tick, the fence, and whether the run
+/// should stop) and `Shared<T>` (a value given to `Scheduler::share`).
+///
+/// It returns nothing or `Result<(), E>`. An error or a panic is a failure: it is logged, counted, recorded, and, with
+/// `retry`, retried. Later ticks run as usual, unless `pause_after` pauses the job.
+///
+/// It is still an ordinary function, which the program can call.
 ///
 /// ```compile_fail,E0277
 /// #[bandog::scheduled(fixed_rate = "5s")]
-/// async fn poll(port: u16) {} // nobody gives it a port
+/// async fn poll(port: u16) {} // the scheduler has no value for the port
 /// ```
 ///
 /// ```compile_fail,E0277
 /// #[bandog::scheduled(fixed_rate = "5s")]
-/// async fn poll() -> u64 { // neither well nor ill
+/// async fn poll() -> u64 { // neither nothing nor a Result
 ///     42
 /// }
 /// ```
 ///
-/// # How a scheduler gets it
+/// # How a scheduler gets the job
 ///
-/// `Scheduler::declared()` takes all functions of the program. They are gathered by the linker: a library that the
-/// program never names is not linked, so name it, `use reports as _;`. Where that does not do, or in a test that wants
-/// one job only, the attribute has made a type of the function's name, whose `job()` is the job:
+/// `Scheduler::declared()` adds all declared functions of the program. The linker collects them. It leaves out a
+/// library that the program never names, so name such a library: `use reports as _;`.
+///
+/// To add one job only, for example in a test, use the type that the attribute makes. It has the function's name, and
+/// its `job()` returns the job:
 ///
 /// ```
 /// use bandog::schedule::Scheduler;
@@ -242,7 +259,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 ///
 /// # In your tests
 ///
-/// A `TestScheduler` runs declared jobs on a clock that moves when the test says so:
+/// A `TestScheduler` runs declared jobs on a clock that the test advances:
 ///
 /// ```
 /// use bandog::schedule::{Shared, TestScheduler};
@@ -263,11 +280,12 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// ```
 #[proc_macro_attribute]
 pub fn scheduled(attribute: TokenStream, function: TokenStream) -> TokenStream {
-    told(scheduled::expand(attribute.into(), function.clone().into()), function)
+    expanded_or_error(scheduled::expand(attribute.into(), function.clone().into()), function)
 }
 
-/// What was made, or the fault and the function as it was, so that nothing else is missing.
-fn told(made: syn::Result<proc_macro2::TokenStream>, function: TokenStream) -> TokenStream {
+/// The expanded code. If the expansion failed, the error and the unchanged function, so that the compiler does not also
+/// report the function as missing.
+fn expanded_or_error(made: syn::Result<proc_macro2::TokenStream>, function: TokenStream) -> TokenStream {
     match made {
         Ok(made) => made.into(),
         Err(fault) => TokenStream::from_iter([fault.into_compile_error().into(), function]),

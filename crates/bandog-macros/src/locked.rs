@@ -14,21 +14,21 @@ use crate::{
 
 const KEYS: [&str; 6] = ["name", "client", "wait", "lease", "max_hold", "guard"];
 
-/// What the attribute says, checked.
+/// The attribute's keys after they were checked, and the return type of the function.
 struct Locked {
     name: TokenStream,
     client: TokenStream,
     wait: Option<Duration>,
-    /// Calls of the mutex's own options.
+    /// The method calls on the mutex for `lease` and `max_hold`.
     options: TokenStream,
     guard: Option<Ident>,
     returned: Type,
 }
 
-/// The function again, with its body under the lock.
+/// The function, with its body under the lock.
 pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(function).map_err(|error| {
-        Error::new(error.span(), format!("`#[bandog::locked]` stands before a function with a body: {error}"))
+        Error::new(error.span(), format!("`#[bandog::locked]` must be on a function with a body: {error}"))
     })?;
     let locked = Locked::read(attribute, &function)?;
     let ItemFn { attrs, vis, modifiers: _, sig, block } = &function;
@@ -41,7 +41,7 @@ impl Locked {
     fn read(attribute: TokenStream, function: &ItemFn) -> Result<Self> {
         let sig = &function.sig;
         if let Some(constness) = &sig.constness {
-            return Err(Error::new(constness.span, "a `const fn` cannot lock: it may run in the compiler"));
+            return Err(Error::new(constness.span, "a `const fn` cannot lock, because it may run in the compiler"));
         }
         let mut keys = Keys::parse(attribute, &KEYS)?;
         let params = signature::params(sig);
@@ -49,7 +49,7 @@ impl Locked {
             return Err(Error::new(Span::call_site(), "the lock has no name: write name = \"orders\""));
         };
         let wait = keys.text("wait", "5s")?;
-        let wait = wait.map(|text| duration::read("wait", &text, Duration::ZERO..=duration::LONGEST, "0s to 365d"));
+        let wait = wait.map(|text| duration::read("wait", &text, Duration::ZERO..=duration::LONGEST, "0s and 365d"));
         Ok(Self {
             name: template::name(name, &params)?,
             client: client(keys.take("client"), &params)?,
@@ -58,7 +58,7 @@ impl Locked {
             guard: keys.take("guard").map(binding).transpose()?,
             returned: signature::returned(
                 sig,
-                "a lock can fail, so the function returns `Result<T, E>` with `E: From<bandog::Error>`",
+                "a lock can fail, so the function must return `Result<T, E>` with `E: From<bandog::Error>`",
             )?,
         })
     }
@@ -67,7 +67,7 @@ impl Locked {
     fn waiting(&self, block: &syn::Block) -> TokenStream {
         let Self { name, client, options, returned, .. } = self;
         let support = quote!(::bandog::__locked);
-        let [mutex, guard, value, otherwise] = own(["mutex", "guard", "value", "otherwise"]);
+        let [mutex, guard, value, otherwise] = hygienic(["mutex", "guard", "value", "otherwise"]);
         let (named, lock, made) = (self.named(&guard), self.lock(), self.otherwise());
         let statements = &block.stmts;
         quote! {
@@ -80,7 +80,7 @@ impl Locked {
             #named
             let #value = #support::until_lost(&#guard, async move {
                 if false {
-                    return #support::never::<#returned>(); // So that the compiler knows what the body returns.
+                    return #support::never::<#returned>(); // Tells the compiler the type of the body.
                 }
                 #(#statements)*
             });
@@ -93,7 +93,7 @@ impl Locked {
     fn blocking(&self, block: &syn::Block) -> TokenStream {
         let Self { name, client, options, returned, .. } = self;
         let support = quote!(::bandog::__locked);
-        let [mutex, guard, value, otherwise] = own(["mutex", "guard", "value", "otherwise"]);
+        let [mutex, guard, value, otherwise] = hygienic(["mutex", "guard", "value", "otherwise"]);
         let (named, lock, made) = (self.named(&guard), self.lock(), self.otherwise());
         quote! {
             let #otherwise = #support::#made::<#returned>();
@@ -120,26 +120,26 @@ impl Locked {
         }
     }
 
-    /// What makes the values that are returned instead of the body's. The one place that asks for the right type, so
-    /// that a wrong one is told once.
+    /// The function that makes the values returned instead of the body's value. Only this call requires the right
+    /// return type, so the compiler reports a wrong type once.
     fn otherwise(&self) -> TokenStream {
         if self.wait.is_some() { quote!(otherwise_tried) } else { quote!(otherwise) }
     }
 
-    /// The guard under the name that the body knows it by.
+    /// Binds the guard to the name that the key `guard` gives it in the body.
     fn named(&self, guard: &Ident) -> Option<TokenStream> {
         self.guard.as_ref().map(|name| quote!(let #name = &#guard;))
     }
 }
 
-/// Names that no body can see.
-fn own<const N: usize>(names: [&str; N]) -> [Ident; N] {
+/// Names with hygiene of the macro, so that the body cannot see them and cannot shadow them.
+fn hygienic<const N: usize>(names: [&str; N]) -> [Ident; N] {
     names.map(|name| Ident::new(name, Span::mixed_site()))
 }
 
 /// A reference to the client.
-fn client(said: Option<Expr>, params: &[Ident]) -> Result<TokenStream> {
-    if let Some(client) = said {
+fn client(given: Option<Expr>, params: &[Ident]) -> Result<TokenStream> {
+    if let Some(client) = given {
         let span = keys::span(&client);
         return Ok(quote_spanned!(span=> &(#client)));
     }
@@ -150,7 +150,7 @@ fn client(said: Option<Expr>, params: &[Ident]) -> Result<TokenStream> {
     if params.iter().any(|param| param == "self") {
         return Ok(quote_spanned!(Span::call_site()=> &self.client));
     }
-    let message = "no client: name a parameter `client`, or say where it is: client = EXPRESSION";
+    let message = "no client: add a parameter `client`, or write client = EXPRESSION";
     Err(Error::new(Span::call_site(), message))
 }
 
@@ -158,19 +158,19 @@ fn options(keys: &mut Keys) -> Result<TokenStream> {
     let mut calls = TokenStream::new();
     for name in ["lease", "max_hold"] {
         let Some(text) = keys.text(name, "10s")? else { continue };
-        let time = duration::tokens(duration::read(name, &text, duration::TTLS, "100ms to 365d")?);
+        let time = duration::tokens(duration::read(name, &text, duration::TTLS, "100ms and 365d")?);
         let call = Ident::new(name, Span::mixed_site());
         calls.extend(quote!(.#call(#time)));
     }
     Ok(calls)
 }
 
-/// The name under which the body sees the guard.
+/// The name of the guard in the body, from the key `guard`.
 fn binding(value: Expr) -> Result<Ident> {
     let span = keys::span(&value);
     let name = match value {
         Expr::Path(path) if path.qself.is_none() => path.path.get_ident().cloned(),
         _ => None,
     };
-    name.ok_or_else(|| Error::new(span, "`guard` takes the name that the guard has in the body: write guard = guard"))
+    name.ok_or_else(|| Error::new(span, "`guard` must be a name for the guard in the body: write guard = guard"))
 }

@@ -1,4 +1,4 @@
-//! What a function's signature tells: its parameters, and what it returns.
+//! The signature of a function: the names of its parameters, and its return type.
 
 use proc_macro2::Span;
 use syn::{
@@ -19,22 +19,22 @@ pub(crate) fn params(sig: &Signature) -> Vec<Ident> {
     names.0
 }
 
-/// The type that a function returns, where `what` says why it must return something. Types that have no name, as
-/// `impl Display`, are left for the compiler to find.
+/// The return type of a function. `what` is the beginning of the error if it returns nothing or only `impl Trait`. An
+/// `impl Trait` inside the type becomes `_`, because the compiler must infer it.
 pub(crate) fn returned(sig: &Signature, what: &str) -> Result<Type> {
     let mut returned = match &sig.output {
-        ReturnType::Default => return Err(Error::new(end(sig), format!("{what}, and this function returns nothing"))),
+        ReturnType::Default => return Err(Error::new(end(sig), format!("{what}, but this function returns nothing"))),
         ReturnType::Type(_, returned) => (**returned).clone(),
     };
     if let Type::ImplTrait(_) = returned {
         let hint = "write `async fn`, whose body runs under the lock, or name the type";
-        return Err(Error::new(span(&returned), format!("{what}, and this type has no name: {hint}")));
+        return Err(Error::new(span(&returned), format!("{what}, but this type has no name: {hint}")));
     }
-    Nameless.visit_type_mut(&mut returned);
+    InferImplTraits.visit_type_mut(&mut returned);
     Ok(returned)
 }
 
-/// Where the parameters of a function end.
+/// The place of a function's list of parameters.
 fn end(sig: &Signature) -> Span {
     sig.paren_token.span.join()
 }
@@ -43,6 +43,7 @@ pub(crate) fn span(of: &Type) -> Span {
     syn::spanned::Spanned::span(of)
 }
 
+/// Collects the names that a pattern binds.
 struct Names(Vec<Ident>);
 
 impl<'a> Visit<'a> for Names {
@@ -54,9 +55,10 @@ impl<'a> Visit<'a> for Names {
     }
 }
 
-struct Nameless;
+/// Replaces each `impl Trait` in a type by `_`.
+struct InferImplTraits;
 
-impl VisitMut for Nameless {
+impl VisitMut for InferImplTraits {
     fn visit_type_mut(&mut self, part: &mut Type) {
         if let Type::ImplTrait(_) = part {
             *part = parse_quote!(_);

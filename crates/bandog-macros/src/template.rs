@@ -1,4 +1,4 @@
-//! A lock's name with places for a function's parameters: `order-{id}`, `{self.shop}/{order.id:08}`.
+//! A lock's name with placeholders for the function's parameters: `order-{id}`, `{self.shop}/{order.id:08}`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -6,10 +6,10 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Result};
 
 use crate::words::nearest;
 
-/// How long a lock's name may be, in bytes.
+/// Maximum length of a lock's name, in bytes.
 const LONGEST: usize = 1024;
 
-/// An expression whose value is the name. `params` are the names that places may begin with.
+/// An expression whose value is the name. Each placeholder must begin with a name of `params`.
 pub(crate) fn name(value: Expr, params: &[Ident]) -> Result<TokenStream> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => literal(&text, params),
@@ -28,13 +28,13 @@ fn literal(text: &LitStr, params: &[Ident]) -> Result<TokenStream> {
     Ok(quote_spanned!(span=> ::std::format!(#format, #(#places),*)))
 }
 
-/// The text with its places emptied, and what belongs there.
+/// Splits a text into a format string with empty placeholders, such as `order-{}`, and their contents.
 fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<String>), String> {
     if let Some(control) = text.chars().find(|c| c.is_control()) {
         return Err(format!("the name has the control character {control:?}; only printable text is allowed"));
     }
     if text.is_empty() || text.len() > LONGEST {
-        return Err(format!("the name has {} bytes; it takes 1 to {LONGEST}", text.len()));
+        return Err(format!("the name has {} bytes; it must have between 1 and {LONGEST}", text.len()));
     }
     let (mut format, mut places, mut rest) = (String::new(), Vec::new(), text);
     while let Some(at) = rest.find(['{', '}']) {
@@ -46,7 +46,7 @@ fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<Strin
             continue;
         }
         let Some((place, after)) = brace.strip_prefix('{').and_then(|inside| inside.split_once('}')) else {
-            return Err(format!("a brace stands alone in {text:?}; write {{{{ or }}}} for one that is meant"));
+            return Err(format!("a single brace in {text:?}; write {{{{ or }}}} for a brace in the name"));
         };
         let (path, how) = place.split_once(':').map_or((place, ""), |(path, how)| (path, how));
         check(path, how, params)?;
@@ -58,7 +58,7 @@ fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<Strin
     Ok((format, places))
 }
 
-/// A place is a parameter or a field of one.
+/// Checks that a placeholder is a parameter or a field of one.
 fn check(path: &str, how: &str, params: &[Ident]) -> std::result::Result<(), String> {
     let mut parts = path.split('.');
     let root = parts.next().unwrap_or_default();
@@ -74,15 +74,15 @@ fn check(path: &str, how: &str, params: &[Ident]) -> std::result::Result<(), Str
     }
     let is_index = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if let Some(odd) = parts.find(|part| syn::parse_str::<Ident>(part).is_err() && !is_index(part)) {
-        return Err(format!("`{odd}` in `{{{path}}}` is no field; a place takes a parameter or fields of one"));
+        return Err(format!("`{odd}` in `{{{path}}}` is not a field; a placeholder is a parameter or a field of one"));
     }
     if how.contains('$') {
-        return Err(format!("`{{{path}:{how}}}` takes its width from elsewhere; write it as a number"));
+        return Err(format!("`{{{path}:{how}}}` takes its width from another value; write the width as a number"));
     }
     Ok(())
 }
 
-/// `order.id` as tokens that stand where the literal stands.
+/// A placeholder such as `order.id` as tokens with the span of the literal, so that the compiler's errors point at it.
 fn path(place: &str, span: Span) -> TokenStream {
     let mut parts = place.split('.');
     let root = Ident::new(parts.next().unwrap_or_default(), span);

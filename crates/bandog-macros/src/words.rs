@@ -1,12 +1,12 @@
-//! Words for people: what was probably meant, and what is allowed.
+//! Hints in errors: the word that was probably meant, and lists of allowed words.
 
-/// The known word that was probably meant: the same but for case and underscores, or two slips away at most.
-pub(crate) fn nearest<'a>(said: &str, known: &[&'a str]) -> Option<&'a str> {
+/// The known word that was probably meant. It may differ in case, in underscores, and in at most two letters.
+pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |word: &str| word.to_lowercase().replace('_', "");
-    let said = plain(said);
-    let slips = |word: &str| distance(&said, &plain(word));
-    let best = known.iter().copied().min_by_key(|word| slips(word))?;
-    (slips(best) <= 2 && slips(best) < said.chars().count()).then_some(best)
+    let given = plain(given);
+    let changes = |word: &str| distance(&given, &plain(word));
+    let best = known.iter().copied().min_by_key(|word| changes(word))?;
+    (changes(best) <= 2 && changes(best) < given.chars().count()).then_some(best)
 }
 
 /// The words, each in backticks.
@@ -14,7 +14,7 @@ pub(crate) fn listed(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// How many letters have to be changed, added or left out.
+/// Minimum number of letters to change, add or remove to turn `a` into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! A service with a job, a page of its own, and the page of bandog under `/bandog/`.
+//! A service with a job, its own page, and the page of bandog under `/bandog/`.
 //!
 //! ```sh
 //! cargo run --package bandog-page --example axum

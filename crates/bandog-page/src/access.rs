@@ -14,8 +14,8 @@ use hyper::{
 
 use crate::{source::Trouble, token::Token};
 
-/// The host names that requests may be sent to. A foreign web page whose name resolves to this machine (DNS rebinding)
-/// would otherwise have the same origin as this page.
+/// The host names that requests may be sent to. Without this check, a foreign web page whose name resolves to this
+/// machine (DNS rebinding) would have the same origin as this page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hosts {
     /// The address of the page; none in a service of the user.
@@ -61,8 +61,8 @@ impl Hosts {
         }
     }
 
-    /// Whether requests to this host, with or without its port, are answered. An IP address is not a name, so it cannot
-    /// be made to resolve to another machine.
+    /// Whether requests to this host, with or without its port, are answered. IP addresses are allowed, because DNS
+    /// rebinding needs a name.
     fn allow(&self, host: &str) -> bool {
         let Some(name) = name(host) else { return false };
         if self.names.iter().any(|known| known.0 == name) || name == "localhost" || name.ends_with(".localhost") {
@@ -80,15 +80,15 @@ impl Hosts {
             Some(_) | None => "an IP address of this machine".to_owned(),
         };
         let message = format!(
-            "the page does not answer to the host {host:?}: ask for it as {ip}, or allow the name with --http-host {name} \
-             (in a program: Page::host)"
+            "the page does not answer to the host {host:?}: use {ip} in the URL, or allow the name with --http-host \
+             {name} (in a program: Page::host)"
         );
         Trouble::new(StatusCode::MISDIRECTED_REQUEST, "host", message)
     }
 }
 
-/// Refuses a request that may not act. There are no cookies, and no page of another origin can send the header with the
-/// token; the checks of the origin are a second protection.
+/// Refuses an action without the right token. The token is in a header and not in a cookie, so a page of another origin
+/// cannot send it. The check of the origin is a second protection.
 pub(crate) fn check_actor(uri: &Uri, headers: &HeaderMap, token: Option<&Token>) -> Result<(), Trouble> {
     let Some(token) = token else {
         let message = "this page is read-only: start bandog with --http-token-file or BANDOG_HTTP_TOKEN to act \
@@ -111,7 +111,8 @@ pub(crate) fn check_actor(uri: &Uri, headers: &HeaderMap, token: Option<&Token>)
     }
 }
 
-/// Whether the browser reports that this page sent the request. Other programs send no such header.
+/// Whether the headers of a browser prove that this page sent the request. Other programs do not send these headers,
+/// and pass.
 fn is_same_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     if let Some(site) = text("sec-fetch-site") {
@@ -126,7 +127,7 @@ fn is_same_origin(uri: &Uri, headers: &HeaderMap) -> bool {
 /// The name or the IP address of a host, with or without its port, in lower case and without brackets.
 fn name(host: &str) -> Option<String> {
     let authority = host.parse::<Authority>().ok()?;
-    // A host with more than a port, such as a user before it, is meant to be misread.
+    // A host with more than a port, such as a user name before it, is refused: another parser could read another host.
     let port = authority.as_str().strip_prefix(authority.host())?;
     let is_port = port.bytes().enumerate().all(|(at, b)| if at == 0 { b == b':' } else { b.is_ascii_digit() });
     let name = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();

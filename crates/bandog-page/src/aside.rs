@@ -5,8 +5,8 @@ use tokio::{runtime::Handle, select, sync::oneshot, task::spawn_blocking};
 
 use crate::source::Trouble;
 
-/// Runs this future on a thread for blocking work: to parse 10,000 records takes a good part of a second, and the
-/// threads of the runtime answer other requests meanwhile.
+/// Runs this future on a thread for blocking work, because parsing 10,000 records takes almost a second. Meanwhile the
+/// threads of the runtime answer other requests.
 ///
 /// # Cancel safety
 /// Dropping the future drops `work` at its next await.

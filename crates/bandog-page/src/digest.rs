@@ -6,19 +6,19 @@ use serde::Serialize;
 
 /// Number of runs that the page draws as bars.
 pub(crate) const BARS: usize = 50;
-/// Number of lines that the store keeps of good runs, and of other runs. A shorter list has lost no line yet.
+/// Number of lines that the store keeps of good runs, and of other runs. A shorter list is complete.
 const KEPT: usize = 50;
 
 /// The ended runs of one job, without their texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
-    /// The job's mark at the time of the query.
+    /// The job's mark at the time of the query: a number that changes with each new line of its history.
     pub(crate) mark: u64,
     /// The runs in the order of their ends, the latest last.
     pub(crate) runs: Vec<Brief>,
     /// Runs that ended well before this time may be missing. None if none is missing.
     ok_from: Option<i64>,
-    /// The same for runs that did not end well.
+    /// Runs that ended in another way before this time may be missing. None if none is missing.
     failed_from: Option<i64>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Digest {
 pub(crate) struct Brief {
     pub(crate) ended: i64,
     took: u32,
-    /// The lag of runs whose tick came as planned; other runs are requested after their due time.
+    /// The lag of a scheduled run. None for runs of other kinds, which are requested after their due time.
     pub(crate) lag: Option<u32>,
     pub(crate) state: State,
 }
@@ -90,7 +90,7 @@ impl Brief {
     }
 }
 
-/// At most 49 days, which is enough for a bar.
+/// The time as a `u32`. Longer times than 49 days become 49 days, which is enough for a bar.
 fn small(ms: u64) -> u32 {
     u32::try_from(ms).unwrap_or(u32::MAX)
 }

@@ -19,7 +19,7 @@ const FRESH: Duration = Duration::from_secs(1);
 const MULTIPLE: u32 = 4;
 /// Time that a client waits for a new answer before it gets the last one.
 const SOON: Duration = Duration::from_millis(300);
-/// Time for which a fetch continues for the next client.
+/// Maximum time for which a fetch continues after its client has got the last answer instead.
 const LINGER: Duration = Duration::from_secs(10);
 /// Maximum time for which an answer is served again.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -108,7 +108,7 @@ impl<T: Send + Sync + 'static> Fresh<T> {
     /// The last answer, if it is still valid; otherwise the result of `ask`.
     ///
     /// # Cancel safety
-    /// Dropping the future releases this client's share of the fetch.
+    /// Dropping the future ends the wait of this client. If no other client waits, the fetch is cancelled.
     pub(crate) async fn get<F>(&self, ask: impl FnOnce() -> F) -> Fetched<T>
     where
         F: Future<Output = Result<T, Trouble>> + Send + 'static,
@@ -181,6 +181,6 @@ where
 }
 
 fn locked<T>(state: &Mutex<Cache<T>>) -> MutexGuard<'_, Cache<T>> {
-    // No code that can panic runs while it is locked.
+    // No code that can panic runs while the mutex is locked.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -34,18 +34,20 @@ use crate::{
 
 /// Timeout of a bounded query of the store.
 const STORE_TIME: Duration = Duration::from_secs(10);
-/// Timeout of a scan of all names in the store. It is slow, so as not to disturb other clients.
+/// Timeout of a scan of all names in the store. The scan is slow on purpose, so that it does not disturb other clients.
 const SCAN_TIME: Duration = Duration::from_secs(600);
 /// A list of locks is served for at least this multiple of its scan time.
 const SCAN_MULTIPLE: u32 = 10;
 /// Time that a request waits for a scan. It is shorter in tests.
 const SCAN_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-/// Time for which a scan continues after a request stopped waiting for it, so that the next one can have its result.
+/// Time for which a scan continues after a request stopped waiting for it, so that the next request can have the
+/// result.
 const SCAN_LINGER: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 30 });
 /// The timeline is served for at least this multiple of its computation time.
 const TIMELINE_MULTIPLE: u32 = 20;
-/// Time limit for the body of a request, and its maximum size in bytes.
+/// Timeout for receiving the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(10);
+/// Maximum size of the body of a request, in bytes.
 const BODY: usize = 64 * 1024;
 /// Maximum length of a reason, in bytes.
 const REASON: usize = 1024;
@@ -84,7 +86,7 @@ pub(crate) struct Shared<S> {
     histories: Arc<Histories<S>>,
 }
 
-/// An answer with rows: the time of the answer and the time of the query, by this machine's clock.
+/// An answer with rows, the time of the answer (`now`) and the time of the query (`at`), both by this machine's clock.
 #[derive(Serialize)]
 struct Rows<'a, T> {
     now: String,
@@ -118,7 +120,7 @@ struct About<'a> {
     now: String,
     version: &'static str,
     store: &'a str,
-    /// Whether requests with a token may act.
+    /// Whether the page accepts actions, with a token.
     acts: bool,
     /// Whether `metrics` exists.
     metrics: bool,
@@ -209,7 +211,7 @@ impl<S: Source> Handler<S> {
         self.shared.jobs.get_soon(ask).await
     }
 
-    /// The same, or an error if it does not have this job.
+    /// A recent list of all jobs, or an error if this job is not in the list.
     async fn known(&self, name: &str) -> Fetched<Snapshot> {
         let jobs = self.snapshot().await?;
         jobs.value.get(name).ok_or_else(|| Trouble::no_job(name))?;
@@ -287,7 +289,7 @@ impl<S: Source> Handler<S> {
         self.shared.timeline.get(|| aside(in_time(STORE_TIME, ask))).await
     }
 
-    /// Acts to the end, even if the client disconnects.
+    /// Completes an action, even if the client disconnects.
     async fn act(&self, name: String, act: Act) -> Answer {
         tracing::info!("requested on the page: {act:?} of {name:?}");
         let (source, job) = (Arc::clone(&self.shared.source), name.clone());
@@ -323,7 +325,7 @@ impl<S: Source> Handler<S> {
 }
 
 impl Verb {
-    /// The requested act. A field of another act is refused.
+    /// The requested action with its fields. A field of another action is refused.
     fn with(self, ActFields { reason, id }: ActFields) -> Result<Act, Trouble> {
         let wrong = |message| Err(Trouble::new(StatusCode::BAD_REQUEST, "body", message));
         match (self, reason, id) {
@@ -333,7 +335,7 @@ impl Verb {
             (Self::Pause, reason, None) => {
                 let reason = reason.unwrap_or_default();
                 if reason.len() > REASON {
-                    return wrong(format!("a reason has at most {REASON} bytes, and this one {}", reason.len()));
+                    return wrong(format!("a reason has at most {REASON} bytes, but this one has {}", reason.len()));
                 }
                 Ok(Act::Pause { reason })
             }
@@ -376,7 +378,7 @@ async fn in_time<T>(limit: Duration, answer: impl Future<Output = Result<T, Trou
     })
 }
 
-/// Rows under their name.
+/// An object with one field, which contains the rows.
 fn named<'a>(name: &'static str, rows: &'a RawValue) -> BTreeMap<&'static str, &'a RawValue> {
     BTreeMap::from([(name, rows)])
 }

@@ -1,4 +1,5 @@
-//! The histories of jobs. Each is read only when it has changed, and all of them together at a limited pace.
+//! The histories of jobs. Each history is read only when it has changed, and a rate limit (`pace`) applies to all of
+//! them together.
 
 use std::{
     collections::HashMap,
@@ -24,13 +25,14 @@ use crate::{
 pub(crate) const ENTRIES: usize = 64;
 /// Maximum number of jobs of which a digest is kept: some 2 KiB each.
 pub(crate) const DIGESTS: usize = 20_000;
-/// Histories that are read at the same time.
+/// Maximum number of histories that are read at the same time.
 const AT_ONCE: usize = 8;
-/// The part of the pace that reading for the figures of the last day leaves to viewers.
+/// Number of queries of the rate limit that are reserved for viewers. Reading for the figures of the last day does not
+/// use them.
 const RESERVE: u32 = 200;
-/// Maximum time that a query waits for the pace.
+/// Maximum time that a query waits for the rate limit.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Timeout of reading the histories for one answer; the others are read for the next answer.
+/// Timeout of reading the histories for one answer. The remaining histories are read for the next answer.
 const READING: Duration = Duration::from_secs(1);
 
 /// The histories and digests of the jobs.
@@ -54,7 +56,7 @@ impl<S: Source> Histories<S> {
     pub(crate) async fn whole(&self, name: &str) -> Fetched<Box<RawValue>> {
         let fresh = self.entry(name);
         if !fresh.is_in_use() {
-            self.turn().await?;
+            self.wait_for_pace().await?;
         }
         let (source, name) = (Arc::clone(&self.source), name.to_owned());
         fresh.get(|| aside(async move { json(&source.history(&name).await?) })).await
@@ -122,11 +124,11 @@ impl<S: Source> Histories<S> {
             }
             Ok(())
         });
-        // What was read by then is kept.
+        // The digests that were read before the timeout are kept.
         let _ = timeout(READING, reading).await;
     }
 
-    /// Forgets jobs that are gone.
+    /// Removes the digests of all jobs that are not in this list.
     fn forget_others(&self, jobs: &[Marked]) {
         let mut digests = locked(&self.digests);
         if digests.len() > jobs.len() {
@@ -135,8 +137,8 @@ impl<S: Source> Histories<S> {
         }
     }
 
-    /// Waits for the pace, for a short time.
-    async fn turn(&self) -> Result<(), Trouble> {
+    /// Waits until the rate limit allows a query, for a short time.
+    async fn wait_for_pace(&self) -> Result<(), Trouble> {
         match self.pace.take(0) {
             Ok(()) => return Ok(()),
             Err(wait) if wait <= PATIENCE => sleep(wait).await,
@@ -155,7 +157,7 @@ impl<S: Source> Histories<S> {
             whole.retain(|_, fresh| fresh.is_in_use());
         }
         let fresh = Arc::new(Fresh::default());
-        // Without a free entry, an answer is for one client only.
+        // Without a free entry, the answer is not shared with other clients.
         if whole.len() < ENTRIES {
             whole.insert(name.to_owned(), Arc::clone(&fresh));
         }
@@ -164,7 +166,7 @@ impl<S: Source> Histories<S> {
 }
 
 fn busy() -> Trouble {
-    let message = "too many histories are requested at once: retry in a few seconds";
+    let message = "too many histories are requested at the same time: retry in a few seconds";
     Trouble::new(StatusCode::TOO_MANY_REQUESTS, "busy", message)
 }
 

@@ -12,7 +12,7 @@ pub struct LockJson<'a> {
     held: bool,
     owner: Option<&'a str>,
     fence: Option<u64>,
-    /// The last fence that the holder may have.
+    /// The last fence of the holder's grant.
     fence_to: Option<u64>,
     ttl_ms: Option<u64>,
     held_since: Option<String>,

@@ -75,7 +75,7 @@ impl Source for OverStore {
     }
 }
 
-/// A misuse of a call about one job means that there is no such job.
+/// The error of a call about one job. `ErrorKind::Misused` means that there is no such job.
 fn of_job(error: Error) -> Trouble {
     match error.kind() {
         ErrorKind::Misused => Trouble::new(StatusCode::NOT_FOUND, "job", error.to_string()),

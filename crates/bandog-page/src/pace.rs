@@ -1,4 +1,4 @@
-//! A limit on the queries of single jobs.
+//! A rate limit for the queries of single jobs.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Maximum number of queries at once, after a time without any.
+/// Maximum number of queries at the same time, after a time without queries.
 pub(crate) const BURST: u32 = 400;
 /// Maximum number of queries per second in the long run.
 pub(crate) const PER_SECOND: u32 = 100;

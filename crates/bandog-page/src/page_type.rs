@@ -23,9 +23,9 @@ pub type Reply = Response<Full<Bytes>>;
 /// The page over one store. Clones are the same page and share its answers, so the store is queried once for all of
 /// them.
 ///
-/// It needs a tokio runtime with time enabled. For any number of clients, the store is queried for all jobs, for nodes
-/// and for locks at most once a second, and less often if that takes long; for histories of single jobs at most 100
-/// times a second.
+/// A page needs a tokio runtime with time enabled. For any number of clients, the store is queried for all jobs, for
+/// nodes and for locks at most once a second, and less often if that takes long; for histories of single jobs at most
+/// 100 times a second.
 #[derive(Clone)]
 pub struct Page {
     handler: Handler<OverStore>,
@@ -45,8 +45,8 @@ impl Page {
         Self { handler: Handler { config: self.handler.config, ..Handler::new(source) } }
     }
 
-    /// The mount path of the page, such as `/bandog`: requests still have it when they reach [`Page::answer`]. A
-    /// request for the path without its final slash is redirected.
+    /// The path under which the page is mounted, such as `/bandog`. Requests that reach [`Page::answer`] must still
+    /// have this prefix. A request for the path without its final slash is redirected.
     #[must_use]
     pub fn under(mut self, path: impl Into<String>) -> Self {
         let path = path.into();
@@ -65,8 +65,8 @@ impl Page {
     }
 
     /// Also answers to this host name. Requests to other names are refused with 421, so that a web page whose name
-    /// resolves to this machine (DNS rebinding) cannot read this page. IP addresses and `localhost` are always allowed;
-    /// after [`Page::serve`] on a loopback address, of the IP addresses only loopback ones.
+    /// resolves to this machine (DNS rebinding) cannot read this page. `localhost` and IP addresses are always allowed;
+    /// after [`Page::serve`] on a loopback address, only loopback IP addresses are.
     ///
     /// If it is never called, [`Page::answer`] answers to every name, and [`Page::serve`] to IP addresses and
     /// `localhost`.
@@ -113,7 +113,7 @@ impl Page {
     /// program down. At most 128 connections are open at a time.
     ///
     /// # Errors
-    /// Errors of the system: no thread, or a listener that cannot be used.
+    /// Errors of the operating system: it refuses a thread, or the listener cannot be used.
     pub fn serve(mut self, listener: TcpListener) -> io::Result<Serving> {
         listener.set_nonblocking(true)?;
         Arc::make_mut(&mut self.handler.config).hosts.address = Some(listener.local_addr()?);

@@ -8,19 +8,19 @@ use crate::source::Trouble;
 /// Maximum number of jobs or locks in one answer with a `limit`.
 pub(crate) const MOST: usize = 200;
 
-/// The requested jobs or locks. Without a limit all of them.
+/// The requested jobs or locks. If there is no limit, all of them are requested.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// A part of the name, in lower case.
     pub(crate) name: String,
-    pub(crate) is: Is,
+    pub(crate) is: StateFilter,
     pub(crate) offset: usize,
     pub(crate) limit: Option<usize>,
 }
 
 /// A state that jobs are filtered by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Is {
+pub(crate) enum StateFilter {
     #[default]
     Any,
     Running,
@@ -34,18 +34,18 @@ impl Wanted {
         let mut wanted = Self::default();
         for pair in query.unwrap_or_default().split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let number = || value.parse::<usize>().map_err(|_| wrong(format!("`{key}` is a number")));
+            let number = || value.parse::<usize>().map_err(|_| wrong(format!("`{key}` must be a number")));
             match key {
                 "name" => {
                     let text = value.replace('+', " ");
                     let text = percent_decode_str(&text).decode_utf8();
-                    wanted.name = text.map_err(|_| wrong("`name` is UTF-8 text"))?.to_lowercase();
+                    wanted.name = text.map_err(|_| wrong("`name` must be UTF-8 text"))?.to_lowercase();
                 }
-                "is" => wanted.is = Is::read(value)?,
+                "is" => wanted.is = StateFilter::read(value)?,
                 "offset" => wanted.offset = number()?,
                 "limit" => match number()? {
                     limit @ 1..=MOST => wanted.limit = Some(limit),
-                    _ => return Err(wrong(format!("`limit` is 1 to {MOST}"))),
+                    _ => return Err(wrong(format!("`limit` must be a number from 1 to {MOST}"))),
                 },
                 _ => {}
             }
@@ -54,14 +54,14 @@ impl Wanted {
     }
 }
 
-impl Is {
+impl StateFilter {
     fn read(text: &str) -> Result<Self, Trouble> {
         match text {
             "" | "all" => Ok(Self::Any),
             "running" => Ok(Self::Running),
             "paused" => Ok(Self::Paused),
             "failing" => Ok(Self::Failing),
-            _ => Err(wrong("`is` is one of all, running, paused, failing")),
+            _ => Err(wrong("`is` must be one of all, running, paused, failing")),
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Asset {
     text: &'static str,
 }
 
-/// All files of the page. It loads nothing from elsewhere.
+/// All files of the page. The page loads nothing from other servers.
 pub(crate) const ASSETS: [Asset; 7] = [
     Asset { path: "/", kind: "text/html; charset=utf-8", text: include_str!("page/index.html") },
     Asset { path: "/page.css", kind: "text/css; charset=utf-8", text: include_str!("page/page.css") },

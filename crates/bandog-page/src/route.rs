@@ -12,7 +12,7 @@ use crate::{
 /// The requested resource.
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// The mount path without its slash; the value is the path with the slash, relative to this one.
+    /// The mount path without its final slash. The value is a relative path to the mount path with the slash.
     Slash(String),
     Asset(&'static Asset),
     Health,
@@ -50,7 +50,7 @@ impl Route {
         if allowed.contains(method) {
             return Ok(route);
         }
-        let message = format!("{path} takes {}, not {method}", allowed[0]);
+        let message = format!("{path} allows {}, not {method}", allowed[0]);
         Err(Trouble::new(StatusCode::METHOD_NOT_ALLOWED, "method", message))
     }
 
@@ -79,10 +79,10 @@ impl Route {
 }
 
 /// Decodes a job's name in a path.
-fn job(spelt: &str) -> Result<String, Trouble> {
-    match percent_decode_str(spelt).decode_utf8() {
+fn job(encoded: &str) -> Result<String, Trouble> {
+    match percent_decode_str(encoded).decode_utf8() {
         Ok(name) if !name.is_empty() => Ok(name.into_owned()),
         Ok(_) => Err(Trouble::new(StatusCode::NOT_FOUND, "path", "a job's name is missing in this path")),
-        Err(_) => Err(Trouble::new(StatusCode::BAD_REQUEST, "path", "a job's name is UTF-8 text")),
+        Err(_) => Err(Trouble::new(StatusCode::BAD_REQUEST, "path", "a job's name must be UTF-8 text")),
     }
 }

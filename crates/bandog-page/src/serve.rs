@@ -25,18 +25,19 @@ use tokio::{
 
 use crate::{handler::Handler, source::Source};
 
-/// Maximum number of open connections. One more is accepted, and the one that has been silent for longest is closed.
+/// Maximum number of open connections. If a client opens one more, the connection that has been silent for the longest
+/// time is closed.
 pub(crate) const CONNECTIONS: usize = 128;
 /// Timeout of a request's head, and of a silent connection. It is shorter in tests.
 const HEAD_TIME: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
 /// Maximum size of a request's head, in bytes and in headers.
 const HEAD: usize = 16 * 1024;
 const HEADERS: usize = 64;
-/// Time after which a connection takes no further request; browsers open another one.
+/// Time after which a connection takes no further request. Browsers then open another connection.
 const LIFE: Duration = Duration::from_secs(60);
-/// Timeout of the last answer on a connection: the timeout of the store and some time for a slow reader.
+/// Timeout of the last answer on a connection: the timeout of the store, and some time for a slow reader.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
-/// Pause after the system refused a connection, usually because of missing descriptors.
+/// Pause after a failed accept. Usually the process has no free file descriptor then.
 const REFUSED: Duration = Duration::from_millis(100);
 /// Timeout of present answers when the page is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -62,7 +63,7 @@ impl Serving {
     /// # Cancel safety
     /// The service ends even if the future is dropped.
     pub async fn stop(self) {
-        // A service that has ended does not receive it.
+        // An error means that the service has ended already.
         let _ = self.stop.send(true);
         let _ = timeout(STOP_TIMEOUT, self.ended).await;
     }
@@ -74,7 +75,7 @@ pub(crate) fn start<S: Source>(listener: TcpListener, handler: Handler<S>) -> io
     let ((stop, stopped), (done, ended)) = (watch::channel(false), oneshot::channel());
     thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(serve(listener, handler, stopped));
-        // Present queries of the store are not awaited.
+        // `shutdown_background` does not wait for queries of the store that are in progress.
         runtime.shutdown_background();
         let _ = done.send(()); // The receiver may be gone.
     })?;
@@ -121,8 +122,10 @@ async fn accept<S: Source>(
     }
 }
 
-/// The side that a connection waits for, and since when. The lesser value is closed first: neither silent clients nor
-/// unanswered queries of the store exclude other clients. A requested action is completed nevertheless.
+/// The side that a connection waits for, and since when. If there are too many connections, the one with the smallest
+/// value is closed: first the connections that wait for their client, and of these the longest silent one. So neither
+/// silent clients nor queries that the store does not answer exclude other clients. An action that was requested on a
+/// closed connection is completed nevertheless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum WaitsFor {
     /// The client: no request, or one whose body is not complete.
@@ -156,7 +159,7 @@ async fn serve_connection<S: Source>(
     waits_for: watch::Sender<WaitsFor>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let _ = stream.set_nodelay(true); // Without it the connection is slower.
+    let _ = stream.set_nodelay(true); // If this fails, the connection is only slower.
     let waits_for = Arc::new(waits_for);
     let service = service_fn(move |request: Request<Incoming>| {
         let (handler, waits_for) = (handler.clone(), waits_for.clone());

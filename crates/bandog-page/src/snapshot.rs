@@ -12,7 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
     histories::Marked,
-    query::{Is, Wanted},
+    query::{StateFilter, Wanted},
     source::{Trouble, unwritable},
 };
 
@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) json: Box<RawValue>,
-    /// Changes with each line of the job's history.
+    /// A number that changes with each new line of the job's history.
     pub(crate) mark: u64,
     lower: String,
     /// The end of its last run, in milliseconds since 1970.
@@ -62,12 +62,12 @@ impl Snapshot {
         let mut jobs = rows.iter().map(Job::new).collect::<Result<Vec<_>, _>>()?;
         jobs.sort_by(|a, b| a.name.cmp(&b.name));
         let places = jobs.iter().enumerate().map(|(place, job)| (job.name.clone(), place)).collect();
-        let count = |is: Is| jobs.iter().filter(|job| job.is(is)).count();
+        let count = |is: StateFilter| jobs.iter().filter(|job| job.is(is)).count();
         let counts = Counts {
             all: jobs.len(),
-            running: count(Is::Running),
-            paused: count(Is::Paused),
-            failing: count(Is::Failing),
+            running: count(StateFilter::Running),
+            paused: count(StateFilter::Paused),
+            failing: count(StateFilter::Failing),
         };
         Ok(Self { jobs, places, counts })
     }
@@ -112,17 +112,17 @@ impl Job {
         })
     }
 
-    /// Its name and its mark.
+    /// The name and the mark of the job.
     pub(crate) fn marked(&self) -> Marked {
         (self.name.clone(), self.mark)
     }
 
-    fn is(&self, is: Is) -> bool {
+    fn is(&self, is: StateFilter) -> bool {
         match is {
-            Is::Any => true,
-            Is::Running => self.is_running,
-            Is::Paused => self.is_paused,
-            Is::Failing => self.is_failing,
+            StateFilter::Any => true,
+            StateFilter::Running => self.is_running,
+            StateFilter::Paused => self.is_paused,
+            StateFilter::Failing => self.is_failing,
         }
     }
 }
@@ -132,7 +132,7 @@ pub(crate) fn is_failure(run: &RunRow) -> bool {
     is_bad(run.state)
 }
 
-/// The same of a state.
+/// Whether this state is a failure, because of the job or its node.
 pub(crate) fn is_bad(state: State) -> bool {
     match state {
         State::Failed | State::TimedOut | State::Lost => true,

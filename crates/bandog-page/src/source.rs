@@ -32,13 +32,13 @@ pub(crate) trait Source: Send + Sync + 'static {
 /// An action on a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Runs it now, in addition to its ticks.
+    /// Runs the job now, in addition to its ticks.
     Run,
     /// Skips its ticks until it is resumed.
     Pause { reason: String },
     /// Resumes its ticks.
     Resume,
-    /// Cancels this run, or all of them.
+    /// Cancels this run, or all runs of the job.
     Cancel { id: Option<u64> },
 }
 

@@ -41,12 +41,12 @@ struct Day {
     failures: u64,
     /// The oldest failure of these hours.
     oldest_failure: Option<Failure>,
-    /// Lag of the runs whose tick came as planned.
+    /// Lag of the scheduled runs.
     lag: Option<Lag>,
     /// Number of jobs in the store, and of jobs whose history is included.
     jobs: usize,
     jobs_read: usize,
-    /// Number of jobs whose kept lines do not cover 24 hours: more runs ended than are counted.
+    /// Number of jobs whose kept lines do not cover 24 hours. More of their runs ended than are counted.
     jobs_cut: usize,
     /// The shortest time that the kept lines of such a job cover.
     shortest: Option<Cut>,
@@ -99,8 +99,8 @@ pub(crate) fn day_before(now: SystemTime) -> i64 {
 }
 
 impl Summary {
-    /// `jobs` is the number of jobs in the store, and of jobs without a run in these hours. Some digests may not be
-    /// read yet.
+    /// `jobs` is the number of jobs in the store, and of jobs without a run in these hours. Digests that were not read
+    /// yet are missing.
     pub(crate) fn new(
         now: SystemTime,
         jobs: (usize, usize),
@@ -164,7 +164,7 @@ impl Lag {
 }
 
 impl Hour {
-    /// `fires` has at most [`PER_JOB`] and one ticks of each job.
+    /// `fires` has at most [`PER_JOB`] + 1 ticks of each job.
     pub(crate) fn new(now: SystemTime, fires: &[Fire]) -> Self {
         let now = Time::from(now).millisecond();
         let from = now - now.rem_euclid(MINUTE_MS);
@@ -202,5 +202,5 @@ impl Start {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue can only panic")]
 mod tests;

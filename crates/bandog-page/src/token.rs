@@ -14,7 +14,7 @@ const MAKE: &str = "head -c 24 /dev/urandom | base64";
 
 /// The secret that requests to act on jobs need ([`crate::Page::token`]).
 ///
-/// The time of a comparison depends on its length only. It is never printed.
+/// The time of a comparison depends only on the length of the token. A token is never printed.
 #[derive(Clone)]
 pub struct Token(String);
 
@@ -34,7 +34,7 @@ impl Token {
     /// ```
     ///
     /// # Errors
-    /// `Misused` for anything else.
+    /// Any other text is refused with `ErrorKind::Misused`.
     pub fn new(token: &str) -> Result<Self> {
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Error::misused(format!(

@@ -11,11 +11,11 @@ use redis::{Pipeline, ServerError, Value};
 use self::settings::Settings;
 use crate::{leases::Redis, options::Address, refusal, reply::time, script};
 
-/// Maximum difference of the clocks without a finding.
-const OFF: Duration = Duration::from_secs(1);
+/// Maximum difference between the two clocks that is accepted without advice.
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
-/// A script that no server knows.
-const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
+/// A hash for which no server has a script.
+const UNKNOWN_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
 impl Redis {
     /// Checks the server's settings, its clock, and the user's rights for names with this prefix.
@@ -48,14 +48,18 @@ impl Redis {
         let replies = self.link.call(|_| pipe).await?;
         let after = since_epoch();
         Ok(match replies.first().and_then(time) {
-            Some(theirs) => clock(theirs, before, after),
-            None => Finding::advice("clock", "the server refuses TIME", "let this user run TIME, as claims must"),
+            Some(server_time) => clock(server_time, before, after),
+            None => Finding::advice(
+                "clock",
+                "the server refuses TIME",
+                "allow this user to run TIME, which every claim needs",
+            ),
         })
     }
 
     async fn scripts(&self) -> Result<Finding> {
         let mut pipe = script::load();
-        pipe.cmd("EVALSHA").arg(NO_SCRIPT).arg(0);
+        pipe.cmd("EVALSHA").arg(UNKNOWN_SCRIPT).arg(0);
         pipe.cmd("EVAL").arg("return 1").arg(0);
         let mut replies = self.link.call(|_| pipe).await?;
         let runs = replies.split_off(replies.len().saturating_sub(2));
@@ -66,7 +70,7 @@ impl Redis {
             return Ok(Finding::danger(
                 "scripts",
                 format!("no script can be run, so no lock can be taken: {}", server_text(by_name)),
-                "let this user run EVALSHA, on a server that has not renamed it",
+                "allow this user to run EVALSHA, and use a server that has not renamed this command",
             ));
         }
         let refused = replies.iter().find_map(|reply| match reply {
@@ -74,21 +78,21 @@ impl Redis {
             _ => None,
         });
         Ok(match refused {
-            None => Finding::fine("scripts", "the server takes our scripts"),
+            None => Finding::fine("scripts", "the server accepts our scripts"),
             Some(error) if refusal::is_denied(error) => Finding::advice(
                 "scripts",
                 "this user may not load scripts, so their text is sent with every call",
-                "let it run SCRIPT LOAD and EVALSHA",
+                "allow this user to run SCRIPT LOAD and EVALSHA",
             ),
             Some(error) => Finding::danger(
                 "scripts",
-                format!("the server does not take our scripts: {}", server_text(error)),
-                "use a server that runs Lua scripts: every lock is taken by one",
+                format!("the server does not accept our scripts: {}", server_text(error)),
+                "use a server that runs Lua scripts, because every claim is a script",
             ),
         })
     }
 
-    /// Whether the connection is encrypted. None for a server on this machine.
+    /// Whether the connection is encrypted. None for an unencrypted connection to a server on this machine.
     fn tls(&self) -> Option<Finding> {
         match &self.options.address {
             Address::Tls { .. } => {
@@ -96,33 +100,39 @@ impl Redis {
             }
             Address::Tcp { .. } if !self.options.is_local() => Some(Finding::advice(
                 "tls",
-                "password and names of locks cross the network in the clear",
-                "where the network is not your own, let the server listen with TLS and write rediss://",
+                "the password and the names of locks cross the network unencrypted",
+                "if others may read the traffic of this network, enable TLS on the server and write rediss://",
             )),
             Address::Tcp { .. } | Address::Unix { .. } => None,
         }
     }
 }
 
-/// The difference between the two clocks. The request's round trip limits the accuracy.
-fn clock(theirs: Duration, before: Duration, after: Duration) -> Finding {
-    let trip = after.saturating_sub(before);
-    let ours = before + trip / 2;
-    let (apart, word) = if theirs > ours { (theirs - ours, "ahead of") } else { (ours - theirs, "behind") };
-    let millis = apart.as_millis();
-    if apart.saturating_sub(trip / 2) <= OFF {
+/// The finding about the difference between the two clocks. `before` and `after` are the client's times before and
+/// after the request. The server has read its clock at an unknown moment between them.
+fn clock(server_time: Duration, before: Duration, after: Duration) -> Finding {
+    let round_trip = after.saturating_sub(before);
+    let client_time = before + round_trip / 2;
+    let (difference, word) = if server_time > client_time {
+        (server_time - client_time, "ahead of")
+    } else {
+        (client_time - server_time, "behind")
+    };
+    let millis = difference.as_millis();
+    if difference.saturating_sub(round_trip / 2) <= MAX_CLOCK_DIFFERENCE {
         return Finding::fine(
             "clock",
-            format!("the server's clock is within a second of ours ({millis} ms {word} it)"),
+            format!("the server's clock is within a second of ours ({millis} ms {word} ours)"),
         );
     }
     Finding::advice(
         "clock",
         format!(
-            "the server's clock is {millis} ms {word} ours; leases are not affected, because only the server counts them, \
-             but fences begin with its time: after a failover to a server whose clock is behind they may stop rising"
+            "the server's clock is {millis} ms {word} ours; leases are not affected, because only the server measures \
+             them, but new fences are taken from its clock: after a failover to a server whose clock is behind, fences \
+             may stop rising"
         ),
-        "let every server that may take over follow the same time source (chrony, ntpd)",
+        "synchronize the clocks of all servers that may take over with the same time source (chrony, ntpd)",
     )
 }
 

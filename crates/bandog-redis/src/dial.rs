@@ -30,9 +30,9 @@ use self::{
 };
 use crate::options::{Address, RedisOptions};
 
-/// Timeout of a connection attempt, however long the timeout of a request is.
+/// Maximum duration of a connection attempt, even if the timeout of a request is longer.
 const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
-/// Time after which an unfinished TLS handshake makes the client probe whether the server speaks TLS at all.
+/// If the TLS handshake is not finished after this time, the client probes whether the server speaks TLS at all.
 const TLS_SILENCE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Idle time before the first TCP keepalive probe, which detects a peer that has vanished.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
@@ -42,12 +42,12 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// An open connection and the future that drives it.
 pub(crate) struct Connection {
     pub(crate) mux: MultiplexedConnection,
-    /// Reads and writes the socket. It ends with the connection, and closes the connection when it is dropped.
+    /// Reads and writes the socket. The future ends when the connection ends. Dropping it closes the connection.
     pub(crate) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
     pub(crate) reset: Reset,
 }
 
-/// Makes the connection end with a TCP reset, which discards data that has not reached the server yet.
+/// A switch that makes the connection end with a TCP reset. The reset discards data that has not reached the server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reset(Arc<AtomicBool>);
 
@@ -61,19 +61,21 @@ impl Reset {
     }
 }
 
-/// Connects and logs in. `pushes` gets the server's push messages. `probes` limits the extra connections that check
-/// whether a server speaks TLS, when it seems to differ from the URL.
+/// Connects and logs in. `pushes` gets the server's push messages. If the server does not seem to use TLS as the URL
+/// says, extra connections check whether it speaks TLS. `probes` limits the number of these connections.
 ///
 /// # Errors
-/// `Unavailable` when the server does not answer in time, `Denied` for a refused user, password, database or
-/// certificate, `Unsupported` for a peer that is not Redis or whose use of TLS differs from the URL, `Misused` for
-/// certificate files that cannot be used.
+/// - `Unavailable`: the server does not answer in time.
+/// - `Denied`: the server refuses the user, the password, the database or the certificate, or the client refuses the
+///   server's certificate.
+/// - `Unsupported`: the peer is not Redis, or it does not use TLS as the URL says.
+/// - `Misused`: the certificate files cannot be used.
 pub(crate) async fn dial(
     options: &RedisOptions,
     pushes: Option<Arc<dyn AsyncPushSender>>,
     probes: &mut ProbeBudget,
 ) -> Result<Connection> {
-    // Shorter than the timeout of a request, so that the waiting request returns the cause of the failure.
+    // The limit is shorter than the timeout of a request, so a waiting request can return the cause of the failure.
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
     let peer = Peer::default();
     match timeout(limit, connect(options, pushes, &peer, probes)).await {
@@ -84,13 +86,13 @@ pub(crate) async fn dial(
     }
 }
 
-/// The error of a failed attempt after an earlier attempt has succeeded. Certificate files that are being replaced, and
-/// another program at the server's address, may be temporary. So their errors become `Unavailable`, and waiters
-/// continue to wait.
+/// Converts the error of a failed attempt of a client that was connected before. Its cause may be temporary: for
+/// example, the certificate files are being replaced, or another program listens at the server's address for a short
+/// time. So `Misused` and `Unsupported` become `Unavailable`, and waiters continue to wait.
 pub(crate) fn retryable_once_reached(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Misused | ErrorKind::Unsupported => {
-            Error::unavailable("the server could be reached before, and now cannot").caused_by(error)
+            Error::unavailable("the server was reachable before, and now it is not").caused_by(error)
         }
         _ => error,
     }
@@ -114,9 +116,9 @@ async fn connect(
     match connected {
         Ok((mux, driver)) => Ok(Connection { mux, driver: Box::pin(driver), reset }),
         Err(error) => Err(match &options.address {
-            // A server with TLS may close a connection without TLS and send nothing.
+            // A server with TLS may close an unencrypted connection without sending anything.
             Address::Tcp { host, port } if peer.is_silent() && probes.finds_tls(host, *port).await => {
-                let message = format!("{}: the server there wants TLS; write rediss://", options.store());
+                let message = format!("{}: the server there requires TLS; write rediss://", options.store());
                 Error::new(ErrorKind::Unsupported, message).caused_by(error)
             }
             Address::Tcp { .. } | Address::Tls { .. } | Address::Unix { .. } => handshake_error(options, peer, error),
@@ -139,7 +141,7 @@ async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut ProbeBudget) ->
             let stream = tcp(host, *port).await.map_err(unreachable)?;
             let store = options.store();
             let mut handshake = pin!(tls::shake_hands(&store, host, files, stream));
-            // A Redis without TLS takes the handshake for a command and may wait for its end without a limit.
+            // A Redis server without TLS reads the handshake as a command, and may wait forever for the command's end.
             let stream = match timeout(TLS_SILENCE_TIMEOUT.min(options.timeout / 3), &mut handshake).await {
                 Ok(shaken) => shaken?,
                 Err(_) if probes.finds_plain_redis(host, *port).await => {
@@ -157,21 +159,23 @@ async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut ProbeBudget) ->
     }
 }
 
-/// Without TCP_NODELAY, each request over a real network would wait for the answer to the previous one.
-#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux gives up after a time"))]
+/// Sets the options of a socket. Without TCP_NODELAY, each request over a real network would wait for the answer to the
+/// previous request.
+#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux has TCP_USER_TIMEOUT"))]
 fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);
     let probes = socket2::TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
     socket.set_tcp_keepalive(&probes)?;
-    // Data that the peer's machine has not acknowledged within two timeouts will not be answered in time either.
+    // If the peer's machine has not acknowledged data after two timeouts, the requests in it have failed already. So
+    // the kernel may close the connection.
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(2 * timeout))?;
     Ok(())
 }
 
 fn login(options: &RedisOptions) -> RedisConnectionInfo {
-    // Sending a library name would cause a refusal at each connection for users with few rights.
+    // The name of the client library is not sent: the server would refuse that command to users with few rights.
     let mut info = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP3)
         .set_db(options.db.into())
@@ -199,7 +203,7 @@ fn handshake_error(options: &RedisOptions, peer: &Peer, error: RedisError) -> Er
         redis::ErrorKind::Server(_) | redis::ErrorKind::Extension => login::refused(options, error),
         _ => {
             let hint = peer.hint(options);
-            Error::unavailable(format!("{store} closed the connection at once{hint}")).caused_by(error)
+            Error::unavailable(format!("{store} closed the connection immediately{hint}")).caused_by(error)
         }
     }
 }

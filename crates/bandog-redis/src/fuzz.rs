@@ -1,4 +1,4 @@
-//! Random server replies, for the tests that fuzz the functions that read replies.
+//! Random server replies for fuzz tests of the functions that read replies.
 
 use bandog_testkit::fuzz;
 use redis::Value;

@@ -16,7 +16,8 @@ use crate::{
 
 /// Maximum number of locks that one round trip queries.
 const MAX_LOCKS_PER_CALL: usize = 256;
-/// Number of fields that are read from a hash. A lock has one field, or one for each of its readers.
+/// Approximate number of fields that are read from a hash. A lock has one field. A read lock of Redisson has one field
+/// for each reader.
 const MAX_FIELDS: usize = 16;
 
 #[async_trait]
@@ -95,20 +96,20 @@ impl Redis {
     }
 }
 
-/// The first query of a lock: the fields of the hash.
+/// Adds the first query for a lock: the fields of the hash.
 pub(crate) fn fields(pipe: &mut Pipeline, name: &str) {
     // A few fields are enough, and another application's hash may have millions.
     pipe.cmd("HSCAN").arg(name).arg(0).arg("COUNT").arg(MAX_FIELDS);
 }
 
-/// The three queries of a lock. [`row`] reads the replies.
+/// Adds the three queries for a lock. [`row`] reads the replies.
 pub(crate) fn lock_queries(pipe: &mut Pipeline, name: &str) {
     fields(pipe, name);
     pipe.cmd("PTTL").arg(name);
     pipe.cmd("GET").arg(TokenKey(name).to_string());
 }
 
-/// Whether a hash may be a lock, from the reply to the first query.
+/// Whether a hash may be a lock. `fields` is the reply to the first query.
 pub(crate) fn is_lock(fields: &Value) -> bool {
     names_of(fields).iter().any(|name| is_owner(name))
 }
@@ -135,12 +136,12 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
         Some(Value::Int(left)) => *left,
         Some(_) | None => -2,
     };
-    // The lock may expire between the queries.
+    // PTTL replies -2 if the lock has expired between the queries.
     if fields.is_empty() || left == -2 {
         return Ok(None);
     }
     let names: Vec<String> = fields.iter().step_by(2).filter_map(text).collect();
-    // An offer to starving clients is not a hold: the lock will soon be taken or free.
+    // An offer reserves a released lock for starving clients for a short time: see release.lua. It is not a hold.
     if *names == [ClaimId::OFFERED.to_string()] {
         return Ok(None);
     }
@@ -148,7 +149,8 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
     Ok(Some(held(name, owner.cloned(), left, replies.get(2).unwrap_or(&Value::Nil))))
 }
 
-/// The row of a held lock, with the reply of PTTL and the value of its token.
+/// The row of a held lock. `ttl_ms` is the reply of PTTL, which is negative for a lock that never expires. `token` is
+/// the value of the fencing token.
 fn held(name: &str, owner: Option<String>, ttl_ms: i64, token: &Value) -> Row {
     let is_ours = owner.as_deref().is_some_and(ClientId::made);
     let last = Some(token).filter(|_| is_ours).and_then(text).and_then(|token| token.parse().ok());
@@ -168,8 +170,8 @@ fn held(name: &str, owner: Option<String>, ttl_ms: i64, token: &Value) -> Row {
     }
 }
 
-/// Whether this field has the format of an owner, as Redisson and bandog write it: a UUID of 36 characters, a colon and
-/// a number.
+/// Whether this field has the format of an owner's id. Redisson and bandog write it as a UUID of 36 characters, a colon
+/// and a number.
 pub(crate) fn is_owner(field: &str) -> bool {
     let Some((uuid, number)) = field.split_once(':') else {
         return false;
@@ -187,7 +189,7 @@ pub(crate) fn redis_glob(pattern: &Pattern) -> String {
     while let Some(c) = chars.next() {
         let literal = match c {
             '*' | '?' => {
-                // A second star in a row would match the same and cost the server time.
+                // A second star directly after a star would match the same names, and would cost the server time.
                 if !glob.ends_with('*') || glob.ends_with("\\*") {
                     glob.push('*');
                 }

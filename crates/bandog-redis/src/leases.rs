@@ -22,7 +22,8 @@ use crate::{
     subscriptions::Subscriptions,
 };
 
-/// Maximum number of keys that one call of the script renews. More would block the server for other clients too long.
+/// Maximum number of keys that one call of the script renews. A larger call would block the server for other clients
+/// for too long.
 const MAX_RENEWALS_PER_CALL: usize = 512;
 
 /// Minimum timeout of a request.
@@ -32,19 +33,20 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Leases on one Redis server.
 ///
-/// - A lease expires by the server's clock, after its ttl in whole milliseconds, rounded up.
-/// - A fence is the greater of the last fence plus one and the server's time in microseconds. So it also rises after
-///   the server has lost its data or failed over to a replica, if the clocks of the servers agree.
-/// - A server without persistence loses its locks when it restarts, and a replica may not have the latest locks when it
-///   takes over. Then two clients may hold the same lock. The later one has the greater fence.
-/// - The fencing token is a key without a ttl. It stays in the store, like Redisson's.
+/// - The server's clock decides when a lease expires. The ttl is rounded up to whole milliseconds.
+/// - A fence is the greater of two numbers: the last fence plus one, and the server's time in microseconds. So fences
+///   also rise after the server has lost its data or a replica has taken over, if the clocks of the servers agree.
+/// - A server without persistence loses its locks when it restarts. A replica that takes over may not have the latest
+///   locks. In both cases two clients may hold the same lock. The client that took it later has the greater fence.
+/// - The fencing token is a key without a ttl. It stays in the store, as in Redisson.
 ///
 /// # Layout
 /// The lock `N` is the hash `N` with the owner as its field. Its token is `redisson_lock_token:{N}`, and a release
-/// publishes `0` on the channel `redisson_lock__channel:{N}`. A name that contains `{` gets no braces. These are
-/// Redisson's RLock and RFencedLock.
+/// publishes `0` on the channel `redisson_lock__channel:{N}`. A name that contains `{` gets no braces. This is the
+/// layout of Redisson's RLock and RFencedLock.
 ///
-/// The string `bandog:starving:{N}` exists for up to 3 s while a starving client waits for the lock.
+/// A client starves if it has waited for a lock for a second or more. Each of its claims sets the string
+/// `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving clients for 250 ms.
 ///
 /// The hash `bandog:client:UUID` has a client's row in the registry, with a ttl. The sorted set `bandog:clients` is the
 /// index of all clients.
@@ -66,7 +68,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 ///
 /// # Connections
 /// There are two connections, one for commands and one for subscriptions. Each is opened when it is first needed. A
-/// broken connection is reopened automatically. After a refused login, the next attempt is made by the next call.
+/// broken connection is reopened automatically. If the server refuses the login, the client connects again only when
+/// the next call is made.
 ///
 /// The first call connects on the Tokio runtime that polls it. If that runtime ends, the next call connects on its own
 /// runtime.
@@ -74,9 +77,9 @@ pub struct Redis {
     pub(crate) options: RedisOptions,
     pub(crate) link: Link,
     pub(crate) subscriptions: Subscriptions,
-    /// The warning that this user may not publish, once for each connection.
+    /// Limits the warning that this user may not publish to one for each connection.
     publish_warned: Warned,
-    /// The warning that this user may not write the index of clients, once for each connection.
+    /// Limits the warning that this user may not write the index of clients to one for each connection.
     pub(crate) index_warned: Warned,
 }
 
@@ -92,10 +95,10 @@ impl Warned {
 }
 
 impl Redis {
-    /// A backend for this server. It does no I/O.
+    /// Creates a backend for this server. This does no I/O.
     ///
     /// # Errors
-    /// `Misused` for a timeout that is not between 1 ms and a day.
+    /// `ErrorKind::Misused` if the timeout is not between 1 ms and one day.
     ///
     /// ```
     /// use bandog_redis::{Redis, RedisOptions};
@@ -124,7 +127,7 @@ impl Leases for Redis {
         ping.cmd("PING");
         let values = self.link.call(|_| ping).await.map_err(|error| error.during("connect"))?;
         match values.first() {
-            // A user that may not run PING has reached the server and is logged in.
+            // If only the right to run PING is missing, the server is reachable and the user is logged in.
             Some(Value::ServerError(error)) if !refusal::is_denied(error) => {
                 Err(refusal::refused(error).during("connect"))
             }
@@ -182,15 +185,15 @@ impl Leases for Redis {
 }
 
 impl Redis {
-    /// Sends one command. If the server has lost our scripts, it sends the command a second time.
+    /// Sends one command. If the server has lost our scripts, sends the command a second time.
     ///
     /// # Errors
-    /// As [`Link::call`], and for a refusal.
+    /// The errors of [`Link::call`], and the server's refusal of the command.
     pub(crate) async fn ask(&self, pack: impl Fn(By) -> Pipeline + Send + Sync) -> Result<Value> {
         self.ask_by(Instant::now() + self.options.timeout, pack).await
     }
 
-    /// As [`Redis::ask`], with a deadline.
+    /// Does the same as [`Redis::ask`], with a deadline instead of the timeout.
     pub(crate) async fn ask_by(&self, deadline: Instant, pack: impl Fn(By) -> Pipeline + Send + Sync) -> Result<Value> {
         let mut values = self.link.call_by(deadline, &pack).await?;
         if values.first().is_some_and(refusal::is_no_script) {
@@ -203,7 +206,8 @@ impl Redis {
         }
     }
 
-    /// Puts the replies of each group at the positions of its steps. Returns the groups that must be sent again.
+    /// Puts the replies of each group into `answers`, at the positions of its steps. Returns the groups that must be
+    /// sent again.
     fn distribute(
         &self,
         steps: &[Step],
@@ -219,7 +223,8 @@ impl Redis {
                         answers[place] = Some(self.answer(&steps[place], reply));
                     }
                 }
-                // If the user lacks the right for one key, Redis refuses the whole call before it runs.
+                // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each step is
+                // sent again alone.
                 Value::ServerError(error) if group.len() > 1 && refusal::is_out_of_reach(&error) => {
                     again.extend(group.into_iter().map(|place| vec![place]));
                 }
@@ -255,7 +260,7 @@ impl Redis {
             Value::Int(-1) => Ok(Released::NotHeld),
             Value::Int(receivers) => {
                 let receivers = u32::try_from(receivers).map_err(|_| refusal::unexpected_reply(&reply))?;
-                // This backend may be one of the receivers.
+                // If this backend is subscribed, it is one of the receivers.
                 let ours = receivers > 0 && self.subscriptions.is_subscribed(Channel(key.as_str()));
                 Ok(Released::Freed { others: Some(receivers - u32::from(ours)) })
             }
@@ -263,7 +268,7 @@ impl Redis {
         }
     }
 
-    /// Logs once for each connection that this user may not publish releases.
+    /// Warns once for each connection that this user may not publish releases.
     pub(crate) fn warn_publish_denied(&self) {
         if self.publish_warned.is_new(self.link.connection()) {
             let store = self.options.store();
@@ -271,7 +276,7 @@ impl Redis {
         }
     }
 
-    /// Renews the claims with `each` of them in one call of the script.
+    /// Renews the claims. Each call of the script renews at most `each` claims.
     async fn renew_in(&self, claims: &[Claim], each: usize, deadline: Instant) -> Vec<Result<Renewal>> {
         if claims.is_empty() {
             return Vec::new();
@@ -286,7 +291,8 @@ impl Redis {
                 Value::Array(replies) if replies.len() == claims.len() => {
                     renewals.extend(claims.iter().zip(replies).map(|(claim, reply)| renewal(claim, reply)));
                 }
-                // If the user lacks the right for one key, Redis refuses the whole call before it runs.
+                // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each claim
+                // is renewed again alone.
                 Value::ServerError(error) if claims.len() > 1 && refusal::is_out_of_reach(&error) => {
                     renewals.extend(Box::pin(self.renew_in(claims, 1, deadline)).await);
                 }

@@ -1,10 +1,11 @@
 //! Redis as a backend of [bandog](https://docs.rs/bandog), wire-compatible with Redisson's RLock and RFencedLock.
 //!
-//! A lock is a hash under its name. Its only field is the owner, and its ttl is the lease. The fencing token is a
-//! second key, and a release is published on a channel. These are Redisson's names, types and messages, so bandog
-//! clients and Redisson clients wait for each other's locks.
+//! A lock is a Redis hash whose key is the name of the lock. The only field of the hash is the id of the owner. The ttl
+//! of the key is the lease: the lock is free when the key expires. The fencing token is a second key. A release is
+//! published on a channel. The names, types and messages are Redisson's, so bandog clients and Redisson clients wait
+//! for each other's locks.
 //!
-//! Users of locks need the `bandog` crate only. The promises of this backend are documented at [`Redis`].
+//! Users of locks need only the `bandog` crate. The promises of this backend are documented at [`Redis`].
 
 mod backoff;
 mod check;

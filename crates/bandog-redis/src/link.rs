@@ -33,7 +33,8 @@ use crate::{
     script::{self, By},
 };
 
-/// Maximum number of consecutive requests without an answer before the connection is given up: it may be half open.
+/// Number of consecutive requests without an answer after which the connection is closed and opened again. The
+/// connection may be half open: the server has ended it, and the client has not noticed.
 const MAX_UNANSWERED: u32 = 2;
 
 /// The connection for commands, and the task that keeps it.
@@ -44,15 +45,18 @@ pub(crate) struct Link(Arc<SharedLink>);
 struct SharedLink {
     options: RedisOptions,
     phase: watch::Sender<Phase>,
-    /// Number of connections made.
+    /// Number of connections opened so far.
     epoch: watch::Sender<u64>,
-    /// Number of connection attempts begun.
+    /// Number of connection attempts started so far.
     dials: AtomicU64,
-    /// A call wants a connection. After a refused login, the task waits for this before its next attempt.
+    /// Notified by each call that needs a connection. After a refused login, the task makes its next attempt only when
+    /// this is notified.
     wanted: Notify,
     /// Makes the calls that wait for a connection send in the order of their arrival.
-    turn: Mutex<()>,
+    send_order: Mutex<()>,
+    /// Number of calls that wait for a connection.
     waiting: AtomicUsize,
+    /// Notified when the link is dropped.
     closed: Notify,
 }
 
@@ -60,9 +64,11 @@ struct SharedLink {
 enum Phase {
     /// No task runs.
     Idle,
+    /// The task opens a connection.
     Dialling,
+    /// The connection is open.
     Up(Arc<LiveConnection>),
-    /// The attempt with this number failed. Another one follows after the backoff.
+    /// The attempt with this number failed. The next attempt follows after the backoff.
     Failed(u64, Error),
 }
 
@@ -70,14 +76,16 @@ enum Phase {
 #[derive(Debug)]
 struct LiveConnection {
     mux: MultiplexedConnection,
+    /// Whether scripts are sent as text, because the user may not load them.
     by_text: AtomicBool,
     /// Number of consecutive requests without an answer.
     unanswered: AtomicU32,
+    /// Notified when too many requests had no answer.
     given_up: Notify,
 }
 
 impl Link {
-    /// A link that does not connect before its first call.
+    /// A link that connects when it is first called.
     pub(crate) fn new(options: RedisOptions) -> Self {
         Self(Arc::new(SharedLink {
             options,
@@ -85,13 +93,13 @@ impl Link {
             epoch: watch::Sender::new(0),
             dials: AtomicU64::new(0),
             wanted: Notify::new(),
-            turn: Mutex::new(()),
+            send_order: Mutex::new(()),
             waiting: AtomicUsize::new(0),
             closed: Notify::new(),
         }))
     }
 
-    /// The number of connections made.
+    /// The number of connections opened so far.
     pub(crate) fn epoch(&self) -> watch::Receiver<u64> {
         self.0.epoch.subscribe()
     }
@@ -101,7 +109,7 @@ impl Link {
         *self.0.epoch.borrow()
     }
 
-    /// As [`Link::call_by`], with the timeout of one request.
+    /// Does the same as [`Link::call_by`], with the timeout of one request.
     pub(crate) async fn call(&self, pack: impl FnOnce(By) -> Pipeline + Send) -> Result<Vec<Value>> {
         self.call_by(Instant::now() + self.0.options.timeout, pack).await
     }
@@ -112,7 +120,10 @@ impl Link {
     /// If the connection is open, the first poll sends the pipeline.
     ///
     /// # Errors
-    /// `Unavailable` without a connection or an answer in time, `Denied` when the login is refused.
+    /// - `Unavailable`: no connection could be opened, or no answer came in time.
+    /// - `Denied`: the server refuses the login.
+    ///
+    /// Until the first connection was opened, the other errors of [`dial`] are returned, too.
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may still apply commands that were sent.
@@ -152,11 +163,11 @@ impl SharedLink {
         let seen = self.dials.load(Ordering::Relaxed);
         let waiting = WaitingCall::new(self);
         let sent = unconstrained(async {
-            let _turn = self.turn.lock().await;
+            let _order = self.send_order.lock().await;
             let live = self.live(seen).await?;
             let pipe = pack(live.by());
             let mut answer: BoxFuture<'static, _> = async move { live.send(&pipe, deadline).await }.boxed();
-            // The first poll sends the pipeline. Only then the next call may send.
+            // The first poll sends the pipeline. The next call may send after it.
             Ok(match poll!(&mut answer) {
                 Poll::Ready(answer) => Either::Left(std::future::ready(answer)),
                 Poll::Pending => Either::Right(answer),
@@ -172,7 +183,8 @@ impl SharedLink {
 
     /// Waits until the connection is open, or until an attempt with a greater number than `seen` has failed.
     ///
-    /// It starts the task at most once, because a runtime that shuts down drops each new task before `spawn` returns.
+    /// This call starts the task at most once: a runtime that shuts down drops each new task before `spawn` returns, so
+    /// a loop of starts would never end.
     async fn live(self: &Arc<Self>, seen: u64) -> Result<Arc<LiveConnection>> {
         let mut phases = self.phase.subscribe();
         let mut has_started = false;
@@ -202,7 +214,7 @@ impl SharedLink {
         }
     }
 
-    /// Starts the task that keeps the connection, on the current runtime, unless another call has just started it.
+    /// Starts the task that keeps the connection open on the current runtime, unless another call has just started it.
     /// Returns whether this call has started it.
     fn start(self: &Arc<Self>) -> bool {
         let is_mine = self.phase.send_if_modified(|phase| {
@@ -218,7 +230,7 @@ impl SharedLink {
         is_mine
     }
 
-    /// Offers this connection to all calls until it ends.
+    /// Lets all calls use this connection until the connection ends.
     async fn serve(&self, dialled: Connection) {
         let Connection { mux, mut driver, reset } = dialled;
         let live = Arc::new(LiveConnection {
@@ -227,7 +239,7 @@ impl SharedLink {
             unanswered: AtomicU32::new(0),
             given_up: Notify::new(),
         });
-        // The scripts are sent before anything else, so all later commands find them loaded.
+        // The scripts are sent before any other command, so all later commands find them loaded.
         let mut loading = load(live.clone()).boxed();
         let mut loaded = poll!(&mut loading).is_ready();
         self.phase.send_replace(Phase::Up(live.clone()));
@@ -239,14 +251,15 @@ impl SharedLink {
                 () = &mut loading, if !loaded => loaded = true,
             }
         }
-        // No new call may take this connection when the calls in flight get its error.
+        // The phase changes before the calls in flight get the connection's error. So a call that is repeated after
+        // that error does not use the same connection again.
         self.phase.send_replace(Phase::Dialling);
         drop(driver);
     }
 }
 
-/// The task that keeps the connection. When its runtime shuts down, the task ends, and the next call on another runtime
-/// starts a new one.
+/// Owned by the task that keeps the connection open. When the runtime shuts down, it drops the task and this value. The
+/// phase is then `Idle`, so the next call on another runtime starts a new task.
 struct Keeper(Arc<SharedLink>);
 
 impl Drop for Keeper {
@@ -263,12 +276,12 @@ async fn keep(keeper: Keeper) {
     }
 }
 
-/// Connects, serves, and reconnects, without an end.
+/// Connects, lets calls use the connection, and reconnects when it breaks. This never returns.
 async fn redial(link: &SharedLink) {
     let (mut backoff, mut probes) = (Backoff::default(), ProbeBudget::few());
     loop {
         sleep(backoff.next_delay()).await;
-        // This attempt also serves all calls that have asked before it.
+        // Clears the notification, because this attempt also serves the calls that have notified `wanted` before it.
         let _ = link.wanted.notified().now_or_never();
         let number = link.dials.fetch_add(1, Ordering::Relaxed) + 1;
         link.phase.send_replace(Phase::Dialling);
@@ -280,10 +293,11 @@ async fn redial(link: &SharedLink) {
             }
             Err(error) => {
                 let error = if *link.epoch.borrow() > 0 { retryable_once_reached(error) } else { error };
-                let hopeless = !error.is_retryable();
+                let is_permanent = !error.is_retryable();
                 link.phase.send_replace(Phase::Failed(number, error));
-                if hopeless {
-                    // The server would refuse the same login again, and may lock out a client that repeats it.
+                if is_permanent {
+                    // The server would refuse the same login again, and may lock out a client that repeats it. So the
+                    // next attempt waits for a call.
                     link.wanted.notified().await;
                 }
             }
@@ -300,7 +314,8 @@ impl LiveConnection {
     async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
         let mut mux = self.mux.clone();
         mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
-        // Without `unconstrained`, a task that has used up its budget would send later, in another order.
+        // Without `unconstrained`, a task that has used up its Tokio budget would not send in its first poll, so a
+        // later call could send before it.
         let answer = unconstrained(mux.send_packed_commands(pipe, 0, pipe.len())).await;
         let values = answer.map_err(|error| {
             if error.is_timeout() && self.unanswered.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_UNANSWERED {
@@ -317,11 +332,12 @@ impl LiveConnection {
         if values.len() == pipe.len() {
             Ok(values)
         } else {
-            Err(Error::unavailable("Redis answered too little").ambiguous())
+            Err(Error::unavailable("Redis sent fewer answers than commands").ambiguous())
         }
     }
 
-    /// Sends the scripts before any command that is sent after this has returned. It does not wait for the answer.
+    /// Sends the scripts, and does not wait for the answer. Commands that are sent after this call find the scripts
+    /// loaded.
     async fn reload(self: &Arc<Self>) {
         let mut loading = load(self.clone()).boxed();
         if poll!(&mut loading).is_pending() {
@@ -330,7 +346,7 @@ impl LiveConnection {
     }
 }
 
-/// Loads the scripts. If the user may not load them, their text is sent with each call from then on.
+/// Loads the scripts. If the user may not load them, each later call sends the text of its script.
 async fn load(live: Arc<LiveConnection>) {
     let (mut mux, scripts) = (live.mux.clone(), script::load());
     let Ok(answers) = unconstrained(mux.send_packed_commands(&scripts, 0, scripts.len())).await else {
@@ -340,7 +356,7 @@ async fn load(live: Arc<LiveConnection>) {
     live.by_text.store(answers.iter().any(denied), Ordering::Relaxed);
 }
 
-/// Counts a call that waits, until it is dropped.
+/// Counts a call that waits for a connection, until this value is dropped.
 struct WaitingCall<'a>(&'a SharedLink);
 
 impl<'a> WaitingCall<'a> {

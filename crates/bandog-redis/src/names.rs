@@ -11,7 +11,7 @@ pub(crate) const REGISTRY: &str = "bandog:client:";
 /// The sorted set of all registered clients. The score is the server's time in ms at which the row expires.
 pub(crate) const CLIENTS: &str = "bandog:clients";
 
-/// The prefix of the keys that note that a client starves.
+/// The prefix of the keys that show that a client starves: it has waited for a lock for a second or more.
 pub(crate) const STARVING: &str = "bandog:starving:";
 
 /// The set of the names of all records.
@@ -27,7 +27,7 @@ pub(crate) struct TokenKey<'a>(pub(crate) &'a str);
 /// The channel of a lock's releases, and of the notifying swaps of the record with the same name.
 pub(crate) struct Channel<'a>(pub(crate) &'a str);
 
-/// The key that notes that a client starves for a lock.
+/// The key that shows that a client starves for a lock.
 pub(crate) struct StarvingKey<'a>(pub(crate) &'a str);
 
 /// The key of a client's row in the registry.
@@ -39,7 +39,7 @@ pub(crate) struct RecordKey<'a>(pub(crate) &'a str);
 /// The key of a record's history.
 pub(crate) struct HistoryKey<'a>(pub(crate) &'a str);
 
-/// Whether a key is the key of a record or of a history.
+/// Whether this is the key of a record or of a history.
 pub(crate) fn is_of_records(key: &str) -> bool {
     (key.starts_with(RECORD) || key.starts_with(HISTORY)) && key.ends_with('}')
 }
@@ -80,8 +80,8 @@ impl fmt::Display for Channel<'_> {
     }
 }
 
-/// The prefix and the name in braces. As in Redisson, a name that contains a brace has its own hash tag and gets no
-/// braces.
+/// Writes the prefix and the name in braces. As in Redisson, a name that contains `{` gets no braces, because it may
+/// have its own hash tag for a cluster.
 fn prefixed(f: &mut fmt::Formatter<'_>, prefix: &str, name: &str) -> fmt::Result {
     f.write_str(prefix)?;
     if name.contains('{') {

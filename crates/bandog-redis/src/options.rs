@@ -35,9 +35,9 @@ pub(crate) enum Address {
 /// The PEM files for TLS. They are read at each connection attempt, so the next connection uses a renewed certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
-    /// The trusted authorities, instead of the system's.
+    /// The file of the trusted authorities. None for the authorities of the system.
     pub(crate) ca: Option<PathBuf>,
-    /// The client's certificate and its key.
+    /// The files of the client's certificate and of its key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -49,19 +49,20 @@ impl RedisOptions {
     /// - `redis+unix://[user:password@]/PATH[?db=N]`: over a Unix socket.
     ///
     /// The host defaults to `localhost`, the port to 6379 and the database to 0. User, password and paths are
-    /// percent-decoded; a user without a password logs in with an empty one.
+    /// percent-decoded. A user without a password logs in with an empty password.
     ///
-    /// Over TLS, the server's certificate must be valid for the host and signed by an authority that the system trusts,
-    /// or by one in the file `ca`. If the server asks for a client certificate, it gets the one in `cert`. The files
-    /// are PEM, and are read at each connection attempt.
+    /// Over TLS, the server's certificate must be valid for the host. It must be signed by an authority in the file
+    /// `ca` or, without `ca`, by an authority that the system trusts. If the server asks for a client certificate, it
+    /// gets the certificate in `cert`. The files have PEM format, and are read at each connection attempt.
     ///
     /// # Errors
-    /// `Misused` for any other text. The message names the wrong part, and never contains a password.
+    /// Any other text is refused with `ErrorKind::Misused`. The message names the wrong part, and never contains a
+    /// password.
     pub fn from_url(url: &str) -> Result<Self> {
         url::read(url)
     }
 
-    /// Timeout of one request, from 1 ms to one day. The default is 3 s.
+    /// Sets the timeout of one request. It must be between 1 ms and one day. The default is 3 s.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }

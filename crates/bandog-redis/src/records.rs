@@ -22,14 +22,15 @@ use crate::{
     script::{self, By},
 };
 
-/// Maximum number of records that one call of the script swaps. More would block the server for other clients too long.
+/// Maximum number of records that one call of the script swaps. A larger call would block the server for other clients
+/// for too long.
 const MAX_SWAPS_PER_CALL: usize = 256;
 /// Maximum number of records and holdings that one call of the script reads.
 const MAX_READS_PER_CALL: usize = 512;
 /// Number of names that one SSCAN examines.
 const NAMES_PER_SCAN: usize = 512;
-/// Upper limit of versions. Below it, Lua's numbers are exact.
-const FIRST_UNCOUNTABLE: u64 = 1 << 53;
+/// All versions are below this number, because Lua's numbers are doubles, and all whole numbers below it are exact.
+const VERSION_LIMIT: u64 = 1 << 53;
 
 #[async_trait]
 impl Records for Redis {
@@ -57,12 +58,13 @@ impl Records for Redis {
         let records = keys.iter().zip(replies);
         let records = records.map(|(key, reply)| reply.and_then(record).map_err(|error| error.during("read").at(key)));
         let held = holdings.iter().zip(held);
-        let held = held.map(|(held, reply)| reply.and_then(stands).map_err(|error| error.during("read").at(&held.key)));
+        let held =
+            held.map(|(held, reply)| reply.and_then(is_held).map_err(|error| error.during("read").at(&held.key)));
         Ok(Reading { now, records: records.collect(), held: held.collect() })
     }
 
     async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
-        self.recorded(pattern).await.map_err(|error| error.during("names"))
+        self.matching_names(pattern).await.map_err(|error| error.during("names"))
     }
 
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
@@ -76,11 +78,11 @@ impl Records for Redis {
 }
 
 impl Redis {
-    /// Sends `count` items in calls of a script with at most `most` items each, all calls in one round trip. The script
-    /// replies with the time and then with one reply for each item.
+    /// Splits `count` items into calls of a script with at most `most` items each. Sends all calls in one round trip.
+    /// The script replies with the time and then with one reply for each item.
     ///
     /// # Errors
-    /// If no call had a reply with a time.
+    /// Fails as a whole if no call was answered with a time.
     async fn in_calls(
         &self,
         count: usize,
@@ -111,7 +113,7 @@ impl Redis {
         answers.all()
     }
 
-    async fn recorded(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+    async fn matching_names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
         let glob = redis_glob(pattern);
         let mut keys = BTreeSet::new();
         let mut cursor = String::from("0");
@@ -137,7 +139,7 @@ impl Redis {
         };
         let line = |(slot, value): (Value, Value)| Some(Line { slot: text(&slot)?, value: text(&value)? });
         let lines: Option<Vec<Line>> = fields.into_iter().map(line).collect();
-        let mut lines = lines.ok_or_else(|| corrupt("its history has something that is no text"))?;
+        let mut lines = lines.ok_or_else(|| corrupt("its history contains data that are not text"))?;
         lines.sort_unstable_by(|one, other| one.slot.cmp(&other.slot));
         Ok(lines)
     }
@@ -145,26 +147,28 @@ impl Redis {
 
 /// The replies received so far.
 struct PendingReplies {
+    /// The reply or the error for each item.
     each: Vec<Option<Result<Value>>>,
     now: Option<SystemTime>,
-    /// The error of a call without an answer.
+    /// The error of a failed call. An ambiguous error is preferred: after it, a swap may have been applied.
     fault: Option<Error>,
 }
 
 impl PendingReplies {
-    /// Takes the reply of one call. Returns the places that must be requested again.
+    /// Takes the reply of one call. Returns the ranges of items that must be sent again.
     fn take(&mut self, places: Range<usize>, value: Value, tries: u32) -> Vec<Range<usize>> {
         match value {
             Value::Array(replies) if replies.len() == places.len() + 1 => {
                 let mut replies = replies.into_iter();
-                self.now = replies.next().and_then(|time| at(&time)).or(self.now);
+                self.now = replies.next().and_then(|time| time_from_micros(&time)).or(self.now);
                 for (place, reply) in places.zip(replies) {
                     self.each[place] = Some(Ok(reply));
                 }
             }
             // The server did nothing, and the scripts are already being loaded again.
             value if refusal::is_no_script(&value) && tries == 1 => return vec![places],
-            // If the user lacks the right for one key, Redis refuses the whole call before it runs.
+            // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each item is
+            // sent again alone.
             Value::ServerError(error) if places.len() > 1 && refusal::is_out_of_reach(&error) => {
                 return places.map(|place| place..place + 1).collect();
             }
@@ -209,8 +213,8 @@ fn record(reply: Value) -> Result<Option<Record>> {
             [] => Ok(None),
             [number, value] => {
                 let version = text(number).as_deref().and_then(version);
-                let version = version.ok_or_else(|| corrupt("its version cannot be counted on"))?;
-                let value = text(value).ok_or_else(|| corrupt("it has no value that is a text"))?;
+                let version = version.ok_or_else(|| corrupt("its version is not a valid number"))?;
+                let value = text(value).ok_or_else(|| corrupt("its value is not a text"))?;
                 Ok(Some(Record { version, value }))
             }
             _ => Err(refusal::unexpected_reply(&Value::Array(parts))),
@@ -219,13 +223,14 @@ fn record(reply: Value) -> Result<Option<Record>> {
     }
 }
 
-/// A version in the format that the script writes. The script compares texts, so any other format would never match.
+/// Reads a version. It must have the format that the script writes: the script compares versions as texts, so a number
+/// in another format, such as with leading zeros, would never match.
 fn version(number: &str) -> Option<Version> {
-    let version: u64 = number.parse().ok().filter(|version| *version < FIRST_UNCOUNTABLE)?;
+    let version: u64 = number.parse().ok().filter(|version| *version < VERSION_LIMIT)?;
     Version::new(version).filter(|_| version.to_string() == number)
 }
 
-fn stands(reply: Value) -> Result<bool> {
+fn is_held(reply: Value) -> Result<bool> {
     match reply {
         Value::Int(held @ 0..=1) => Ok(held == 1),
         Value::ServerError(error) => Err(refusal::refused(&error)),
@@ -233,7 +238,7 @@ fn stands(reply: Value) -> Result<bool> {
     }
 }
 
-fn at(micros: &Value) -> Option<SystemTime> {
+fn time_from_micros(micros: &Value) -> Option<SystemTime> {
     match micros {
         Value::Int(micros) => UNIX_EPOCH.checked_add(Duration::from_micros(u64::try_from(*micros).ok()?)),
         _ => None,

@@ -16,7 +16,7 @@ pub(crate) fn refused(error: &ServerError) -> Error {
     }
 }
 
-/// The error for a server's error reply that ended a handshake. No command was sent, so none was applied.
+/// The error for a server's error reply that ended a handshake. No command had been sent, so none was applied.
 pub(crate) fn handshake_error(store: &str, error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind.unwrap_or(Unavailable), format!("{store}: {message}")).caused_by(error.clone())
@@ -47,7 +47,7 @@ pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
     is_denied(error) && details(error).contains("access") && details(error).contains("key")
 }
 
-/// Whether this server will refuse the same command to this user again.
+/// Whether the server will refuse the same command if this user repeats it.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")
 }
@@ -57,7 +57,7 @@ pub(crate) fn is_no_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
-/// The error for a reply that the script never sends.
+/// The error for a reply that a correct server never sends.
 pub(crate) fn unexpected_reply(value: &Value) -> Error {
     Error::unavailable(format!("Redis sent an unexpected reply: {value:?}")).ambiguous()
 }
@@ -66,65 +66,69 @@ pub(crate) fn unexpected_reply(value: &Value) -> Error {
 fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
     let (kind, message) = match code(error) {
         "WRONGTYPE" => {
-            (Denied, "the key holds something that is not a lock or a record of ours; bandog never touches it")
+            (Denied, "the key contains data that is not a lock or a record of bandog, so it was not changed")
         }
-        "NOPERM" => (Denied, "Redis refuses this user the right"),
-        "NOAUTH" => (Denied, "Redis wants a password; write it into the URL"),
+        "NOPERM" => (Denied, "this user of Redis lacks a right"),
+        "NOAUTH" => (Denied, "Redis requires a password; write it into the URL"),
         "WRONGPASS" => (Denied, "Redis refuses this user or password"),
-        "DENIED" => (Denied, "Redis serves its own machine only"),
+        "DENIED" => (Denied, "Redis accepts connections only from its own machine"),
         "CORRUPT" => (Corrupt, details(error)),
-        "NOSCRIPT" => (Unavailable, "Redis had forgotten our scripts; they are loaded again"),
+        "NOSCRIPT" => (Unavailable, "Redis had lost our scripts; they are being loaded again"),
         "MOVED" | "ASK" | "CROSSSLOT" => (Unsupported, "this server is one node of a cluster"),
-        "OOM" => (Unavailable, "Redis has reached its memory limit and takes nothing new"),
-        "READONLY" => (Unavailable, "this Redis is a read-only replica; locks live on its master"),
+        "OOM" => (Unavailable, "Redis has reached its memory limit and accepts no new data"),
+        "READONLY" => (Unavailable, "this Redis is a read-only replica; only its master accepts claims"),
         "LOADING" => (Unavailable, "Redis is still loading its data"),
         "BUSY" => (Unavailable, "Redis is busy with a script"),
-        "NOREPLICAS" => (Unavailable, "Redis has fewer replicas than it needs to take writes"),
-        "MISCONF" => (Unavailable, "Redis cannot write its data to disk, and takes no writes until it can"),
+        "NOREPLICAS" => (Unavailable, "Redis has fewer replicas than it needs to accept writes"),
+        "MISCONF" => (Unavailable, "Redis cannot write its data to disk, and accepts no writes until it can"),
         "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => (Unavailable, "Redis cannot serve now"),
         "UNKNOWN" => (Denied, "Redis does not know the command"),
-        _ => return (None, "Redis refuses"),
+        _ => return (None, "Redis replied with an error"),
     };
     (Some(kind), message)
 }
 
-/// The code of the underlying error. Servers before Redis 7 put the position in a script before the error of a command
-/// in it, so the code of the reply is `ERR` or the position. And no server uses the code `NOPERM` for a right that is
-/// missing inside a script.
+/// The code of the error. If a command inside a script fails, it may differ from the code of the reply:
+///
+/// - Servers before Redis 7 put the position in the script before the error. So the code of the reply is `ERR` or the
+///   position.
+/// - If the user lacks a right inside a script, no server replies with the code `NOPERM`. So the error is recognized by
+///   its text.
 fn code(error: &ServerError) -> &str {
     let (code, details) = (error.code(), details(error));
-    let is_place = is_place(code);
-    if code != "ERR" && !is_place {
+    let is_script_position = is_script_position(code);
+    if code != "ERR" && !is_script_position {
         return code;
     }
-    let inner = without_places(if is_place { after_number(details) } else { details });
-    if NO_RIGHT.iter().any(|words| inner.starts_with(words)) {
+    let inner = without_script_positions(if is_script_position { after_number(details) } else { details });
+    if RIGHT_MISSING_TEXTS.iter().any(|words| inner.starts_with(words)) {
         return "NOPERM";
     }
-    if UNKNOWN.iter().any(|words| inner.starts_with(words)) {
+    if UNKNOWN_COMMAND_TEXTS.iter().any(|words| inner.starts_with(words)) {
         return "UNKNOWN";
     }
     let word = inner.trim_start_matches('-').split_whitespace().next().unwrap_or_default();
     let is_code = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
-    // A code in the text of a plain `ERR` is valid only after a position in a script.
-    if is_code && (is_place || inner.len() < details.len()) { word } else { code }
+    // If the reply has the code `ERR`, another code in its text is used only if a position in a script precedes it.
+    if is_code && (is_script_position || inner.len() < details.len()) { word } else { code }
 }
 
-/// The texts for a right that is missing inside a script: of Redis up to 7.0, and of Redis 7.2, Redis 8 and Valkey.
-const NO_RIGHT: [&str; 2] = ["The user executing the script can't", "ACL failure in script"];
+/// The texts for a right that is missing inside a script. Redis up to 7.0 sends the first text. Redis 7.2, Redis 8 and
+/// Valkey send the second.
+const RIGHT_MISSING_TEXTS: [&str; 2] = ["The user executing the script can't", "ACL failure in script"];
 
-/// The texts for an unknown command: outside scripts, inside scripts of Redis, and inside scripts of Valkey.
-const UNKNOWN: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
+/// The texts for an unknown command: outside a script, inside a script on Redis, and inside a script on Valkey.
+const UNKNOWN_COMMAND_TEXTS: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
 
-/// The message without the positions in a script before it, such as
+/// The message without the positions in a script that precede it. The following text has two such positions:
 /// `Error running script (call to f_SHA): @user_script:14: @user_script: 14: `.
-fn without_places(mut text: &str) -> &str {
+fn without_script_positions(mut text: &str) -> &str {
     if text.starts_with("Error running script")
         && let Some((_, rest)) = text.split_once("): ")
     {
         text = rest;
     }
-    while is_place(text)
+    while is_script_position(text)
         && let Some((_, rest)) = text.split_once(':')
     {
         text = after_number(rest);
@@ -132,11 +136,11 @@ fn without_places(mut text: &str) -> &str {
     text
 }
 
-fn is_place(text: &str) -> bool {
+fn is_script_position(text: &str) -> bool {
     text.starts_with("@user_script:")
 }
 
-/// The text after `14: `, with or without a space before it.
+/// The text after a line number and a colon, such as `14: `. A space may precede the number.
 fn after_number(text: &str) -> &str {
     match text.split_once(": ") {
         Some((number, rest)) if number.trim_start().bytes().all(|byte| byte.is_ascii_digit()) => rest,

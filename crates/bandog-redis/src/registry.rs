@@ -1,6 +1,7 @@
 //! The registry of clients: one hash for each client, with a ttl, and an index of all clients.
 //!
-//! Clients of earlier versions write no index. Their rows are found by their ids, if they hold a lock.
+//! Clients of earlier versions are not in the index. If such a client holds a lock, its row is found by its id, which
+//! is part of the lock's owner.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +22,7 @@ const MAX_ROWS_PER_CALL: usize = 512;
 /// The fields of a row, in the order of `announce.lua`.
 const FIELDS: [&str; 6] = ["host", "pid", "program", "since", "prefix", "waits"];
 
-/// The values of a row. A line break separates the names of `waits`, since no name has a control character.
+/// The values of a row. Line breaks separate the names of `waits`, because no name contains a control character.
 pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
     let since = member.since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let waits: Vec<&str> = member.waits.iter().take(MAX_WAITS).map(Key::as_str).collect();
@@ -30,8 +31,8 @@ pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
 }
 
 impl Redis {
-    /// Writes the row, and then adds it to the index. These are two calls, because the server may refuse one of them,
-    /// and because the two keys may be on different servers.
+    /// Writes the row, and then adds the client to the index. These are two calls, because the server may refuse one of
+    /// them, and because the two keys may be on different servers.
     pub(crate) async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
         let deadline = Instant::now() + self.options.timeout;
         match self.ask_by(deadline, |by| script::announce(member, ttl, by)).await? {
@@ -52,7 +53,7 @@ impl Redis {
         let replies = self.link.call(|_| pipe).await?;
         match &replies[..] {
             [Value::ServerError(error), ..] => Err(refusal::refused(error)),
-            // A client that may not write to the index is not in it.
+            // An error of ZREM is ignored: a client that may not write to the index is not in the index.
             [..] => Ok(()),
         }
     }
@@ -97,20 +98,20 @@ impl Redis {
         Ok(members)
     }
 
-    /// Logs once for each connection that this client is not in the index.
+    /// Warns once for each connection that this client is not in the index.
     fn warn_of_index(&self, error: &Error) {
         if self.index_warned.is_new(self.link.connection()) {
             tracing::warn!(
                 store = %self.options.store(),
                 %error,
-                "this user may not write the index of clients ({CLIENTS}), so operators see what this client holds and \
-                 not what it waits for; see the rights in docs/redis.md"
+                "this user may not write the index of clients ({CLIENTS}), so operators see what this client holds, \
+                 but not what it waits for; see the rights in docs/redis.md"
             );
         }
     }
 }
 
-/// The client of a row. None if the row has expired or does not have our format.
+/// The client whose row was read. None if the row has expired or does not have our format.
 fn member(id: ClientId, reply: &Value) -> Option<Member> {
     let values: Vec<String> = list(reply).iter().filter_map(text).collect();
     let [host, pid, program, since, prefix, waits] = values.try_into().ok()?;

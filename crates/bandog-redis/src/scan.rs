@@ -1,7 +1,8 @@
 //! Scans all keys of the server for locks, in steps that leave 90 % of the server's time to other clients.
 //!
-//! A shared key space may have millions of keys that are not locks, and the scan visits all of them. So each step is
-//! short by the server's clock, and a rest of nine times its duration follows. Dropping the future ends the scan.
+//! A shared key space may have millions of keys that are not locks, and the scan visits all of them. So each step takes
+//! only about a millisecond of the server's time, and the scan then pauses for nine times the duration of the step.
+//! Dropping the future ends the scan.
 
 use std::{
     collections::BTreeMap,
@@ -19,36 +20,36 @@ use crate::{
     reply::{list, text, time},
 };
 
-/// Duration of the rest after a step, as a multiple of the step.
-const REST_FACTOR: u32 = 9;
+/// Duration of the pause after a step, as a multiple of the duration of the step.
+const PAUSE_FACTOR: u32 = 9;
 /// Approximate maximum duration of a step on the server.
 const MAX_STEP_TIME: Duration = Duration::from_millis(1);
-/// Number of keys that the first step visits, and the minimum and maximum of a later step. Servers need far longer for
-/// one step of thousands of keys than for several steps of hundreds.
+/// Number of keys that the first step visits, and the minimum and maximum for a later step. A step of thousands of keys
+/// takes a server far longer than several steps of hundreds.
 const FIRST_COUNT: usize = 128;
 const MIN_COUNT: usize = 16;
 const MAX_COUNT: usize = 1024;
 
-/// The number of keys that the next step visits, from the durations of the steps before it.
+/// Chooses the number of keys that the next step visits: fewer after a slow step, more after a fast one.
 #[derive(Debug)]
 struct Pace {
     count: usize,
 }
 
 impl Pace {
-    /// Takes the duration of a step, and returns the rest after it.
-    fn rest_after(&mut self, step: Duration) -> Duration {
+    /// Takes the duration of a step, and returns the duration of the pause after it.
+    fn pause_after(&mut self, step: Duration) -> Duration {
         if step > MAX_STEP_TIME {
             self.count = (self.count / 2).max(MIN_COUNT);
         } else if step < MAX_STEP_TIME / 3 {
             self.count = (self.count * 2).min(MAX_COUNT);
         }
-        step * REST_FACTOR
+        step * PAUSE_FACTOR
     }
 }
 
 impl Redis {
-    /// The locks whose names match, by name. A map, because a scan may return a name twice.
+    /// The locks whose names match, by name. The result is a map, because a scan may return a name twice.
     pub(crate) async fn all(&self, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
         let glob = redis_glob(pattern);
         let mut pace = Pace { count: FIRST_COUNT };
@@ -62,18 +63,18 @@ impl Redis {
             let (next, names) = scanned(replies)?;
             let is_wanted = |name: &String| pattern.matches(name) && !names::is_of_records(name);
             let names: Vec<String> = names.into_iter().filter(is_wanted).collect();
-            let (found, looking) = self.locks(names).await?;
+            let (found, querying) = self.locks(names).await?;
             rows.extend(found);
             if next == "0" {
                 return Ok(rows);
             }
             cursor = next;
-            sleep(pace.rest_after(scanning + looking)).await;
+            sleep(pace.pause_after(scanning + querying)).await;
         }
     }
 
-    /// The replies to these commands, and the time that the server took for them: by its own clock, or, if it refuses
-    /// TIME, by the client's clock including the round trip.
+    /// The replies to these commands, and the time that the server needed for them. The time is measured by the
+    /// server's clock. If the server refuses TIME, it is measured by the client's clock and includes the round trip.
     async fn timed(&self, commands: Pipeline) -> Result<(Vec<Value>, Duration)> {
         let mut pipe = Pipeline::with_capacity(commands.len() + 2);
         pipe.cmd("TIME");
@@ -88,12 +89,13 @@ impl Redis {
         Ok((replies, took.map_or(elapsed, |took| took.min(elapsed))))
     }
 
-    /// The locks among these hashes, and the time that the server took.
+    /// The locks among these hashes, and the time that the server needed for the queries.
     async fn locks(&self, names: Vec<String>) -> Result<(Vec<(String, Row)>, Duration)> {
         if names.is_empty() {
             return Ok((Vec::new(), Duration::ZERO));
         }
-        // Most hashes are not locks. One command rules them out; the other two are sent only for possible locks.
+        // Most hashes are not locks. The first query for each hash shows this, so the three queries for a lock are sent
+        // only for possible locks.
         let mut pipe = Pipeline::with_capacity(names.len());
         names.iter().for_each(|name| fields(&mut pipe, name));
         let (replies, mut took) = self.timed(pipe).await?;
@@ -103,7 +105,7 @@ impl Redis {
                 // Keys that this user may not read are left out.
                 Some(error) if refusal::is_out_of_reach(error) => {}
                 Some(error) if refusal::is_denied(error) => return Err(refusal::refused(error)),
-                // The key has another type by now.
+                // The key was replaced by one of another type after the scan had returned it.
                 Some(_) => {}
                 None => candidates.extend(is_lock(reply).then_some(name)),
             }
@@ -117,7 +119,7 @@ impl Redis {
             for (name, replies) in names.iter().zip(replies.chunks(3)) {
                 match row(name, replies) {
                     Ok(Some(row)) if row.owner.as_deref().is_some_and(is_owner) => rows.push((name.clone(), row)),
-                    // It is not a lock, or it is gone by now.
+                    // It is not a lock, or it was deleted after the first query.
                     Ok(Some(_) | None) => {}
                     Err(error) if refusal::is_out_of_reach(&error) => {}
                     Err(error) => return Err(refusal::refused(&error)),
@@ -160,7 +162,7 @@ mod tests {
             let mut pace = Pace { count: FIRST_COUNT };
             for _ in 0..20 {
                 let step = Duration::from_nanos(each * u64::try_from(pace.count).unwrap());
-                assert_eq!(pace.rest_after(step), step * 9);
+                assert_eq!(pace.pause_after(step), step * 9);
             }
             assert!(counts.contains(&pace.count), "{each} ns: {pace:?}");
         }

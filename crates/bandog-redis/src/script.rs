@@ -1,4 +1,4 @@
-//! The scripts, and the commands that call them.
+//! The Lua scripts, and the commands that call them.
 
 mod records;
 
@@ -40,12 +40,12 @@ struct Script {
     hash: String,
 }
 
-/// The positions of the steps that one command sends: claims and passes, or releases.
+/// The positions of the steps that one command sends. They are either claims and passes, or releases.
 pub(crate) type Group = Vec<usize>;
 
-/// Groups the steps into commands: one command for all releases and one for all claims, which halves the server's work
-/// for each step. Steps of different keys may change their order. If a key occurs twice, each step gets its own
-/// command.
+/// Groups the steps into commands: one command for all releases, and one for all claims and passes. This halves the
+/// server's work for each step. It may change the order of steps of different keys. If two steps have the same key,
+/// each step gets its own command.
 pub(crate) fn groups(steps: &[Step]) -> Vec<Group> {
     let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
     keys.sort_unstable();
@@ -57,7 +57,7 @@ pub(crate) fn groups(steps: &[Step]) -> Vec<Group> {
     [releases, claims].into_iter().filter(|group| !group.is_empty()).collect()
 }
 
-/// The groups of steps, one command each.
+/// One command for each group of steps.
 pub(crate) fn steps(steps: &[Step], groups: &[Group], by: By) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(groups.len());
     for group in groups {
@@ -71,7 +71,7 @@ pub(crate) fn steps(steps: &[Step], groups: &[Group], by: By) -> Pipeline {
     pipe
 }
 
-/// Renewals, with `each` claims in one command.
+/// The commands that renew the claims, at most `each` claims in one command.
 pub(crate) fn renewals(claims: &[Claim], each: usize, by: By) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(claims.len().div_ceil(each));
     for claims in claims.chunks(each) {
@@ -80,14 +80,14 @@ pub(crate) fn renewals(claims: &[Claim], each: usize, by: By) -> Pipeline {
     pipe
 }
 
-/// A client's row in the registry.
+/// Writes a client's row in the registry.
 pub(crate) fn announce(member: &Member, ttl: Duration, by: By) -> Pipeline {
     let fields = registry::fields(member);
     let size = fields.iter().map(String::len).sum::<usize>() + 128;
     let mut cmd = ANNOUNCE.call(by, 1, 1 + fields.len(), size);
     cmd.write_arg_fmt(ClientRowKey(member.id));
     cmd.arg(millis(ttl)).arg(&fields[..]);
-    alone(cmd)
+    single(cmd)
 }
 
 /// Adds a client to the index of clients.
@@ -96,16 +96,16 @@ pub(crate) fn enlist(client: ClientId, ttl: Duration, by: By) -> Pipeline {
     cmd.arg(CLIENTS);
     cmd.write_arg_fmt(client);
     cmd.arg(millis(ttl)).arg(MAX_CLEARED_CLIENTS);
-    alone(cmd)
+    single(cmd)
 }
 
-/// Frees a lock, whichever claim holds it.
+/// Frees a lock, no matter which claim holds it.
 pub(crate) fn evict(key: &Key, by: By) -> Pipeline {
     let mut cmd = EVICT.call(by, 2, 3, 3 * key.as_str().len() + 96);
     cmd.arg(key.as_str());
     cmd.write_arg_fmt(TokenKey(key.as_str()));
     cmd.write_arg_fmt(Channel(key.as_str()));
-    alone(cmd)
+    single(cmd)
 }
 
 /// Loads every script.
@@ -163,7 +163,8 @@ fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
     cmd
 }
 
-/// Adds the last argument of a lock. A call with one lock may leave it out.
+/// Adds the last argument for a lock: the key that shows that a client starves, or an empty text if the claim does not
+/// take part in offers. A call with one lock leaves the empty text out.
 fn offers(cmd: &mut Cmd, claim: &Claim, count: usize) {
     if claim.offers {
         cmd.write_arg_fmt(StarvingKey(claim.key.as_str()));
@@ -187,13 +188,13 @@ fn renew(claims: &[Claim], by: By) -> Cmd {
     cmd
 }
 
-fn alone(cmd: Cmd) -> Pipeline {
+fn single(cmd: Cmd) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(1);
     pipe.add_command(cmd);
     pipe
 }
 
-/// Whole milliseconds, rounded up: the store may keep a hold longer than the client assumes, never shorter.
+/// Whole milliseconds, rounded up. So a hold never expires in the store before the client assumes that it does.
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -39,7 +39,7 @@ struct SubscriptionsState {
     task: Option<ConnectionTask>,
 }
 
-/// The task that keeps the connection, and the channels whose subscribers have changed.
+/// The task that keeps the connection open, and the sender of the channels whose subscribers have changed.
 #[derive(Debug)]
 struct ConnectionTask {
     handle: AbortHandle,
@@ -47,16 +47,19 @@ struct ConnectionTask {
 }
 
 impl Subscriptions {
-    /// Has no subscribers and does not connect.
+    /// No subscribers. The connection is opened when the first subscriber is added.
     pub(crate) fn new(options: RedisOptions) -> Self {
         Self(Arc::new(SharedSubscriptions { options, state: Mutex::default(), warned: AtomicBool::new(false) }))
     }
 
-    /// Subscribes to a channel, and returns after the server has confirmed it. If the user may not subscribe, the
-    /// returned subscription is silent.
+    /// Subscribes to a channel, and returns after the server has confirmed the subscription. If the user may not
+    /// subscribe, the returned subscription is silent: it never notifies.
     ///
     /// # Errors
-    /// `Unavailable` without a confirmation within the timeout, `Denied` when the login is refused.
+    /// - `Unavailable`: the server did not confirm the subscription within the timeout.
+    /// - `Denied`: the server refuses the login.
+    ///
+    /// Until the first connection was opened, the other errors of [`dial`](crate::dial::dial) are returned, too.
     ///
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
@@ -69,7 +72,7 @@ impl Subscriptions {
             Ok(Ok(Ok(SubscribeOutcome::Subscribed))) => Ok(subscription),
             Ok(Ok(Ok(SubscribeOutcome::Denied))) => Ok(Subscription::silent()),
             Ok(Ok(Err(error))) => Err(error),
-            Ok(Err(_)) => Err(Error::unavailable("the task of the subscriptions has ended with its runtime")),
+            Ok(Err(_)) => Err(Error::unavailable("the Tokio runtime of the subscriptions has ended")),
             Err(_) => Err(Error::unavailable("Redis did not confirm the subscription in time")),
         }
     }
@@ -79,8 +82,8 @@ impl Subscriptions {
         self.0.state().channels.is_subscribed(&channel.to_string())
     }
 
-    /// Adds a subscriber. The returned subscription removes it when dropped, also if the caller no longer awaits the
-    /// outcome.
+    /// Adds a subscriber. Dropping the returned subscription removes the subscriber, even if the caller no longer waits
+    /// for the outcome.
     fn add(
         &self,
         channel: &str,
@@ -90,8 +93,8 @@ impl Subscriptions {
         let changes = state.running_task(&self.0);
         let added = state.channels.add(channel, notifier);
         if added.outcome.is_some() && changes.send(added.channel.clone()).is_err() {
-            // A runtime that shuts down drops a new task at once. The task is not started again here; the next call
-            // starts it.
+            // A runtime that shuts down drops each new task immediately. So the task is not started again here, but by
+            // the next call.
             state
                 .channels
                 .connection_failed(&Error::unavailable("the Tokio runtime of the subscriptions has shut down"));
@@ -119,12 +122,13 @@ impl SharedSubscriptions {
         let mut state = self.state();
         state.channels.remove(channel, id);
         if let Some(task) = &state.task {
-            // Without a task there is no connection, so the server has no subscription to end.
+            // If the task has ended, there is no connection, so the server has no subscription to end.
             let _ = task.changes.send(channel.clone());
         }
     }
 
-    /// Handles a push message of the server. Any message on the channel means that the key may be free.
+    /// Handles a push message of the server. A message on the channel means that the lock may be free, or that the
+    /// record has changed. Its text is ignored.
     fn pushed(&self, push: &PushInfo) -> Result<(), SendError> {
         if let (PushKind::Message, Some(Value::BulkString(channel))) = (&push.kind, push.data.first())
             && let Ok(channel) = std::str::from_utf8(channel)

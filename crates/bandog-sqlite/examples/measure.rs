@@ -1,4 +1,4 @@
-//! Measures the backend alone:
+//! Measures the backend without the engine of bandog-sync:
 //! `cargo run --release -p bandog-sqlite --example measure -- floor|callers|processes|notifications|idle`.
 #![allow(clippy::unwrap_used, reason = "a failed measurement may panic")]
 
@@ -44,7 +44,7 @@ async fn run() {
     }
 }
 
-/// The same SQL statements on one connection, without the backend.
+/// Measures the same SQL statements on one connection, without the backend.
 async fn floor(path: &Path) {
     Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap();
     let conn = Connection::open(path).unwrap();
@@ -94,7 +94,7 @@ async fn callers(path: &Path, count: usize) -> f64 {
     f64::from(cycles) / start.elapsed().as_secs_f64()
 }
 
-/// Many processes that only take and release locks of their own.
+/// Measures many processes that only take and release locks. Each process has its own lock.
 fn processes(path: &Path, count: usize) {
     let children: Vec<_> = (0..count).map(|n| start(&["cycles", path.to_str().unwrap(), &format!("k{n}")])).collect();
     let mut micros = Vec::new();
@@ -118,7 +118,7 @@ async fn cycles(path: &Path, name: &str) {
     taken.iter().for_each(|micros| writeln!(out, "{micros}").unwrap());
 }
 
-/// Time between a release and the grant to a waiter in another process.
+/// Measures the time between a release and the grant to a waiter in another process.
 fn notifications(path: &Path) {
     let waiter = start(&["waiter", path.to_str().unwrap(), "k"]);
     let holder = start(&["holder", path.to_str().unwrap(), "300"]);
@@ -128,10 +128,10 @@ fn notifications(path: &Path) {
     print_shares("release to grant", late.collect());
 }
 
-/// Takes the lock, waits so that the other process waits for it, releases it, and prints the time of the release.
-async fn hold(path: &Path, turns: usize) {
+/// Takes the lock, sleeps so that the other process waits for it, releases it, and prints the time of the release.
+async fn hold(path: &Path, rounds: usize) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
-    for _ in 0..turns {
+    for _ in 0..rounds {
         let ours = claim("k");
         while !take(&store, &ours).await {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -168,7 +168,7 @@ async fn wait(path: &Path, name: &str) {
     }
 }
 
-/// CPU time of processes that wait for locks that are never released.
+/// Measures the CPU time of processes that wait for locks that are never released.
 async fn idle(path: &Path, count: usize) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let names: Vec<String> = (0..count).map(|n| format!("idle{n}")).collect();

@@ -1,4 +1,4 @@
-//! Measures records:
+//! Measures swaps of records:
 //! `cargo run --release -p bandog-sqlite --example records -- floor|batch|callers|beside|processes`.
 #![allow(clippy::unwrap_used, reason = "a failed measurement may panic")]
 
@@ -34,7 +34,7 @@ async fn main() {
     }
 }
 
-/// The same SQL statements on one connection, without the backend. `count`: swaps in a transaction.
+/// Measures the same SQL statements on one connection, without the backend. A transaction has `count` swaps.
 async fn floor(path: &Path, count: usize) {
     Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap();
     let conn = Connection::open(path).unwrap();
@@ -55,7 +55,7 @@ async fn floor(path: &Path, count: usize) {
     println!("floor, {count} in a transaction: {:.0} swaps/s", done as f64 / start.elapsed().as_secs_f64());
 }
 
-/// `tasks` tasks, each with `each` swaps in a call.
+/// Measures `tasks` tasks. Each call has `each` swaps.
 async fn swaps(path: &Path, tasks: usize, each: usize) -> f64 {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     store.ping().await.unwrap();
@@ -85,7 +85,7 @@ async fn swap(store: Sqlite, name: String, each: usize) -> usize {
     done
 }
 
-/// Duration of lease steps while `callers` tasks of the same handle swap records.
+/// Measures the duration of lease steps while `callers` tasks of the same handle swap records.
 async fn beside(path: &Path, callers: usize) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let swapping: Vec<_> = (0..callers).map(|n| tokio::spawn(swap(store.clone(), format!("r{n}-"), 1))).collect();
@@ -97,7 +97,7 @@ async fn beside(path: &Path, callers: usize) {
     println!("  {done} swaps meanwhile");
 }
 
-/// The same while other processes swap records of their own.
+/// Measures the duration of lease steps while other processes swap records. Each process has its own records.
 async fn processes(path: &Path, count: usize) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     store.ping().await.unwrap();

@@ -1,4 +1,4 @@
--- Registers a client. An earlier row of it is replaced.
+-- Registers a client. If the client has an earlier row, this row replaces it.
 -- ?1 id
 -- ?2 host
 -- ?3 pid

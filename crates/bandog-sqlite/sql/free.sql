@@ -1,4 +1,5 @@
--- Frees a name without a waiters' mark, if this owner holds it by the clock of this boot. This is the common case.
+-- Frees a name, if this owner holds it by the clock of this boot and the waiters' mark (`wanted`) is not set. This is
+-- the common case.
 -- ?1 name
 -- ?2 owner
 -- ?3 this boot

@@ -1,4 +1,4 @@
--- Grants a name to an owner. The waiters' mark stays as it is.
+-- Grants a name to an owner. The waiters' mark (`wanted`) is not changed.
 -- ?1 name
 -- ?2 owner
 -- ?3 fence: the end of the reserved block

@@ -1,4 +1,4 @@
--- Reads which program created the database.
+-- Reads the id of the program that created the database, and the version of the tables.
 -- Parameters: none.
 -- Result: application_id, user_version, the number of entries in its schema.
 select application_id, user_version, (select count(*) from sqlite_schema)

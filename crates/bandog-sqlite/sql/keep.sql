@@ -1,4 +1,4 @@
--- Ends a part and keeps its writes in the transaction.
+-- Ends the part of a transaction that part.sql has begun, and keeps its writes in the transaction.
 -- Parameters: none.
 -- Result: none.
 release part;

@@ -1,4 +1,4 @@
--- Reads the clients whose rows have not expired, by the rule of prune.sql.
+-- Reads the clients whose rows have not expired. The rule is that of prune.sql.
 -- ?1 this boot
 -- ?2 now
 -- ?3 the wall clock

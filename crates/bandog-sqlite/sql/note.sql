@@ -1,4 +1,4 @@
--- Writes a line of a record's history. An earlier line in the same slot is replaced.
+-- Writes a line of a record's history. It replaces an earlier line in the same slot.
 -- ?1 name
 -- ?2 slot
 -- ?3 value

@@ -1,6 +1,6 @@
--- offer
--- Reserves a name that its owner frees for the clients that starve for it, and removes the waiters' mark: the process
--- that frees it notifies the waiters.
+-- Makes an offer: when an owner frees a name, the name is reserved for a short time for starving clients. These are
+-- clients that have waited for it for a second or more. The waiters' mark (`wanted`) is removed, because the process
+-- that frees the name notifies the waiters.
 -- ?1 name
 -- ?2 the owner that represents the offer
 -- ?3 expires

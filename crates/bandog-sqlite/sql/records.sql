@@ -1,5 +1,5 @@
--- Adds records: version 3 of the tables. It runs after registry.sql in a new database, and at the upgrade of an old
--- one, in one transaction with the update of user_version.
+-- Adds the tables of records, which version 3 has. In a new database, this runs after registry.sql. In a database of an
+-- older version, it runs at the upgrade. The same transaction updates user_version.
 -- Parameters: none.
 -- Result: none.
 
@@ -10,7 +10,7 @@ create table record (
     value   text    not null
 ) strict;
 
--- The history of records. A record's lines are deleted with it.
+-- The history of records. The lines of a record are deleted together with the record.
 create table line (
     name    text    not null,               -- the record
     slot    text    not null,               -- the line's key: a new line replaces the old one of its slot

@@ -1,9 +1,9 @@
--- Adds the registry of clients: version 2 of the tables. It runs after schema.sql in a new database, and at the upgrade
--- of an old one, in one transaction with the update of user_version.
+-- Adds the table of the registry of clients, which version 2 has. In a new database, this runs after schema.sql. In a
+-- database of an older version, it runs at the upgrade. The same transaction updates user_version.
 -- Parameters: none.
 -- Result: none.
 
--- The clients that hold or wait for a lock, or did recently. For operators only: no decision depends on it.
+-- The clients that hold or wait for a lock, or did so recently. Operators read this table. No decision depends on it.
 create table client (
     id      text    not null primary key,   -- the client: the first part of the owners of its leases
     host    text    not null,               -- the name of its machine

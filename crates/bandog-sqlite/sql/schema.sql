@@ -1,4 +1,4 @@
--- Creates the tables of an empty database, in one transaction with the setting of application_id and user_version.
+-- Creates the tables of an empty database. The same transaction sets application_id and user_version.
 -- Parameters: none.
 -- Result: none.
 
@@ -14,8 +14,9 @@ create table lease (
     wanted  integer not null default 0      -- waiters' mark: 1: a waiter subscribes; 2: and a client starves
 ) strict, without rowid;
 
--- Sightings of holds of other boots. Clocks of two boots cannot be compared, so a hold expires when a boot has observed
--- the same `stamp` for the hold's ttl. Each boot that observes a hold has a row of its own.
+-- Sightings. A sighting says when a boot first observed a hold of another boot. The clocks of two boots cannot be
+-- compared, so for the observing boot the hold expires when its `stamp` has not changed for the hold's ttl. Each boot
+-- that observes a hold has its own row.
 create table sighting (
     name    text    not null,
     boot    text    not null,               -- the boot that observes the hold

@@ -1,5 +1,5 @@
--- Grants a free name to an owner without reading its row first, if its last hold was of this boot and the wall clock is
--- above its last fence. This is the common case for a free name.
+-- Grants a free name to an owner, without reading the row of the name first. The last hold must be of this boot, and
+-- the last fence must be less than the wall clock. This is the common case for a free name.
 -- ?1 name
 -- ?2 owner
 -- ?3 fence: the end of the reserved block

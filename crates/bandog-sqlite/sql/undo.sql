@@ -1,4 +1,4 @@
--- Rolls back a part; keep.sql ends it.
+-- Rolls back the part of a transaction that part.sql has begun. After that, keep.sql ends the part.
 -- Parameters: none.
 -- Result: none.
 rollback to part;

@@ -1,4 +1,4 @@
--- Sets the waiters' mark.
+-- Sets the waiters' mark, so that the process that frees the name notifies the waiters.
 -- ?1 name
 -- ?2 wanted: see schema.sql
 -- Result: none.

@@ -1,4 +1,4 @@
-//! How long this thread's statements wait for transactions of other processes, and which process blocks them.
+//! Waits of this thread's statements for transactions of other processes, and the process that blocks them.
 
 use std::{cell::Cell, fmt, path::Path, thread, time::Duration};
 
@@ -7,8 +7,8 @@ use bandog_core::{Clock, Moment};
 use crate::open_files::FileId;
 
 thread_local! {
-    /// The deadline of this thread's waits; none: statements do not wait. The busy handler is a plain function, so it
-    /// has no other state.
+    /// The deadline of this thread's waits. None if statements do not wait. It is a thread-local variable, because the
+    /// busy handler is a plain function and cannot have other state.
     static DEADLINE: Cell<Option<Moment>> = const { Cell::new(None) };
 }
 
@@ -22,7 +22,8 @@ pub(crate) fn clear_deadline() {
     DEADLINE.set(None);
 }
 
-/// The busy handler of SQLite: sleeps, or returns false after the deadline. `attempt` counts the calls for one lock.
+/// The busy handler of SQLite. It sleeps and returns true, so that SQLite retries. After the deadline it returns false.
+/// `attempt` counts the calls for one lock.
 pub(crate) fn handle_busy(attempt: i32) -> bool {
     if DEADLINE.get().is_none_or(|deadline| Clock::system().now() >= deadline) {
         return false;
@@ -31,8 +32,8 @@ pub(crate) fn handle_busy(attempt: i32) -> bool {
     true
 }
 
-/// Time between two attempts. A process that has waited longer polls more often, so that it precedes processes that
-/// came later: SQLite has no queue.
+/// Time between two attempts. SQLite has no queue, so a process that has waited longer polls more often. This makes it
+/// likely that it gets the lock before processes that came later.
 ///
 /// Medians of 7 runs of 3 s, with 8 and 16 processes that only took and released locks, on 2 busy cores:
 ///
@@ -40,9 +41,10 @@ pub(crate) fn handle_busy(attempt: i32) -> bool {
 /// |---|---|---|---|
 /// | SQLite's own, 1 ms growing to 100 ms | 19.0k, 14.0k | 20 ms, 46 ms | 0.18 s, 0.21 s |
 /// | 10 times 50 us, then 0.5 ms | 12.5k, 8.8k | 14 ms, 19 ms | 0.21 s, 0.15 s |
-/// | these | 17.6k, 14.1k | 8 ms, 15 ms | 0.08 s, 0.07 s |
+/// | the intervals of this function | 17.6k, 14.1k | 8 ms, 15 ms | 0.08 s, 0.07 s |
 ///
-/// After about 0.1 s the blocking process is stopped or has a slow disk, and polling more often only costs CPU time.
+/// If a wait takes longer than about 0.1 s, the blocking process is probably stopped or has a slow disk. So the
+/// interval grows again, because polling often would only cost CPU time.
 fn backoff(attempt: i32) -> Duration {
     Duration::from_micros(match attempt {
         ..=0 => 2_000,
@@ -62,13 +64,13 @@ pub(crate) struct WriterProcess {
 }
 
 impl WriterProcess {
-    /// The process that writes to this database; none if there is none, or if the system does not show it.
+    /// The process that writes to this database. None if no process writes, or if the system does not show it.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_database(database: &Path) -> Option<Self> {
         use std::{fs, os::unix::fs::MetadataExt};
         let mut index = database.as_os_str().to_owned();
         index.push("-shm");
-        // The file is not opened: closing any descriptor of it would release our own locks of it.
+        // The file is not opened, because closing any descriptor of it would release our own locks on it.
         Self::of_inode(fs::metadata(&index).ok()?.ino())
     }
 
@@ -91,7 +93,8 @@ impl WriterProcess {
     #[cfg(target_os = "linux")]
     fn of_inode(inode: u64) -> Option<Self> {
         use std::fs;
-        // The kernel returns the list in pieces, and it may change between them, so an entry may be missing.
+        // The kernel returns the list in pieces, and the list may change between them, so an entry may be missing. So
+        // it is read up to three times.
         let pid = (0..3).find_map(|_| writer_in(&fs::read_to_string("/proc/locks").ok()?, inode))?;
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -107,7 +110,7 @@ impl fmt::Display for WriterProcess {
     }
 }
 
-/// The process that is in the middle of a write transaction, as the subject of a sentence.
+/// The process that is in the middle of a write transaction, as the subject of the sentence of an error message.
 pub(crate) fn locking_process(database: &Path) -> String {
     WriterProcess::of_database(database).map_or_else(|| "another process".into(), |process| process.to_string())
 }

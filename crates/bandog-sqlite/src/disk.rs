@@ -6,15 +6,15 @@ use std::{
     path::Path,
 };
 
-/// The kinds of file systems, as far as locks of a file depend on them.
+/// The kinds of file systems that differ in how they treat the locks of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux reports the kind"))]
 pub(crate) enum FileSystemKind {
     /// All processes of this machine see the same file and its locks.
     Local,
-    /// An overlay: each container has files of its own there.
+    /// An overlay: each container has its own files there.
     Layered,
-    /// It is empty after a restart of the machine.
+    /// The file system is empty after a restart of the machine.
     Memory,
     /// Other machines may see the file, but not its locks. This includes file systems that a program serves (FUSE).
     Network,
@@ -24,7 +24,7 @@ pub(crate) enum FileSystemKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileSystem {
     pub(crate) kind: FileSystemKind,
-    /// Its common name; none if the number is not in our list.
+    /// The common name of the file system. None if its number is not in our list.
     pub(crate) name: Option<&'static str>,
 }
 
@@ -38,7 +38,8 @@ pub(crate) struct DiskSpace {
 }
 
 impl FileSystem {
-    /// The file system with this number in `statfs(2)`. An unknown one counts as local: most of them are.
+    /// The file system with this number in `statfs(2)`. An unknown number counts as local, because most file systems
+    /// are local.
     #[cfg(any(target_os = "linux", test))]
     pub(crate) fn of_magic(magic: u32) -> Self {
         let (kind, name) = match magic {
@@ -75,12 +76,12 @@ impl FileSystem {
         Self { kind, name: Some(name) }
     }
 
-    /// The file system of this path, or of the nearest directory above it that exists; none if the system does not
+    /// The file system of this path, or of the nearest directory above it that exists. None if the system does not
     /// report it.
     #[cfg(target_os = "linux")]
     pub(crate) fn of(path: &Path) -> io::Result<Option<Self>> {
         let found = nearest(path, |path| rustix::fs::statfs(path))?;
-        // The number has 32 bits in fields of other widths and signs.
+        // The number has 32 bits. The width and the sign of the field depend on the platform.
         let mut magic = [0; 4];
         magic.copy_from_slice(&found.f_type.to_le_bytes()[..4]);
         Ok(Some(Self::of_magic(u32::from_le_bytes(magic))))
@@ -91,14 +92,14 @@ impl FileSystem {
         Ok(None)
     }
 
-    /// Its name, for messages.
+    /// The name of the file system, for messages.
     pub(crate) fn display_name(self) -> &'static str {
         self.name.unwrap_or("a file system that bandog does not know")
     }
 }
 
-/// The result of `query` for this path, or for the nearest directory above it for which it succeeds: a missing file
-/// will be created there.
+/// The result of `query` for this path. If the path does not exist, the result for the nearest directory above it for
+/// which `query` succeeds, because the missing file will be created below that directory.
 #[cfg(target_os = "linux")]
 fn nearest<T>(path: &Path, query: impl Fn(&Path) -> rustix::io::Result<T>) -> io::Result<T> {
     let mut last = Err(io::ErrorKind::NotFound.into());
@@ -155,7 +156,8 @@ pub(crate) fn create_like(path: &Path, database: &Path) -> io::Result<File> {
     file.set_permissions(Permissions::from_mode(mode))?;
     let ours = file.metadata()?;
     if (ours.uid(), ours.gid()) != (database.uid(), database.gid()) {
-        // A file of root would lock out the owner of the database. Only root may change the owner.
+        // If root creates the file, the owner of the database could not use it. So the file gets the same owner. For
+        // users other than root this fails, and the error is ignored.
         let _ = fchown(&file, Some(database.uid()), Some(database.gid()));
     }
     Ok(file)

@@ -10,29 +10,30 @@ use crate::{
     disk,
 };
 
-pub(crate) const MOVE_IT_AWAY: &str = "when no process holds a lock in it, move it, its -wal and its -shm away";
+pub(crate) const MOVE_IT_AWAY: &str = "when no process holds a lock in it, move it, its -wal and its -shm file away";
 
-/// Why a request was not executed.
+/// The reason why a request was not executed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It ran read-only, and has something to write.
+    /// The request ran in a read-only transaction, and has something to write.
     MustWrite,
     /// A statement failed, so the transaction was rolled back.
     Sql(rusqlite::Error),
-    /// The commit failed, so it is unknown whether it was applied.
+    /// The commit failed, so it is unknown whether the request was applied.
     Commit(rusqlite::Error),
-    /// There is no database, and none may be created.
+    /// There is no database, and this request may not create one.
     NoDatabase,
     /// The database can only be read.
     ReadOnly,
     /// The files cannot be created or examined.
     Files(io::Error),
-    /// Files of the database were deleted or replaced, so it must be opened again. With a process: that process still
-    /// writes to the deleted files.
+    /// Files of the database were deleted or replaced, so the database must be opened again. The process, if there is
+    /// one, still writes to the deleted files.
     FilesReplaced(Option<WriterProcess>),
-    /// They were deleted or replaced during the commit, so it is unknown whether it was applied.
+    /// Files of the database were deleted or replaced during the commit, so it is unknown whether the request was
+    /// applied.
     ReplacedDuringCommit,
-    /// An error that is ready for users.
+    /// An error whose text for users is complete.
     Described(Error),
 }
 
@@ -43,14 +44,14 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl Fault {
-    /// Whether another connection or process blocked it, so that a retry can succeed.
+    /// Whether another connection or process blocked the request, so that a retry can succeed.
     pub(crate) fn is_busy(&self) -> bool {
         let is_replaced = matches!(self, Self::FilesReplaced(_));
         is_replaced || matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
-    /// Whether the connection is kept: a new one does not help against a full disk, and the contents of deleted files
-    /// can still be saved through the old one.
+    /// Whether the connection is kept. A new connection does not help if the disk is full. The contents of deleted
+    /// files can still be saved through the old connection.
     pub(crate) fn keeps_the_connection(&self) -> bool {
         self.is_full() || matches!(self, Self::ReplacedDuringCommit)
     }
@@ -60,13 +61,13 @@ impl Fault {
         self.code() == Some(ErrorCode::DiskFull)
     }
 
-    /// Whether only one row is affected, and the transaction can continue.
+    /// Whether the fault affects only one row, so that the transaction can continue.
     pub(crate) fn concerns_one_row(&self) -> bool {
         match self {
             Self::Sql(rusqlite::Error::SqliteFailure(..)) => {
                 matches!(self.code(), Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig))
             }
-            Self::Sql(_) => true, // A value of another type than the schema has.
+            Self::Sql(_) => true, // A value does not have the type that the schema requires.
             Self::MustWrite | Self::NoDatabase | Self::ReadOnly | Self::Commit(_) | Self::Files(_) => false,
             Self::FilesReplaced(_) | Self::ReplacedDuringCommit | Self::Described(_) => false,
         }
@@ -119,9 +120,9 @@ fn sql_error(cause: rusqlite::Error, database: &Path) -> Error {
         Some(ErrorCode::CannotOpen) => cannot_open(database),
         Some(ErrorCode::NotADatabase) => {
             let what = format!(
-                "{database:?} is no SQLite database, or its header is damaged: name another file, or {MOVE_IT_AWAY}"
+                "{database:?} is not a SQLite database, or its header is damaged: name another file, or {MOVE_IT_AWAY}"
             );
-            return Error::new(ErrorKind::Corrupt, what); // SQLite's message adds nothing.
+            return Error::new(ErrorKind::Corrupt, what); // SQLite's message contains no further information.
         }
         Some(ErrorCode::DatabaseCorrupt) => {
             return Error::new(ErrorKind::Corrupt, format!("{database:?} is damaged: {MOVE_IT_AWAY}"));
@@ -139,15 +140,15 @@ fn files_error(cause: io::Error, database: &Path) -> Error {
     let what = match cause.kind() {
         io::ErrorKind::StorageFull => full(database).1,
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => not_writable(database),
-        _ => format!("no database at {database:?}"),
+        _ => format!("the database {database:?} cannot be created or examined"),
     };
     Error::new(files_kind(&cause), what).caused_by(cause)
 }
 
 fn full(database: &Path) -> (ErrorKind, String) {
     let what = format!(
-        "no space left on the disk of {database:?}: free some; until then nothing is granted, renewed or released, \
-         and holds expire after their ttl"
+        "no space left on the disk of {database:?}: free some space; until then nothing is granted, renewed or \
+         released, and holds expire after their ttl"
     );
     (ErrorKind::Unavailable, what)
 }
@@ -169,7 +170,7 @@ fn not_writable(database: &Path) -> String {
             "the file system of {database:?} is mounted read-only: mount it read-write, or name a file elsewhere"
         );
     }
-    let rights = "give it write permission for them and their directory, or run it as their owner";
+    let rights = "give it write permission for these files and their directory, or run it as their owner";
     format!("this process may not write {database:?} and the files beside it: {rights}")
 }
 

@@ -1,4 +1,4 @@
-//! The handle, and how it sends requests to its writer thread.
+//! The handle, which sends requests to its writer thread.
 
 use std::{
     fmt,
@@ -27,7 +27,7 @@ use crate::{
 
 /// Leases in a SQLite file. Clones share one connection and one thread. The thread ends with the last clone.
 ///
-/// Its calls need a tokio runtime with time enabled.
+/// The calls of a handle need a Tokio runtime with time enabled.
 ///
 /// ```
 /// use bandog_sqlite::{Sqlite, SqliteOptions};
@@ -56,20 +56,21 @@ struct HandleInner {
     queue: Mutex<Option<mpsc::Sender<Request>>>,
     /// Held while a request waits for room in the queue, so that requests enter in their order.
     send_order: tokio::sync::Mutex<()>,
-    /// Limits the requests that wait for the disk, so that other requests find room in the queue.
+    /// Limits the number of queued requests that wait for the disk, so that the queue has room for other requests.
     durable_permits: Arc<Semaphore>,
 }
 
 impl Sqlite {
-    /// A handle that opens the database at its first request.
+    /// Creates a handle. It opens the database at its first request.
     ///
     /// # Errors
-    /// `Misused` for a path that names no file, or a timeout below 10 ms; `Unsupported` on systems other than Linux.
+    /// - `ErrorKind::Misused`: the path is not the path of a file, or the timeout is less than 10 ms.
+    /// - `ErrorKind::Unsupported`: the system is not Linux.
     pub fn new(options: SqliteOptions) -> Result<Self> {
         Self::on(Host::this(), options)
     }
 
-    /// The same, with another host, for tests.
+    /// Does the same as [`Self::new`] with another host, for tests.
     pub(crate) fn on(host: Host, options: SqliteOptions) -> Result<Self> {
         let options = options.checked()?;
         let notification_file = Arc::new(NotificationFile::new(options.beside("-bell"), options.path.clone()));
@@ -99,7 +100,8 @@ impl Sqlite {
         Arc::clone(&self.0.context)
     }
 
-    /// The purpose of a read that is part of a client's work: unlike `list` and `show`, it creates the database.
+    /// The purpose of a client's own reads, such as reads of records. Unlike `list` and `show`, they create a missing
+    /// database, unless the options forbid it.
     pub(crate) fn purpose(&self) -> Purpose {
         if self.context().options.may_create { Purpose::Use } else { Purpose::Inspect }
     }
@@ -107,7 +109,8 @@ impl Sqlite {
     /// Sends a request to the writer thread and waits for the answer. Requests are executed in the order in which these
     /// calls were first polled.
     ///
-    /// If the future is dropped before the request is in the queue, the request is not executed. After that it may be.
+    /// If the future is dropped before the request is in the queue, the request is not executed. If it is dropped
+    /// later, the request may be executed.
     pub(crate) async fn request<W: Work>(&self, work: W) -> Result<W::Answer> {
         let timeout = self.context().options.timeout;
         let (mut request, answer) = Request::new(work, Clock::system().now() + writer_timeout(timeout));
@@ -117,15 +120,16 @@ impl Sqlite {
                 let permits = Arc::clone(&self.0.durable_permits);
                 request = request.with_permit(unconstrained(permits.acquire_owned()).await.map_err(writer_ended)?);
             }
-            // The first poll joins the lock's waiters. Without the lock, a later call could get the room that was freed
-            // for an earlier one. `unconstrained`, because tokio might defer that first poll.
-            let turn = unconstrained(self.0.send_order.lock()).await;
+            // The first poll of this call enters the queue of the `send_order` lock. Without this lock, a later call
+            // could get the room in the channel that was freed for an earlier call. Without `unconstrained`, Tokio
+            // might defer that first poll.
+            let order = unconstrained(self.0.send_order.lock()).await;
             unconstrained(queue.send(request)).await.map_err(writer_ended)?;
-            drop(turn);
+            drop(order);
             answer.await.map_err(writer_ended)?
         };
-        // The writer has a timeout of its own, at which it can report that nothing was done. This one is for a disk
-        // that does not respond.
+        // The writer has a shorter timeout, and then reports that the request was not executed. The timeout here is
+        // reached only if the disk does not respond.
         match tokio::time::timeout(timeout, answered).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::unavailable(format!("the disk did not answer within {timeout:?}")).ambiguous()),
@@ -153,5 +157,5 @@ fn writer_timeout(timeout: Duration) -> Duration {
 }
 
 fn writer_ended(_: impl fmt::Debug) -> Error {
-    Error::unavailable("the thread for SQLite ended unexpectedly").ambiguous()
+    Error::unavailable("the writer thread of SQLite ended unexpectedly").ambiguous()
 }

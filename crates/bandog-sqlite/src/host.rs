@@ -9,7 +9,7 @@ use crate::rules::nanos;
 /// The properties of the machine on which leases depend.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
-    /// Identifies the clock: only times of the same boot id can be compared.
+    /// The id of the machine's current boot. It identifies the clock: only times of the same boot can be compared.
     boot: String,
     clock: Clock,
     /// Nanoseconds to add to the clock to get the boot's own time.
@@ -58,9 +58,10 @@ impl Host {
 
 /// The boot id, and the nanoseconds to add to our clock to get the boot's time.
 ///
-/// A time namespace has the machine's boot id and a clock of its own, so its offset is subtracted. The kernel reports
-/// the offset of our children's namespace. If that is not our namespace, or if nothing can be read, the boot id is a
-/// random one, and each hold of another process counts as held until it was observed for its ttl.
+/// A process in a time namespace sees the machine's boot id, but its clock has an offset. So the offset is subtracted.
+/// The kernel reports only the offset of the namespace that our child processes will have. If our own namespace is
+/// another one, or if these files cannot be read, a random boot id is used. Then each hold of another process counts as
+/// a hold of another boot: it expires when it was observed for its ttl without a renewal.
 #[cfg(target_os = "linux")]
 fn boot() -> (String, i64) {
     use std::fs::{read_link, read_to_string};

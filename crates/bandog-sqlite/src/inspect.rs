@@ -26,7 +26,7 @@ impl Inspect for Sqlite {
         self.request(Evict(key.clone())).await.flatten().map_err(|error| error.during("evict").at(key))
     }
 
-    /// Runs on a thread and a connection of its own, so that the writer can still renew leases.
+    /// The check has its own thread and its own connection, so that the writer thread can renew leases meanwhile.
     ///
     /// If the future is dropped, the thread still finishes the check.
     async fn check(&self) -> Result<Vec<Finding>> {

@@ -1,4 +1,4 @@
-//! The operations on leases, as the engine calls them.
+//! The implementation of [`Leases`]: the operations that the engine calls.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! The notification file (`-bell`): a process writes to it after a commit that frees a wanted key or swaps a record
-//! with a notification.
+//! The notification file (`-bell`). A process writes to it after a commit that frees a lock with waiters, or that swaps
+//! a record with a notification.
 //!
-//! The file is one page of slots. The hash of a key, of a lock or of a record, selects its slot. A notification writes
-//! a new number into the slot. The kernel wakes every process that watches the file, but only processes with a
-//! subscriber in a changed slot query the database. The file never grows.
+//! The file is one page of slots. The hash of a key selects its slot. The keys of locks and of records share the slots.
+//! A notification writes a new number into the slot. The kernel wakes every process that watches the file, but only
+//! processes with a subscriber in a changed slot query the database. The file never grows.
 
 use std::{
     fs::{File, OpenOptions},
@@ -42,7 +42,8 @@ impl NotificationFile {
         &self.path
     }
 
-    /// Writes notifications for these keys. `number` must differ at each call: the boot clock in nanoseconds.
+    /// Writes notifications for these keys. `number` must be different at each call, so callers pass the time of the
+    /// boot clock in nanoseconds.
     pub(crate) fn notify(&self, keys: &[Key], number: i64) -> io::Result<()> {
         // The file is opened each time, because it may have been deleted and created again.
         let file = self.open()?;
@@ -71,14 +72,14 @@ impl NotificationFile {
 
 #[cfg(target_os = "linux")]
 impl Slots {
-    /// Whether the key's slot has changed since `before`. A changed slot may be a notification for another key.
+    /// Whether the key's slot has changed since `before`. The notification may be for another key of the same slot.
     pub(crate) fn differ_at(&self, before: &Self, key: &Key) -> bool {
         let at = slot(key) * SLOT_BYTES;
         self.0[at..at + SLOT_BYTES] != before.0[at..at + SLOT_BYTES]
     }
 }
 
-/// The slot of a key: FNV-1a, because all processes and versions must agree on it.
+/// The slot of a key. The hash function is FNV-1a, because all processes and versions must select the same slot.
 fn slot(key: &Key) -> usize {
     let hash = key
         .as_str()

@@ -1,4 +1,4 @@
-//! Opens the database, and creates it if it does not exist. Many processes may do so at once.
+//! Opens the database, and creates it if it does not exist. Several processes may do so at the same time.
 
 use std::{cell::Cell, fs, io, path::Path, sync::Once};
 
@@ -21,9 +21,9 @@ const APPLICATION: i64 = 0x6264_6f67;
 const VERSION: i64 = 3;
 
 /// The version of a database without tables.
-const NONE: i64 = 0;
-/// The first version.
-const FIRST: i64 = 1;
+const NO_TABLES: i64 = 0;
+/// The first version of the tables.
+const FIRST_VERSION: i64 = 1;
 /// The first version with the registry of clients.
 const REGISTRY: i64 = 2;
 /// The first version with records.
@@ -41,10 +41,10 @@ pub(crate) enum Purpose {
 /// The failures that a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// The end of the process. A power failure may lose the last commits. That is enough for leases: their holders are
-    /// lost with them.
+    /// The commit survives the end of the process. A power failure may lose the last commits. This is enough for
+    /// leases, because a power failure also ends the processes that hold them.
     Process,
-    /// A power failure: the commit is on the disk before the requests are answered.
+    /// The commit also survives a power failure: it is on the disk before the requests are answered.
     Power,
 }
 
@@ -67,15 +67,15 @@ impl Store {
         Self::open_shared(options, purpose, None)
     }
 
-    /// The same, for a connection that stays open. Other connections of this process call `request_check` when it must
-    /// check its files.
+    /// Does the same as [`Self::open`], for a connection that stays open. Other connections of this process call
+    /// `request_check` when this connection must check its files.
     pub(crate) fn open_shared(
         options: &SqliteOptions,
         purpose: Purpose,
         request_check: Option<RequestFileCheck>,
     ) -> Result<Self, Fault> {
         loop {
-            // SQLite does not wait by itself while another process switches the journal or recovers it.
+            // While another process switches or recovers the journal, SQLite fails without calling the busy handler.
             match Self::try_open(options, purpose, request_check.clone()) {
                 Err(fault) if fault.is_busy() && busy_wait::handle_busy(i32::MAX) => {}
                 done => return done,
@@ -103,17 +103,17 @@ impl Store {
         purpose == Purpose::Inspect || (self.is_current() && !self.is_read_only)
     }
 
-    /// Whether its tables have this program's version.
+    /// Whether the tables have this program's version.
     pub(crate) fn is_current(&self) -> bool {
         self.version == VERSION
     }
 
-    /// Whether it has the registry of clients.
+    /// Whether the database has the registry of clients.
     pub(crate) fn has_registry(&self) -> bool {
         self.version >= REGISTRY
     }
 
-    /// Whether it has records.
+    /// Whether the database has records.
     pub(crate) fn has_records(&self) -> bool {
         self.version >= RECORDS
     }
@@ -157,11 +157,11 @@ impl Store {
         conn.busy_handler(Some(busy_wait::handle_busy as fn(i32) -> bool))?;
         conn.set_prepared_statement_cache_capacity(32);
         let mut version = version(&conn, path)?;
-        if version == NONE && !may_create {
+        if version == NO_TABLES && !may_create {
             return Err(Fault::NoDatabase);
         }
-        // SQLite opens a file that cannot be written for reading. That is enough to inspect it, if the files beside it
-        // exist.
+        // If the file cannot be written, SQLite opens it for reading. This is enough to inspect the database, if the
+        // files beside it exist.
         let is_read_only = conn.is_readonly(MAIN_DB)?;
         if is_read_only && purpose == Purpose::Use {
             return Err(Fault::ReadOnly);
@@ -171,7 +171,7 @@ impl Store {
             make_tables(&conn, path)?;
             version = VERSION;
         }
-        // From its first statement on, the connection keeps SQLite in other processes from deleting the files.
+        // The connection has executed a statement. From then on, SQLite in other processes does not delete the files.
         let is_ours = |files: &FileIds| {
             let is_known = before.all() == Some(*files) || !registered.is_alone(database);
             files.database == database
@@ -198,7 +198,7 @@ impl Drop for Store {
     }
 }
 
-/// Closes a connection and leaves all files as they are.
+/// Closes a connection and changes no file.
 fn close_untouched(conn: Connection) {
     let _ = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     drop(conn);
@@ -214,14 +214,14 @@ fn flags(may_create: bool) -> OpenFlags {
 fn check_file_system(path: &Path) -> Result<(), Fault> {
     static WARNED: Once = Once::new();
     let Ok(Some(found)) = FileSystem::of(path) else {
-        return Ok(()); // Opening the file reports what is wrong with it.
+        return Ok(()); // The error is reported when the file is opened.
     };
     match found.kind {
         FileSystemKind::Local | FileSystemKind::Memory => Ok(()),
         FileSystemKind::Layered => {
             WARNED.call_once(|| {
                 let (database, name) = (path.display(), found.display_name());
-                tracing::warn!(%database, "the database is on {name}, so other containers have a file of their own \
+                tracing::warn!(%database, "the database is on {name}, so other containers have their own file \
                     there; mount a volume into all containers that share the locks");
             });
             Ok(())
@@ -232,7 +232,7 @@ fn check_file_system(path: &Path) -> Result<(), Fault> {
     }
 }
 
-/// Why a file system that is not local is refused.
+/// The error text for a file system that is not local.
 pub(crate) fn not_local(path: &Path, name: &str) -> String {
     let what = match name {
         "fuse" => "a file system that another program serves, perhaps from a network",
@@ -244,17 +244,15 @@ pub(crate) fn not_local(path: &Path, name: &str) -> String {
     )
 }
 
-/// The version of the tables, or [`NONE`]; or why the database cannot be used.
+/// The version of the tables, or [`NO_TABLES`]. Fails if this program cannot use the database.
 fn version(conn: &Connection, path: &Path) -> Result<i64, Fault> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     match conn.query_row(sql::IDENTITY, [], read)? {
-        (0, 0, 0) => Ok(NONE),
-        (APPLICATION, version @ FIRST..=VERSION, _) => Ok(version),
+        (0, 0, 0) => Ok(NO_TABLES),
+        (APPLICATION, version @ FIRST_VERSION..=VERSION, _) => Ok(version),
         (APPLICATION, version, _) => Err(Fault::Described(Error::new(
             ErrorKind::Unsupported,
-            format!(
-                "{path:?} has version {version} of the tables and this program knows {VERSION}: update the program"
-            ),
+            format!("{path:?} has tables of version {version}, and this program supports at most {VERSION}: update it"),
         ))),
         (_, _, _) => Err(Fault::Described(Error::new(
             ErrorKind::Corrupt,
@@ -271,11 +269,11 @@ fn use_wal(conn: &Connection, path: &Path) -> Result<(), Fault> {
             format!("the file system of {path:?} has no shared memory, so SQLite cannot share the file there");
         return Err(Fault::Described(Error::new(ErrorKind::Unsupported, message)));
     }
-    conn.pragma_update(None, "fullfsync", true)?; // Apple's fsync leaves the data in the disk's own memory.
+    conn.pragma_update(None, "fullfsync", true)?; // On Apple systems, fsync alone leaves the data in the disk's cache.
     set_durability(conn, Durability::Process)
 }
 
-/// SQLite accepts this between transactions only.
+/// Sets the durability of the next transactions. SQLite accepts this only between transactions.
 fn set_durability(conn: &Connection, durability: Durability) -> Result<(), Fault> {
     let level = match durability {
         Durability::Process => "normal",
@@ -284,11 +282,11 @@ fn set_durability(conn: &Connection, durability: Durability) -> Result<(), Fault
     Ok(conn.pragma_update(None, "synchronous", level)?)
 }
 
-/// Creates the tables that are missing: all of them or none.
+/// Creates the missing tables in one transaction.
 fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-    let version = version(&transaction, path)?; // Another process may have created them meanwhile.
-    if version == NONE {
+    let version = version(&transaction, path)?; // Another process may have created the tables meanwhile.
+    if version == NO_TABLES {
         transaction.execute_batch(sql::SCHEMA)?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;
     }
@@ -316,7 +314,7 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates each missing directory for its owner only, whatever the process's umask.
+/// Creates each missing directory for its owner only, independent of the process's umask.
 fn create_directory(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent()
         && !fs::exists(parent)?
@@ -350,8 +348,8 @@ fn restrict(_: &Path, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The file is created without opening it: another handle of this process may have it open by then, and closing any
-/// descriptor of a file releases all locks that the process has of it.
+/// Creates the file without opening it. Another handle of this process may already have the file open, and closing any
+/// descriptor of a file releases all locks that the process has on it.
 #[cfg(target_os = "linux")]
 fn create_file(path: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -364,14 +362,14 @@ fn create_file(_: &Path) -> io::Result<()> {
     Ok(()) // SQLite creates it, with the process's default permissions.
 }
 
-/// Refuses a file with two names. SQLite has its log and its locks beside the *name*, so two names of one file would be
-/// two stores that overwrite each other: a lock could have two holders, and the file would be damaged.
+/// Refuses a file with two names. SQLite places the log and the index beside the *name*, so two names of one file would
+/// be two stores that overwrite each other. Then a lock could have two holders, and the file would be damaged.
 #[cfg(unix)]
 fn check_single_name(path: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::MetadataExt;
     let found = fs::metadata(path).map_err(Fault::Files)?;
     if !found.is_file() {
-        return Ok(()); // SQLite reports what is wrong with it.
+        return Ok(()); // SQLite reports the error.
     }
     let names = found.nlink();
     let what = if names > 1 {

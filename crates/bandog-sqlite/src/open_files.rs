@@ -17,11 +17,11 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Minimum age, in nanoseconds, of a directory's change time. A younger one might stay the same at the next change:
-/// before Linux 6.13 it is counted in ticks of the kernel, of at most 10 ms.
+/// Minimum age, in nanoseconds, of a directory's change time that can be relied on. Before Linux 6.13, this time
+/// advances in steps of up to 10 ms. So a second change shortly after the first one may leave it the same.
 const MIN_AGE_NS: i128 = 50_000_000;
 
-/// The identity of a file, whatever its name: the numbers of its device and of its inode.
+/// The identity of a file, independent of its name: the numbers of its device and of its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
@@ -49,13 +49,14 @@ pub(crate) struct FoundFiles {
 pub(crate) struct OpenFiles {
     paths: FilePaths,
     pub(crate) ids: FileIds,
-    /// The directory's change time when all files were at their paths, if it can be relied on.
+    /// The change time that the directory had when all files were at their paths. None if it cannot be relied on.
     unchanged_since: Cell<Option<ChangeTime>>,
     #[cfg(target_os = "linux")]
     directory: Option<OwnedFd>,
 }
 
-/// The paths of the files, without symbolic links: SQLite creates the others beside the file to which a link leads.
+/// The paths of the files, without symbolic links: SQLite creates the log and the index beside the file to which a link
+/// leads.
 #[derive(Debug, Clone)]
 pub(crate) struct FilePaths {
     pub(crate) database: PathBuf,
@@ -63,7 +64,7 @@ pub(crate) struct FilePaths {
     pub(crate) index: PathBuf,
 }
 
-/// When a directory was last changed, in nanoseconds since 1970.
+/// The time of the last change of a directory, in nanoseconds since 1970.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "it is read on Linux only"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChangeTime(i128);
@@ -81,7 +82,7 @@ impl FileId {
         fs::metadata(path).map(|_| Self { device: 0, inode: 0 })
     }
 
-    /// This open file.
+    /// The identity of this open file.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_file(file: &fs::File) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
@@ -159,7 +160,7 @@ impl OpenFiles {
         if self.paths.find().all() != Some(self.ids) {
             return false;
         }
-        // The time was read before the files were checked, so any change after the check changes it.
+        // The time was read before the files were checked, so a change after the check gives another time.
         self.unchanged_since.set(changed.filter(ChangeTime::is_reliable));
         true
     }
@@ -177,28 +178,28 @@ impl OpenFiles {
 }
 
 impl ChangeTime {
-    /// Whether a later change would have another time. A time in the future is not reliable: the clock may have been
-    /// set.
+    /// Whether a later change would certainly have another time. A time in the future is not reliable, because the
+    /// clock may have been set back.
     fn is_reliable(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i128::try_from(now.as_nanos()).is_ok_and(|now| now - self.0 >= MIN_AGE_NS)
     }
 }
 
-/// A descriptor for the directory's change time. It needs no permission to read the directory.
+/// A descriptor of the directory, from which the change time is read. This needs no permission to read the directory.
 #[cfg(target_os = "linux")]
 fn open_directory(database: &Path) -> Option<OwnedFd> {
     use rustix::fs::{Mode, OFlags, open};
     open(database.parent()?, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// Whether this process has these files open; true if that cannot be determined.
+/// Whether this process has these files open. True if this cannot be determined.
 #[cfg(target_os = "linux")]
 pub(crate) fn are_open_here(files: [FileId; 2]) -> bool {
     let Ok(open) = fs::read_dir("/proc/self/fd") else { return true };
     let mut missing = files.to_vec();
     for each in open.flatten() {
-        // The files are not opened: closing any descriptor of the index would release our locks of it.
+        // The files are not opened, because closing any descriptor of the index would release our locks on it.
         if let Ok(file) = FileId::of(&each.path()) {
             missing.retain(|other| *other != file);
         }

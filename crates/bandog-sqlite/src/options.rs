@@ -16,43 +16,45 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// The database at this path. It is created at its first use, for its owner only (0600), and so are missing
-    /// directories above it (0700). A relative path is relative to the working directory at the call of
-    /// [`crate::Sqlite::new`].
+    /// Options for the database at this path. A missing database is created at its first use, for its owner only
+    /// (0600). Missing directories above it are created as well (0700). A relative path is relative to the working
+    /// directory at the call of [`crate::Sqlite::new`].
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), timeout: Duration::from_secs(3), may_create: true }
     }
 
-    /// Timeout of a request, after which it fails with `Unavailable`. The default is 3 s.
+    /// Sets the timeout of a request. It must be at least 10 ms; the default is 3 s. After the timeout, the request
+    /// fails with `ErrorKind::Unavailable`.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Never creates the database: while it does not exist, every call fails with `Unavailable`, and nothing is written
-    /// to the disk. Without this option, queries (`list`, `show`) do not create it either, but a claim or a ping does.
+    /// Forbids creating the database. While the database does not exist, every call fails with
+    /// `ErrorKind::Unavailable`, and nothing is written to the disk. Without this option, a claim or a ping creates the
+    /// database, but queries (`list`, `show`) do not.
     #[must_use]
     pub fn must_exist(mut self) -> Self {
         self.may_create = false;
         self
     }
 
-    /// The same options with an absolute path, or an error if they cannot work.
+    /// The same options with an absolute path. Fails if the options are not valid.
     pub(crate) fn checked(mut self) -> Result<Self> {
         check_system(std::env::consts::OS)?;
         if self.timeout < Duration::from_millis(10) {
-            return Err(Error::misused(format!("the timeout is {:?}; it takes at least 10 ms", self.timeout)));
+            return Err(Error::misused(format!("the timeout is {:?}; it must be at least 10 ms", self.timeout)));
         }
         if self.path.file_name().is_none() || self.path == Path::new(":memory:") {
-            return Err(Error::misused(format!("{:?} names no file for the database", self.path)));
+            return Err(Error::misused(format!("{:?} is not the path of a file for the database", self.path)));
         }
         self.path = std::path::absolute(&self.path)
-            .map_err(|cause| Error::misused(format!("{:?} is no usable path", self.path)).caused_by(cause))?;
+            .map_err(|cause| Error::misused(format!("{:?} cannot be used as a path", self.path)).caused_by(cause))?;
         Ok(self)
     }
 
-    /// The path of the database followed by this ending.
+    /// The path of the database with this ending added.
     pub(crate) fn beside(&self, ending: &str) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(ending);

@@ -1,9 +1,10 @@
 //! The other connections of this process to the same database.
 //!
-//! SQLite maps the index of a log once for all connections of a process. If a connection is opened while another one of
-//! the process still has a deleted index open, it gets the deleted index together with the new log, and reads garbage.
-//! So no connection is opened while another one of this process has files open that are no longer at their paths. The
-//! owner of that other connection is asked to check its files, and then closes them.
+//! SQLite maps the index of a log once for all connections of a process. If a connection is opened while another
+//! connection of the process still has a deleted index open, the new connection gets the deleted index together with
+//! the new log, and reads garbage. So while a connection of this process has files open that are no longer at their
+//! paths, no other connection is opened. The owner of the old connection is asked to check its files, and then closes
+//! it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,14 +16,14 @@ use crate::{
 /// Asks the owner of a connection to check its files.
 pub(crate) type RequestFileCheck = Arc<dyn Fn() + Send + Sync>;
 
-/// A connection that is being opened or is open. It is registered until this is dropped.
+/// The registration of a connection that is being opened or is open. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct RegisteredConnection(u64);
 
 struct ConnectionEntry {
     number: u64,
     database: FileId,
-    /// None while it is being opened.
+    /// The files that the connection has open. None while it is being opened.
     files: Option<FileIds>,
     request_check: Option<RequestFileCheck>,
 }
@@ -36,8 +37,8 @@ struct ConnectionRegistry {
 static REGISTRY: Mutex<ConnectionRegistry> = Mutex::new(ConnectionRegistry { entries: Vec::new(), last_number: 0 });
 
 impl RegisteredConnection {
-    /// Registers a connection that is being opened. `found` are the files at the paths of this database. A busy fault
-    /// means that it cannot be opened yet.
+    /// Registers a connection that is being opened. `found` are the files at the paths of this database. If the
+    /// connection cannot be opened yet, this returns a fault for which [`Fault::is_busy`] is true.
     pub(crate) fn open(
         database: FileId,
         found: FoundFiles,
@@ -61,7 +62,7 @@ impl RegisteredConnection {
     }
 
     /// Registers the files that the connection has open. Returns false if another connection of this process has other
-    /// files open; then this connection must be closed.
+    /// files of the database open. Then this connection must be closed.
     pub(crate) fn opened(&self, files: FileIds) -> bool {
         let mut registry = registry();
         let is_other = |entry: &ConnectionEntry| entry.number != self.0 && entry.database == files.database;

@@ -64,7 +64,7 @@ fn with_context<'k, T>(
 }
 
 impl Table<'_> {
-    /// Executes swaps in their order, each only if its conditions hold.
+    /// Executes swaps in their order. A swap whose conditions are not true changes nothing.
     pub(crate) fn swap_all(&mut self, swaps: &[Swap]) -> Result<Swaps, Fault> {
         let now = self.host().wall();
         let each = swaps.iter().map(|swap| {
@@ -156,7 +156,7 @@ impl Table<'_> {
     }
 }
 
-/// Reads a row. Fails if the version is not one that bandog writes.
+/// Reads a row. Fails if bandog never writes such a version.
 fn read_record(row: &rusqlite::Row<'_>) -> rusqlite::Result<Record> {
     let number: i64 = row.get(0)?;
     let version = u64::try_from(number).ok().and_then(Version::new);

@@ -1,4 +1,4 @@
-//! The registry of clients, for operators. No decision depends on it.
+//! The registry of clients, which operators query. No decision depends on it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -40,7 +40,7 @@ impl Table<'_> {
     }
 }
 
-/// Reads a row. None if the id is not one that bandog writes.
+/// Reads a row. None if bandog never writes such an id.
 fn read_member(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Member>> {
     let id: String = row.get(0)?;
     let Ok(id) = id.parse() else {

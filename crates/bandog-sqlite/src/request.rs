@@ -15,7 +15,7 @@ pub(crate) struct Request {
     /// After this moment no caller waits for the answer, so the request is not executed.
     pub(crate) deadline: Moment,
     work: Box<dyn AnyWork>,
-    /// Its permit, if it is one of the requests that wait for the disk.
+    /// The permit that a request needs if it waits for the disk.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -52,14 +52,14 @@ impl Request {
         self.work.run(table)
     }
 
-    /// Sends the answer of the last run, or this error.
+    /// Sends the answer of the last run. If `outcome` is an error, sends the error instead.
     pub(crate) fn answer(self, outcome: Result<()>) {
         self.work.answer(outcome);
         drop(self.permit);
     }
 }
 
-/// [`Work`] without its type of answer.
+/// [`Work`] without the type of its answer, so that requests with different answers share one queue.
 trait AnyWork: Send {
     fn access_mode(&self) -> AccessMode;
     fn purpose(&self) -> Purpose;
@@ -69,6 +69,7 @@ trait AnyWork: Send {
     fn answer(self: Box<Self>, outcome: Result<()>);
 }
 
+/// The work, its answer after a run, and the channel to which the answer is sent.
 struct PendingWork<W: Work> {
     work: W,
     answer: Option<W::Answer>,
@@ -101,7 +102,7 @@ impl<W: Work> AnyWork for PendingWork<W> {
         let answer = match (outcome, self.answer) {
             (Ok(()), Some(answer)) => Ok(answer),
             (Err(error), _) => Err(error),
-            (Ok(()), None) => return, // It never ran; the caller sees that the channel is closed.
+            (Ok(()), None) => return, // The work never ran. The caller sees that the channel is closed.
         };
         let _ = self.reply.send(answer); // The caller may have dropped its future.
     }

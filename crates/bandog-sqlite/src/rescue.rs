@@ -1,10 +1,11 @@
 //! Copies the contents of a deleted log into the database, before other processes open new files.
 //!
-//! Processes that had the log open share its index and see all of it. A process that opens the files later sees only
-//! the database. So the first process that detects the deletion blocks later ones and copies the log into the database.
-//! SQLite does not open an index while another process has locked it, so a lock of the new index blocks them. The copy
-//! takes the locks of the old index, so it waits for processes that write to the old log. It includes all of their
-//! commits: each of them holds that lock while it checks whether its files are in place, and until it has committed.
+//! The processes that had the log open when it was deleted share its index and see all of its contents. A process that
+//! opens the files later sees only the database. So the first process that detects the deletion blocks later processes,
+//! and copies the log into the database. To block them, it locks the new index: SQLite does not open an index while
+//! another process has locked it. To copy the log, it takes the locks of the old index, so it waits for processes that
+//! write to the old log. The copy includes all of their commits, because such a process takes the lock before it checks
+//! whether its files are in place, and keeps the lock until it has committed.
 
 use std::{
     fs::{self, File},
@@ -20,10 +21,10 @@ use crate::{
     open_files::{FileId, FilePaths, OpenFiles},
 };
 
-/// What happened to a deleted log.
+/// The result of the attempt to save a deleted log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RescueOutcome {
-    /// The database contains all of it.
+    /// The database contains the whole log.
     Saved,
     /// Another process has already opened new files, or a reader blocked the copy. Commits that were only in the log
     /// are lost.
@@ -32,14 +33,15 @@ pub(crate) enum RescueOutcome {
 
 /// Copies a log into its database, if files beside the database were deleted and no process has opened new ones.
 ///
-/// A busy fault means that a process is in the middle of a write; the caller retries.
+/// If another process is in the middle of a write, this returns a fault for which [`Fault::is_busy`] is true, and the
+/// caller retries.
 pub(crate) fn copy(conn: &Connection, files: &OpenFiles) -> Result<RescueOutcome, Fault> {
     let (paths, ours, found) = (files.paths(), files.ids, files.paths().find());
     if found.database != Some(ours.database) {
         return Ok(RescueOutcome::Lost);
     }
     if found.index == Some(ours.index) {
-        // It belongs to our deleted log. It does not fit another log.
+        // The index belongs to our deleted log, so it must not be used with a new log.
         let _ = fs::remove_file(&paths.index);
     }
     if is_used(&paths.log, found.log.filter(|log| *log != ours.log)) {
@@ -57,15 +59,15 @@ pub(crate) fn copy(conn: &Connection, files: &OpenFiles) -> Result<RescueOutcome
     }
 }
 
-/// Keeps other processes from opening the index at its path, until the returned file is closed. None if one of them
-/// has it open already, or has written with it.
+/// Keeps other processes from opening the index at its path, until the returned file is closed. None if another process
+/// already has this index open, or has made a commit with it.
 #[cfg(target_os = "linux")]
 fn lock_index(paths: &FilePaths) -> Result<Option<File>, Fault> {
     use rustix::fs::{FlockOperation, fcntl_lock};
-    // Closing this file releases all locks that this process has of it. It has none: no connection of this process
-    // opens the new index while another one has the old index open.
+    // Closing this file releases all locks that this process has on it. There are none, because no connection of this
+    // process opens the new index while another one has the old index open.
     let index = crate::disk::create_like(&paths.index, &paths.database).map_err(Fault::Files)?;
-    // A process that has the index open holds a lock of it.
+    // Each process that has the index open holds a lock on it.
     if fcntl_lock(&index, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(None);
     }
@@ -74,7 +76,7 @@ fn lock_index(paths: &FilePaths) -> Result<Option<File>, Fault> {
     Ok(if is_in_place && was_only_read(&index) { Some(index) } else { None })
 }
 
-/// Whether no commit was made with this index: its third number counts them. A new index is empty.
+/// Whether no commit was made with this index. The third number in the index counts the commits. A new index is empty.
 #[cfg(target_os = "linux")]
 fn was_only_read(index: &File) -> bool {
     use std::os::unix::fs::FileExt;
@@ -87,13 +89,14 @@ fn lock_index(_: &FilePaths) -> Result<Option<File>, Fault> {
     Ok(None)
 }
 
-/// Removes files that a deleted database left beside a new one, and an index whose log was deleted.
+/// Removes the log and the index that a deleted database has left beside a new one. Also removes an index whose log was
+/// deleted.
 pub(crate) fn remove_leftovers(paths: &FilePaths) {
     let found = paths.find();
     let is_new = is_empty(&paths.database);
     let is_leftover = is_new || found.log.is_none();
-    // SQLite creates the log before the index, and deletes it after the index. An empty index may be one that
-    // `lock_index` has created.
+    // SQLite creates the log before the index, and deletes the index before the log. So an index without a log is a
+    // leftover. An empty index is kept, because `lock_index` of another process may have created it.
     if is_leftover && is_used(&paths.index, found.index) {
         let _ = fs::remove_file(&paths.index);
     }

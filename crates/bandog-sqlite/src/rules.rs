@@ -1,4 +1,5 @@
-//! The rules: whether a lease is held at a moment, and which fence comes next. No SQL, no clock.
+//! The rules: whether a lease is held at a moment, and which fence comes next. This module contains no SQL and reads no
+//! clock.
 //!
 //! Times are nanoseconds of the boot's clock.
 
@@ -12,20 +13,22 @@ pub(crate) struct Lease {
     pub(crate) expires_ns: i64,
     pub(crate) ttl_ns: i64,
     pub(crate) stamp: i64,
-    /// Whether its times are of this boot's clock.
+    /// Whether the times in the row are of this boot's clock.
     pub(crate) is_of_this_boot: bool,
     pub(crate) wanted: Wanted,
 }
 
-/// The waiters' mark of a row. Waiters that only poll leave none.
+/// The waiters' mark of a row, the column `wanted`. A process that frees a lock with this mark notifies the waiters.
+/// Waiters that only poll set no mark until they starve.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wanted {
-    /// No waiter.
+    /// No waiter needs a notification.
     #[default]
     No,
     /// A subscriber waits.
     Waiting,
-    /// A client that starves: the release offers the lock to such clients.
+    /// A client starves: it has waited for the lock for a second or more. The release makes an offer: it reserves the
+    /// lock for starving clients for a short time.
     Starving,
 }
 
@@ -48,7 +51,7 @@ impl Wanted {
     }
 }
 
-/// One row of `sighting`: when this boot first observed this stamp of another boot's hold.
+/// One row of `sighting`: the time at which this boot first observed this stamp of a hold of another boot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sighting {
     pub(crate) since_ns: i64,
@@ -60,7 +63,7 @@ pub(crate) struct Sighting {
 pub(crate) enum HoldState<'r> {
     /// There is no hold, or it has expired.
     Free,
-    /// A claim holds it.
+    /// A claim holds the lock.
     Held {
         owner: &'r str,
         /// Time until the hold expires, if it is not renewed.
@@ -72,13 +75,13 @@ pub(crate) enum HoldState<'r> {
 }
 
 impl Lease {
-    /// Whether the hold's times cannot be compared with this boot's clock: another boot id, or the same one and a time
-    /// in the future (a machine that was restored to an earlier state).
+    /// Whether the hold's times cannot be compared with this boot's clock. This is so if the hold has another boot id,
+    /// or if it has this boot id and a time in the future, because the machine was restored to an earlier state.
     pub(crate) fn is_foreign(&self, now_ns: i64) -> bool {
         !self.is_of_this_boot || self.expires_ns.saturating_sub(self.ttl_ns) > now_ns
     }
 
-    /// The state at this moment. `sighting` is needed for foreign holds only.
+    /// The state at this moment. Only foreign holds need a `sighting`.
     pub(crate) fn state(&self, now_ns: i64, sighting: Option<Sighting>) -> HoldState<'_> {
         let Some(owner) = self.owner.as_deref() else {
             return HoldState::Free;
@@ -98,8 +101,8 @@ impl Lease {
     }
 }
 
-/// The last fence of the next block. The block is above the last fence, and not below the wall clock, so that fences
-/// still rise after the file was lost.
+/// The last fence of the next block. The first fence of the block is greater than the last fence that was granted, and
+/// not less than the wall clock. So fences continue to rise after the file was lost.
 pub(crate) fn next_fence(last: i64, wall_micros: i64, count: NonZeroU32) -> i64 {
     last.saturating_add(1).max(wall_micros) + i64::from(count.get()) - 1
 }

@@ -1,4 +1,4 @@
-//! Holds of other boots that this process has observed in requests that must not write.
+//! Sightings in memory. A sighting is the time at which a hold of another boot was first observed.
 
 use std::{
     collections::HashMap,
@@ -9,16 +9,17 @@ use bandog_core::Key;
 
 use crate::rules::Sighting;
 
-/// Maximum number of sightings. Above it all of them are dropped: these holds are observed again from the start, and
-/// count as held for one more ttl.
+/// Maximum number of sightings. When it is reached, all of them are dropped. Then these holds are observed again from
+/// the start, and count as held for one more ttl.
 const MAX_SIGHTINGS: usize = 1024;
 
-/// Sightings that are kept in memory, because a read-only request writes no row.
+/// The sightings of read-only requests. They are kept in memory, because a read-only request writes no row.
 #[derive(Debug, Default)]
 pub(crate) struct Sightings(Mutex<HashMap<Key, Sighting>>);
 
 impl Sightings {
-    /// The first sighting of this hold with its present stamp: an earlier one, or `now`, which is then stored.
+    /// The first sighting of this hold with its present stamp. If there is no earlier one, `now` is stored and
+    /// returned.
     pub(crate) fn first(&self, key: &Key, now: Sighting) -> Sighting {
         let mut sightings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = sightings.get(key).filter(|before| before.stamp == now.stamp) {

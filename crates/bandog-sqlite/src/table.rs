@@ -26,13 +26,13 @@ pub(crate) struct Table<'t> {
     has_records: bool,
     may_write: bool,
     keys_to_notify: Vec<Key>,
-    /// Prepared statements, so that a batch searches the connection's cache once for each.
+    /// The prepared statements of this transaction, so that each is searched in the connection's cache only once.
     statements: Vec<(&'static str, CachedStatement<'t>)>,
 }
 
 impl<'t> Table<'t> {
-    /// Read-only: an operation that must write fails with [`Fault::MustWrite`]. `is_watched`: whether this handle
-    /// watches the notification file.
+    /// The tables in a read-only transaction: an operation that must write fails with [`Fault::MustWrite`].
+    /// `is_watched` says whether this handle watches the notification file.
     pub(crate) fn new(store: &'t Store, context: &'t HandleContext, is_watched: bool) -> Self {
         Self {
             conn: &store.conn,
@@ -130,8 +130,8 @@ impl<'t> Table<'t> {
         Ok(Renewal::Extended { valid_for: claim.ttl })
     }
 
-    /// Whether this claim holds its lock. It writes nothing, so the first sighting of a hold of another boot is kept in
-    /// this process's memory.
+    /// Whether this claim holds its lock. This writes nothing, so the first sighting of a hold of another boot is kept
+    /// in this process's memory.
     pub(crate) fn is_held(&mut self, holding: &Holding) -> Result<bool, Fault> {
         let (lease, now_ns) = (self.lease(&holding.key)?, self.context.host.now_ns());
         Ok(match self.state(&holding.key, &lease, now_ns)? {
@@ -146,8 +146,8 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// Sets the waiters' mark, so that the process that frees the key notifies us. If the key is already free, notifies
-    /// our subscribers now.
+    /// Sets the waiters' mark, so that the process that frees the key notifies this handle. If the key is already free,
+    /// notifies this handle's subscribers now.
     pub(crate) fn mark_waiting(&mut self, key: &Key) -> Result<(), Fault> {
         if !self.context.lock_subscribers.has(key) {
             return Ok(()); // The subscription was dropped meanwhile.
@@ -159,7 +159,7 @@ impl<'t> Table<'t> {
         self.mark(key, &lease, Wanted::Waiting)
     }
 
-    /// One lock as operators see it.
+    /// The row of one lock, for operators.
     pub(crate) fn show(&mut self, key: &Key) -> Result<Row, Fault> {
         let lease = self.lease(key)?;
         Ok(self.row(key, &lease)?.unwrap_or_else(|| Row::free(key)))
@@ -203,17 +203,17 @@ impl<'t> Table<'t> {
         let lease = self.lease(&claim.key)?;
         let now_ns = self.context.host.now_ns();
         let from = from.map(|from| from.id).or(claim.offers.then_some(ClaimId::OFFERED));
-        let fresh = || next_fence(lease.fence, self.context.host.wall_micros(), claim.fences);
+        let new_fence = || next_fence(lease.fence, self.context.host.wall_micros(), claim.fences);
         let fence = match self.state(&claim.key, &lease, now_ns)? {
             HoldState::Free => {
-                // The mark of a client that starved beside an earlier hold says nothing of this one.
+                // The mark was set by a client that starved during an earlier hold. It does not apply to the new hold.
                 if lease.wanted == Wanted::Starving {
                     self.write(sql::UNSTARVE, [claim.key.as_str()])?;
                 }
-                fresh()
+                new_fence()
             }
             HoldState::Held { owner, .. } if owner == claim.id.to_string() => lease.fence,
-            HoldState::Held { owner, .. } if from.is_some_and(|from| owner == from.to_string()) => fresh(),
+            HoldState::Held { owner, .. } if from.is_some_and(|from| owner == from.to_string()) => new_fence(),
             HoldState::Held { left, is_unseen, .. } => {
                 return self.busy(claim, &lease, left, is_unseen.then_some(now_ns));
             }
@@ -242,8 +242,11 @@ impl<'t> Table<'t> {
         Ok((self.write(sql::TAKE, row)? == 1).then(|| granted(claim, fence)))
     }
 
-    /// Answers a claim of a held lock. It writes only what the rows do not contain yet: our mark if this handle
-    /// subscribes or the claim's client starves, and this boot's first sighting of a foreign hold, at `first_seen`.
+    /// Answers a claim of a lock that another claim holds.
+    ///
+    /// If `first_seen` has a time, this boot's first sighting of the foreign hold is stored with that time. If the
+    /// claim takes part in offers, or if this handle has a subscriber for the lock, the waiters' mark is set, unless
+    /// the row has it already.
     fn busy(
         &mut self,
         claim: &Claim,
@@ -346,8 +349,8 @@ impl<'t> Table<'t> {
         self.write(sql::PART, [])?;
         let result = write_all(self);
         if result.is_err() {
-            // Some faults have already rolled back the whole transaction. Then these fail; the fault is returned
-            // anyway.
+            // Some faults have already rolled back the whole transaction. Then these two statements fail. Their errors
+            // are ignored, because the first fault is returned.
             let _ = self.write(sql::UNDO, []);
             let _ = self.write(sql::KEEP, []);
             return result;

@@ -22,25 +22,26 @@ use crate::{
     subscribers::Subscribers,
 };
 
-/// Delay between a notification and the restoring of the waiters' marks. Most waiters claim at once, and a claim that
-/// is busy sets the mark. The restoring is for waiters that do not claim.
+/// Delay between a notification and the restoring of the waiters' marks, which the release has removed. Most waiters
+/// claim immediately after a notification, and a busy claim sets the mark again. The marks are restored for waiters
+/// that do not claim.
 const RESTORE_DELAY: Duration = Duration::from_millis(50);
 
 /// Restores the waiters' marks of keys that were notified.
 pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
 
-/// The watch thread. It ends when this is dropped.
+/// The watch thread. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     thread: JoinHandle<()>,
-    /// The thread is about to end after an error.
+    /// Whether the thread had an error, and ends soon.
     failed: Arc<AtomicBool>,
     /// The thread ends when this end of the pipe is closed.
     _open: PipeWriter,
 }
 
 impl Watch {
-    /// Starts the thread. Every notification from now on reaches the subscribers.
+    /// Starts the thread. Every notification after this call reaches the subscribers.
     pub(crate) fn start(
         file: Arc<NotificationFile>,
         lock_subscribers: Arc<Subscribers>,
@@ -69,7 +70,7 @@ impl Watch {
             if let Err(error) = watcher.run() {
                 tracing::warn!(%error, "the watch of the notification file failed; the next request restarts it");
                 failed_flag.store(true, Release);
-                (watcher.restore_marks)(Vec::new()); // This is a request, so the writer restarts the watch.
+                (watcher.restore_marks)(Vec::new()); // This sends a request, and each request restarts a failed watch.
             }
         })?;
         Ok(Self { thread, failed, _open: open })
@@ -127,7 +128,7 @@ impl FileWatcher {
                 Err(error) => return Err(error),
             };
             if events.any(|event| event.mask.intersects(EventMask::IGNORED | EventMask::MOVE_SELF)) {
-                return Err(io::Error::new(io::ErrorKind::NotFound, "it was deleted or moved away"));
+                return Err(io::Error::new(io::ErrorKind::NotFound, "the notification file was deleted or moved"));
             }
             any = true;
         }
@@ -135,7 +136,7 @@ impl FileWatcher {
 
     fn notify(&mut self) -> io::Result<()> {
         let slots = self.file.slots()?;
-        // Records have no marks: a swap with a notification always writes to the file.
+        // Records have no waiters' marks, because a swap with a notification always writes to the file.
         self.record_subscribers.notify(|key| slots.differ_at(&self.slots, key));
         let notified = self.lock_subscribers.notify(|key| slots.differ_at(&self.slots, key));
         self.slots = slots;

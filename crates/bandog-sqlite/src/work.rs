@@ -8,21 +8,21 @@ use bandog_core::{
 
 use crate::{fault::Fault, open::Purpose, table::Table};
 
-/// How a request accesses the tables.
+/// The way in which a request accesses the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccessMode {
-    /// It never writes and may take long, so it runs alone and blocks no other process.
+    /// The request never writes and may take a long time. So it has its own transaction, which blocks no other process.
     Read,
-    /// It often has nothing to write, so it runs without the write lock first.
+    /// The request often has nothing to write. So it first runs without the write lock.
     ReadFirst,
-    /// It writes.
+    /// The request writes.
     Write,
-    /// Like `ReadFirst`, but its writes must survive a power failure. It shares transactions only with requests of this
-    /// mode, because they wait for the disk.
+    /// The same as `ReadFirst`, but the writes must survive a power failure. Such requests wait for the disk, so they
+    /// share transactions only with each other.
     DurableWrite,
 }
 
-/// A request in one transaction. It may run twice: first to read, and then to write.
+/// The work of a request, in one transaction. It may run twice: first to read, and then to write.
 pub(crate) trait Work: Send + 'static {
     type Answer: Send + 'static;
 
@@ -33,12 +33,12 @@ pub(crate) trait Work: Send + 'static {
         Purpose::Use
     }
 
-    /// Its size, in steps.
+    /// The size of the work in steps. The steps limit the size of a transaction.
     fn steps(&self) -> usize {
         1
     }
 
-    /// Whether the notification file must be watched before it runs.
+    /// Whether the notification file must be watched before the work runs.
     fn needs_watch(&self) -> bool {
         false
     }
@@ -50,9 +50,9 @@ pub(crate) struct Apply(pub(crate) Vec<Step>);
 pub(crate) struct Renew(pub(crate) Vec<Claim>);
 /// Sets the waiters' marks of these locks.
 pub(crate) struct Subscribe(pub(crate) Vec<Key>);
-/// Starts the watch. Records have no marks.
+/// Starts the watch of the notification file. Records have no waiters' marks.
 pub(crate) struct SubscribeToRecords;
-/// Checks whether the database's files are in place, as each request does.
+/// Does nothing. It makes the writer check whether the files of the database are in place, as before each request.
 pub(crate) struct CheckFiles;
 pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
 pub(crate) struct Withdraw(pub(crate) ClientId);
@@ -249,7 +249,7 @@ impl Work for Members {
 impl Work for Evict {
     type Answer = Result<Option<Row>>;
 
-    /// For a free lock it writes nothing.
+    /// The eviction of a free lock writes nothing.
     fn access_mode(&self) -> AccessMode {
         AccessMode::ReadFirst
     }

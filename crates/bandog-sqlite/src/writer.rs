@@ -1,8 +1,8 @@
-//! The writer thread: the only thread of a handle that accesses the database (`check` has a connection of its own).
+//! The writer thread: the only thread of a handle that accesses the database (`check` has its own connection).
 //!
-//! It combines all queued requests into one transaction, answers them after the commit, and never waits for further
-//! requests in between. So a single caller pays nothing for it, and many callers share one commit. Writes that must
-//! survive a power failure have transactions of their own.
+//! The thread combines all queued requests into one transaction, and answers them after the commit. It does not wait
+//! for further requests, so a single caller is not delayed, and many callers share one commit. Writes that must survive
+//! a power failure have separate transactions.
 
 use std::{mem, path::Path, sync::Arc, thread};
 
@@ -23,7 +23,7 @@ use crate::{
     work::{AccessMode, CheckFiles, Subscribe},
 };
 
-/// Starts the thread. It ends when all senders of its queue are gone and all queued requests are answered.
+/// Starts the thread. It ends when all senders of its queue are dropped and all queued requests are answered.
 pub(crate) fn start(context: Arc<HandleContext>) -> Result<mpsc::Sender<Request>> {
     let (sender, queue) = mpsc::channel(MAX_QUEUED);
     let own_queue = sender.downgrade();
@@ -39,14 +39,14 @@ pub(crate) fn start(context: Arc<HandleContext>) -> Result<mpsc::Sender<Request>
         may_have_missed: false,
     };
     let thread = thread::Builder::new().name("bandog-sqlite".into()).spawn(|| writer.run());
-    thread.map_err(|cause| Error::unavailable("no thread for SQLite can be started").caused_by(cause))?;
+    thread.map_err(|cause| Error::unavailable("the writer thread of SQLite cannot be started").caused_by(cause))?;
     Ok(sender)
 }
 
 struct Writer {
     context: Arc<HandleContext>,
     batches: Batches,
-    /// For the watch thread, which must not keep this thread alive.
+    /// A sender for the watch thread. It is weak, so that the watch thread does not keep this thread alive.
     own_queue: mpsc::WeakSender<Request>,
     store: Option<Store>,
     /// Whether there was a request with [`Purpose::Use`].
@@ -56,8 +56,8 @@ struct Writer {
     watch: Option<Watch>,
     /// Whether a warning was logged that the notification file cannot be watched.
     watch_warned: bool,
-    /// Whether notifications may have been missed: the watch failed, or the path may lead to another file now, which
-    /// does not contain our marks.
+    /// Whether notifications may have been missed. Either the watch failed, or the database was opened again and may be
+    /// another file, which does not contain our waiters' marks.
     may_have_missed: bool,
 }
 
@@ -68,8 +68,8 @@ impl Writer {
         }
     }
 
-    /// Executes all requests in one transaction, or answers each with the error. Retries while other processes block
-    /// it.
+    /// Executes all requests in one transaction. Retries while other processes block it. If it fails, answers each
+    /// request with the error.
     fn serve(&mut self, mut requests: Vec<Request>) {
         while let Some(deadline) = refuse_overdue(&mut requests, self.blocked_by.as_ref()) {
             busy_wait::set_deadline(deadline);
@@ -87,8 +87,9 @@ impl Writer {
                     busy_wait::handle_busy(0); // SQLite does not call the busy handler in every case.
                 }
                 Err(fault) => {
-                    // A new connection never makes an error worse. But all clients send requests at once after a
-                    // reconnection, so the connection is kept if a new one cannot help.
+                    // In general, the next request opens a new connection, because this may help. But after a
+                    // reconnection all clients send requests at the same time. So the connection is kept if a new one
+                    // cannot help.
                     if !fault.keeps_the_connection() {
                         self.store = None;
                     }
@@ -130,27 +131,28 @@ impl Writer {
         }
         let durability = if is_durable { Durability::Power } else { Durability::Process };
         if is_durable {
-            busy_wait::clear_deadline(); // Other requests are served while these wait.
+            busy_wait::clear_deadline(); // Durable writes wait in their queue, so that other requests are served.
         }
         let transaction = store.begin_write(durability)?;
         let begun = Clock::system().now();
         let mut table = table().with_writes();
         run_all(requests, &mut table)?;
         let keys = table.into_keys_to_notify();
-        // A process that saves a deleted log waits for write transactions, and also copies their commits. So a commit
-        // that passes this check is saved, unless another process opens the database during the commit itself.
+        // If the files are deleted after this check, the commit is still saved: a process that saves a deleted log
+        // waits for write transactions and copies their commits, too. It is lost only if another process opens the
+        // database during the commit.
         if !store.is_in_place() {
             return Err(Fault::FilesReplaced(None));
         }
         transaction.commit().map_err(Fault::Commit)?;
         if is_durable {
-            self.batches.rest_after(begun);
+            self.batches.pause_after(begun);
         }
         self.notify(&keys);
         Ok(Access::Wrote)
     }
 
-    /// The open connection if its path still leads to its files, else a new one.
+    /// The open connection, if its path still leads to its files. Otherwise a new connection.
     fn open_store(&mut self, requests: &[Request]) -> Result<Store, Fault> {
         let options = &self.context.options;
         self.was_used |= requests.iter().any(|request| request.purpose() == Purpose::Use);
@@ -175,7 +177,7 @@ impl Writer {
         Ok(store)
     }
 
-    /// Makes this writer check its files.
+    /// A function that makes this writer check its files.
     fn request_check(&self) -> RequestFileCheck {
         let (own_queue, timeout) = (self.own_queue.clone(), self.context.options.timeout);
         Arc::new(move || {
@@ -186,7 +188,7 @@ impl Writer {
         })
     }
 
-    /// Restores all waiters' marks and notifies all subscribers, after notifications may have been missed.
+    /// Restores all waiters' marks and notifies all subscribers, if notifications may have been missed.
     fn restore_subscriptions(&mut self, store: &Store) -> Result<(), Fault> {
         if self.may_have_missed {
             let (request, _) = Request::new(Subscribe(self.context.lock_subscribers.keys()), Clock::system().now());
@@ -212,7 +214,7 @@ impl Writer {
         let (own_queue, timeout) = (self.own_queue.clone(), self.context.options.timeout);
         let restore_marks = move |keys| {
             if let Some(queue) = own_queue.upgrade() {
-                // If the queue is full, claims of these keys will set the marks.
+                // If the queue is full, the marks are set by the next claims of these keys.
                 let _ = queue.try_send(Request::new(Subscribe(keys), Clock::system().now() + timeout).0);
             }
         };
@@ -245,7 +247,7 @@ impl Writer {
     }
 }
 
-/// What an attempt did with the database.
+/// The way in which an attempt has used the database.
 enum Access {
     OnlyRead,
     Wrote,
@@ -268,8 +270,9 @@ fn refuse_overdue(requests: &mut Vec<Request>, reason: Option<&Error>) -> Option
     if requests.iter().any(|request| request.deadline <= now) {
         let (overdue, rest) = mem::take(requests).into_iter().partition::<Vec<_>, _>(|request| request.deadline <= now);
         *requests = rest;
-        let error =
-            reason.cloned().unwrap_or_else(|| Error::unavailable("earlier requests took the time of this request"));
+        let error = reason
+            .cloned()
+            .unwrap_or_else(|| Error::unavailable("earlier requests took too long, so this request was not executed"));
         overdue.into_iter().for_each(|request| request.answer(Err(error.clone())));
     }
     requests.iter().map(|request| request.deadline).min()

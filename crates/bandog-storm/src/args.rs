@@ -8,10 +8,11 @@ use crate::ticks::{NodeArgs, TicksArgs};
 
 /// Random traffic on locks under faults, with a history that is checked.
 ///
-/// Worker processes lock, try, wait, cancel, re-enter and release a few names as fast as they can, while a nemesis
-/// kills and stops them, breaks their wires and disturbs the store. Each process records its events. At the end all
-/// faults are removed, and the history is checked: no two clients believed at the same time that they hold one lock,
-/// fences increased, each call ended in time, no client waited at a free lock, and nothing was left behind.
+/// Worker processes lock, try, wait, cancel, re-enter and release a few names as fast as they can. Meanwhile a nemesis
+/// kills and stops them, breaks their connections and disturbs the store. Each process records its events. At the end
+/// all faults are removed, and the history is checked: no two clients believed at the same time that they hold one
+/// lock, fences increased, each call ended in time, no client waited at a free lock, and no data of clients was left in
+/// the store.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask storm", bin_name = "cargo xtask storm", after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -23,7 +24,7 @@ pub(crate) struct Args {
     /// Minimum number of calls on each store
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) ops: u64,
-    /// Repeats the choices of an earlier run: its calls and its faults. The scheduling of the threads is not repeated
+    /// The seed of an earlier run, to repeat its calls and its faults. The scheduling of the threads is not repeated
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// The kinds of faults
@@ -39,8 +40,8 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "Examples:
   cargo xtask storm                                       a million calls on each store under every fault
-  cargo xtask storm redis --ops 20000 --seed 7            a short run, to be repeated with the same choices
-  cargo xtask storm sqlite --profile pauses --keep /tmp/h  look at the history afterwards
+  cargo xtask storm redis --ops 20000 --seed 7            a short run that can be repeated
+  cargo xtask storm sqlite --profile pauses --keep /tmp/h  keep the history
   cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
 
 The exit code is 0 when nothing is wrong, 1 when a promise of docs/GUARANTEES.md was broken.
@@ -52,7 +53,7 @@ pub(crate) enum StoreKind {
     Memory,
     /// Several processes on one file
     Sqlite,
-    /// Several processes on a server of their own, each behind a wire that can be cut
+    /// Several processes on a separate server, each over a connection that can be cut
     Redis,
 }
 
@@ -143,7 +144,7 @@ pub(crate) struct WorkerArgs {
     /// Deviation of this process's clock, in seconds ahead of the machine's
     #[arg(long, default_value_t = 0)]
     pub(crate) ahead: u64,
-    /// Rarely takes locks by force
+    /// Sometimes takes locks by force
     #[arg(long)]
     pub(crate) evicts: bool,
 }

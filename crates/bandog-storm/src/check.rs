@@ -1,9 +1,10 @@
 //! The laws of a history, under all faults.
 //!
 //! - `beliefs`: no two clients believe at the same time that they hold one lock, and fences increase;
-//! - `resource`: no holder writes with a smaller fence after a greater one, while it believes that it holds the lock;
+//! - `resource`: no holder is overtaken: while it believes that it holds the lock, no other client writes with a
+//!   greater fence;
 //! - `calls`: each call ends in time, and with a documented result;
-//! - `waits`: no client waits at a free lock, and no client is passed over forever.
+//! - `waits`: no client waits at a free lock, and no client waits forever while others get the lock.
 
 mod beliefs;
 mod calls;
@@ -33,11 +34,11 @@ pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
     /// Overlaps that docs/GUARANTEES.md allows, by the fault.
     pub(crate) excused: BTreeMap<FaultKind, Excused>,
-    /// Writes of overtaken holders, which the fence refuses.
+    /// Writes of overtaken holders, which a resource that checks the fence would refuse.
     pub(crate) stale_writes: u64,
     /// Number of all writes.
     pub(crate) writes: u64,
-    /// Maximum time by which a call exceeded its limit, or was about to.
+    /// Maximum time by which a call exceeded its limit.
     pub(crate) worst_overrun: Nanos,
     /// Maximum number of grants of other clients while a client waited that had waited for two seconds.
     pub(crate) most_passed_over: usize,

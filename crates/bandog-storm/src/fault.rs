@@ -10,7 +10,7 @@ use crate::{
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FaultKind {
-    /// `kill -9` of a worker; a new one takes its place.
+    /// A worker is killed with `kill -9`, and replaced by a new one.
     Kill,
     /// A worker is stopped for longer than its ttl.
     Stop,
@@ -18,9 +18,9 @@ pub(crate) enum FaultKind {
     StopInWrite,
     /// A worker is killed while it has SQLite's write lock.
     KillInWrite,
-    /// A worker is killed; the new one runs in its own time namespace.
+    /// A worker is killed, and replaced by one in its own time namespace.
     TimeNamespace,
-    /// A worker is killed; the new one has another boot id.
+    /// A worker is killed, and replaced by one with another boot id.
     OtherBoot,
     /// A worker's connections are reset.
     Cut,
@@ -55,9 +55,9 @@ pub(crate) enum FaultKind {
     /// The store loses one lock.
     Forget,
     /// SQLite's notification file is deleted.
-    BellDeleted,
+    NotificationFileDeleted,
     /// SQLite's notification file is replaced by another.
-    BellReplaced,
+    NotificationFileReplaced,
     /// SQLite's log, its index or both are deleted while the workers have them open.
     LogDeleted,
     /// A client took the lock by force.
@@ -65,9 +65,9 @@ pub(crate) enum FaultKind {
 }
 
 use FaultKind::{
-    BellDeleted, BellReplaced, ClientsKilled, Cut, Evict, Forget, HoldAnswers, HoldRequests, Kill, KillInWrite,
-    LogDeleted, LoseAnswers, LoseRequests, Lossy, OtherBoot, Refuse, ScriptsFlushed, ServerEmpty, ServerSleep,
-    ServerStop, Slow, Stall, Stop, StopInWrite, TimeNamespace, WritesPaused,
+    ClientsKilled, Cut, Evict, Forget, HoldAnswers, HoldRequests, Kill, KillInWrite, LogDeleted, LoseAnswers,
+    LoseRequests, Lossy, NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Refuse, ScriptsFlushed,
+    ServerEmpty, ServerSleep, ServerStop, Slow, Stall, Stop, StopInWrite, TimeNamespace, WritesPaused,
 };
 
 /// Each kind, its name in the history, its stores and its profile.
@@ -96,8 +96,8 @@ const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 26] = {
         (ScriptsFlushed, "scripts-flushed", &[R], Some(Profile::Server)),
         (ServerEmpty, "server-empty", &[R], Some(Profile::Server)),
         (Forget, "forget", &[M], Some(Profile::Server)),
-        (BellDeleted, "bell-deleted", &[S], Some(Profile::Server)),
-        (BellReplaced, "bell-replaced", &[S], Some(Profile::Server)),
+        (NotificationFileDeleted, "bell-deleted", &[S], Some(Profile::Server)),
+        (NotificationFileReplaced, "bell-replaced", &[S], Some(Profile::Server)),
         (LogDeleted, "log-deleted", &[S], Some(Profile::Server)),
         (Evict, "evict", &[], None),
     ]
@@ -112,7 +112,7 @@ impl FaultKind {
 
     /// Whether the store has lost a hold before its expiry.
     pub(crate) fn forgets(self) -> bool {
-        // A deleted log is lost if a new worker opens the files before a request of the others.
+        // With the log, holds are lost if a new worker opens the files before the other workers make a request.
         matches!(self, ServerEmpty | Forget | LogDeleted | Evict)
     }
 
@@ -121,13 +121,22 @@ impl FaultKind {
         matches!(self, Stop | StopInWrite)
     }
 
-    /// Whether it affects one client, and not the store.
+    /// Whether the fault affects one client, and not the store.
     pub(crate) fn is_of_one_client(self) -> bool {
         match self {
             Kill | Stop | StopInWrite | KillInWrite | TimeNamespace | OtherBoot | Cut | Slow | LoseRequests
             | LoseAnswers | Stall | Refuse | Lossy | HoldRequests | HoldAnswers => true,
-            ServerStop | ServerSleep | WritesPaused | ClientsKilled | ScriptsFlushed | ServerEmpty | Forget
-            | BellDeleted | BellReplaced | LogDeleted | Evict => false,
+            ServerStop
+            | ServerSleep
+            | WritesPaused
+            | ClientsKilled
+            | ScriptsFlushed
+            | ServerEmpty
+            | Forget
+            | NotificationFileDeleted
+            | NotificationFileReplaced
+            | LogDeleted
+            | Evict => false,
         }
     }
 
@@ -144,9 +153,9 @@ pub(crate) struct Fault {
     pub(crate) from: Nanos,
     /// A time after it was removed.
     pub(crate) to: Nanos,
-    /// The affected client; none: all.
+    /// The affected client; none if all are affected.
     pub(crate) client: Option<u32>,
-    /// The affected name; none: all.
+    /// The affected name; none if all are affected.
     pub(crate) name: Option<usize>,
 }
 

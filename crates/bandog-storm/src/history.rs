@@ -1,7 +1,8 @@
-//! The history: one line per event, one file per client, and one log per name, whose order is the kernel's.
+//! The history: a file of events for each client, and a log of writes for each name. The kernel decides the order of
+//! the lines in a log.
 //!
-//! A line is written before the process acts on its event, in one `write` to an append-only file. So it survives `kill
-//! -9`, and an event without a line had no consequences.
+//! A process writes the line of an event before it acts on the event, in one `write` to an append-only file. So the
+//! line survives `kill -9`, and an event without a line had no consequences.
 
 use std::{
     fmt::{self, Write as _},
@@ -23,9 +24,9 @@ pub(crate) type CallId = u64;
 pub(crate) enum Event {
     /// A call for a lock begins.
     Asked { call: CallId, at: Nanos, task: u32, name: usize, verb: Verb, limit: Nanos, ttl: Nanos, watched: bool },
-    /// The lock is granted: the client believes from `at` that it holds the lock, until `until` without a renewal.
+    /// The lock is granted. The client believes from `at` that it holds the lock; without a renewal until `until`.
     Granted { call: CallId, at: Nanos, fence: u64, until: Nanos },
-    /// A check of the guard: still held, at `at` and after all `writes` of this section so far.
+    /// A check of the guard at `at` has found the lock held. The section had made `writes` writes before the check.
     Held { call: CallId, at: Nanos, until: Nanos, writes: u32 },
     /// The last check of the guard, before its release or because it is lost.
     Ended { call: CallId, at: Nanos, held: bool, writes: u32 },

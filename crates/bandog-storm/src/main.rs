@@ -1,5 +1,5 @@
-//! Random traffic on locks under faults, with a history that is checked: `cargo xtask storm --help`. And jobs under
-//! faults, in `ticks`: `cargo xtask storm ticks --help`.
+//! Random traffic on locks under faults, with a history that is checked: `cargo xtask storm --help`. The module `ticks`
+//! does the same with jobs: `cargo xtask storm ticks --help`.
 //!
 //! `worker` makes the traffic, in its own processes; `nemesis` injects faults; `check` judges the history, and imports
 //! neither. docs/GUARANTEES.md has the promises, docs/PROOF.md the results.

@@ -17,12 +17,12 @@ use crate::{
     worker_pool::{Home, WorkerPool, now},
 };
 
-/// Timeout of the search for a worker in the middle of a write.
-const HUNT: Duration = Duration::from_millis(500);
+/// Timeout of the attempts to stop a worker in the middle of a write.
+const SEARCH_TIMEOUT: Duration = Duration::from_millis(500);
 /// Timeout for a worker to notice deleted files.
-const NOTICED: Duration = Duration::from_secs(5);
+const NEW_LOG_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A present fault.
+/// A fault that has begun and is not removed yet.
 #[derive(Debug)]
 pub(crate) struct Harm {
     kind: FaultKind,
@@ -90,8 +90,8 @@ impl Nemesis {
             | FaultKind::ServerEmpty => 0.0,
             FaultKind::TimeNamespace | FaultKind::OtherBoot | FaultKind::KillInWrite => 0.0,
             FaultKind::Forget
-            | FaultKind::BellDeleted
-            | FaultKind::BellReplaced
+            | FaultKind::NotificationFileDeleted
+            | FaultKind::NotificationFileReplaced
             | FaultKind::LogDeleted
             | FaultKind::Evict => 0.0,
             FaultKind::Slow
@@ -127,14 +127,14 @@ impl Nemesis {
             | FaultKind::LoseAnswers
             | FaultKind::Stall
             | FaultKind::Refuse => {
-                self.bend(pool, harm);
+                self.disturb_wire(pool, harm);
             }
             FaultKind::Lossy => order(pool, slot, &format!("lose {} {}", harm.client, self.random.u64(..))),
             FaultKind::HoldRequests => order(pool, slot, &format!("hold-requests {}", harm.client)),
             FaultKind::HoldAnswers => order(pool, slot, &format!("hold-answers {}", harm.client)),
             FaultKind::Forget => order(pool, slot, &format!("forget {}", plan::name(harm.name))),
             FaultKind::ServerStop => pool.store.server().pause(),
-            // The server is busy until then, so the caller does not wait.
+            // The server answers after the sleep. The storm does not wait for that answer.
             FaultKind::ServerSleep => {
                 let asked = pool.store.server().client().send(&[
                     "DEBUG",
@@ -149,10 +149,11 @@ impl Nemesis {
             FaultKind::ClientsKilled => pool.store.server().kill_clients(),
             FaultKind::ScriptsFlushed => pool.store.server().flush_scripts(),
             FaultKind::ServerEmpty => pool.store.server().restart(),
-            FaultKind::BellDeleted => drop(fs::remove_file(pool.store.bell())),
-            FaultKind::BellReplaced => {
-                let (bell, other) = (pool.store.bell(), pool.store.bell().with_extension("other"));
-                drop(fs::write(&other, []).and_then(|()| fs::rename(other, bell)));
+            FaultKind::NotificationFileDeleted => drop(fs::remove_file(pool.store.notification_file())),
+            FaultKind::NotificationFileReplaced => {
+                let (file, other) =
+                    (pool.store.notification_file(), pool.store.notification_file().with_extension("other"));
+                drop(fs::write(&other, []).and_then(|()| fs::rename(other, file)));
             }
             FaultKind::LogDeleted => delete_log(&pool.store.database(), &mut self.random),
             FaultKind::Evict => unreachable!("workers do that"),
@@ -160,7 +161,7 @@ impl Nemesis {
         true
     }
 
-    fn bend(&mut self, pool: &WorkerPool, harm: &Harm) {
+    fn disturb_wire(&mut self, pool: &WorkerPool, harm: &Harm) {
         let Some(wire) = &pool.workers[harm.slot].wire else { return };
         match harm.kind {
             FaultKind::Slow => wire.delay(Duration::from_millis(self.random.u64(5..150))),
@@ -210,8 +211,8 @@ impl Nemesis {
             | FaultKind::ScriptsFlushed
             | FaultKind::ServerEmpty
             | FaultKind::Forget
-            | FaultKind::BellDeleted
-            | FaultKind::BellReplaced
+            | FaultKind::NotificationFileDeleted
+            | FaultKind::NotificationFileReplaced
             | FaultKind::Evict => {}
         }
         // All clients of a memory store stop together.
@@ -235,7 +236,7 @@ pub(crate) fn delete_log(database: &Path, random: &mut fastrand::Rng) {
 
 /// Waits until a worker has opened new files.
 pub(crate) fn await_log(database: &Path) {
-    let until = Instant::now() + NOTICED;
+    let until = Instant::now() + NEW_LOG_TIMEOUT;
     while ["-wal", "-shm"].iter().any(|ending| !beside(database, ending).exists()) && Instant::now() < until {
         thread::sleep(Duration::from_millis(1));
     }
@@ -254,13 +255,13 @@ fn order(pool: &mut WorkerPool, slot: usize, order: &str) {
 }
 
 fn stop_in_write(pool: &WorkerPool, slot: usize) -> bool {
-    hunt(&pool.workers[slot].process, &pool.store.shared_memory())
+    stop_while_writing(&pool.workers[slot].process, &pool.store.shared_memory())
 }
 
-/// Stops a process while it has SQLite's write lock. Returns false, and the process continues, if it had none for a
-/// while.
-pub(crate) fn hunt(process: &Process, shared_memory: &Path) -> bool {
-    let until = Instant::now() + HUNT;
+/// Stops a process while it has SQLite's write lock. If it did not have the lock until the timeout, the process
+/// continues, and this returns false.
+pub(crate) fn stop_while_writing(process: &Process, shared_memory: &Path) -> bool {
+    let until = Instant::now() + SEARCH_TIMEOUT;
     while Instant::now() < until {
         process.stop();
         if has_write_lock(process.pid(), shared_memory) {
@@ -274,7 +275,7 @@ pub(crate) fn hunt(process: &Process, shared_memory: &Path) -> bool {
 
 /// Whether a process has SQLite's write lock, by the kernel's list of locks.
 ///
-/// A line is `1: POSIX  ADVISORY  WRITE PID MAJOR:MINOR:INODE FIRST LAST`; byte 120 of the `-shm` file is the writer's.
+/// A line is `1: POSIX  ADVISORY  WRITE PID MAJOR:MINOR:INODE FIRST LAST`. A writer locks byte 120 of the `-shm` file.
 pub(crate) fn has_write_lock(pid: u32, shared_memory: &Path) -> bool {
     let Ok(inode) = fs::metadata(shared_memory).map(|file| file.ino().to_string()) else { return false };
     let Ok(locks) = fs::read_to_string("/proc/locks") else { return false };

@@ -6,8 +6,8 @@ use std::time::Duration;
 pub(crate) const NAMES: usize = 16;
 /// Number of names that get half of all calls, so that they have many waiters.
 pub(crate) const HOT: usize = 4;
-/// Number of names that are held for long: one task of each client locks no other name, and other tasks lock them
-/// rarely.
+/// Number of names that are held for a long time. One task of each client locks only these names, and other tasks lock
+/// them rarely.
 pub(crate) const LONG: usize = 2;
 /// The watchdog's ttl. It is short, so that many holds have renewals and losses.
 pub(crate) const TTL: Duration = Duration::from_millis(600);

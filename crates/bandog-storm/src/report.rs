@@ -30,11 +30,11 @@ pub(crate) struct Summary {
     /// Number of times that the machine kept a process from running.
     stalls: usize,
     findings: Findings,
-    /// Problems beside the history.
+    /// Problems that the history does not contain, such as a worker that died.
     wrong: Vec<String>,
     scenes: Vec<String>,
     pub(crate) traffic: Duration,
-    pub(crate) peace: Duration,
+    pub(crate) ended_in: Duration,
     pub(crate) kept: Option<PathBuf>,
 }
 
@@ -57,7 +57,7 @@ impl Summary {
         }
         let scenes = findings.report().map(|violation| scene(history, violation)).collect();
         let (profile, ops, calls, stalls) = (args.profile, args.ops, history.calls.len(), history.stalled.len());
-        let (traffic, peace, kept) = (Duration::ZERO, Duration::ZERO, None);
+        let (traffic, ended_in, kept) = (Duration::ZERO, Duration::ZERO, None);
         Self {
             store,
             seed,
@@ -71,7 +71,7 @@ impl Summary {
             wrong,
             scenes,
             traffic,
-            peace,
+            ended_in,
             kept,
         }
     }
@@ -102,7 +102,7 @@ impl Summary {
             "violations": self.findings.laws(),
             "wrong": self.wrong,
             "traffic_s": self.traffic.as_secs(),
-            "end_ms": self.peace.as_millis(),
+            "end_ms": self.ended_in.as_millis(),
         })
         .to_string()
     }
@@ -139,7 +139,7 @@ impl fmt::Display for Summary {
         }
         writeln!(f, "  latest answer: {} ms past its limit", findings.worst_overrun / 1_000_000)?;
         writeln!(f, "  most often passed over after two seconds: {} times", findings.most_passed_over)?;
-        writeln!(f, "  all ended {} ms after the stop order", self.peace.as_millis())?;
+        writeln!(f, "  all ended {} ms after the stop order", self.ended_in.as_millis())?;
         for wrong in &self.wrong {
             writeln!(f, "  WRONG: {wrong}")?;
         }

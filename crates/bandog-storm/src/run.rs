@@ -19,15 +19,16 @@ use crate::{
     report::Summary,
     sweep,
     test_store::TestStore,
-    worker_pool::{Home, Size, WorkerPool, can, now},
+    worker_pool::{Home, Size, WorkerPool, is_possible, now},
 };
 
-/// Timeout for all tasks to end without faults: several long sections one after the other.
-const PEACE: Duration = Duration::from_secs(20);
-/// Maximum time without a finished call, under any faults; then the run ends.
+/// Timeout for all tasks to end after the faults are removed. A task may wait for several long sections, one after the
+/// other.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum time without a finished call, also under faults. After it the run is stopped.
 const STUCK: Duration = Duration::from_secs(30);
 /// Interval of progress checks.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs, checks and reports.
 ///
@@ -47,12 +48,12 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     let traffic = start.elapsed();
     let log = Log::open(&files.faults())?;
     faults.iter().for_each(|fault| log.write(fault));
-    let peace = peace(&mut pool, &mut wrong);
+    let ended_in = end_all(&mut pool, &mut wrong);
     let end = now();
     let history = History::read(&files, &pool.lives, NAMES, faults, end)?;
     let findings = check::check(&history);
     let mut summary = Summary::new(store, seed, args, &history, findings, wrong);
-    (summary.traffic, summary.peace) = (traffic, peace);
+    (summary.traffic, summary.ended_in) = (traffic, ended_in);
     drop(pool);
     if keep || !summary.is_well() {
         summary.kept = Some(dir);
@@ -73,14 +74,14 @@ fn directory(store: StoreKind, args: &Args) -> io::Result<(PathBuf, bool)> {
         None => {
             let mut dir = tempfile::Builder::new();
             let dir = dir.prefix("bandog-storm-");
-            // In memory, if possible: a busy disk would stop all processes at once.
+            // In memory if possible, because a busy disk would stop all processes at the same time.
             let dir = dir.tempdir_in("/dev/shm").or_else(|_| dir.tempdir())?;
             Ok((dir.keep(), false))
         }
     }
 }
 
-/// The faults that are possible here. Others are reported.
+/// The faults that are possible on this machine. The others are printed.
 fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
     let mut kinds = FaultKind::of(store, profile);
     kinds.retain(|kind| {
@@ -89,11 +90,11 @@ fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
             FaultKind::OtherBoot => Home::OtherBoot,
             _ => return true,
         };
-        let can = can(home, files);
-        if !can {
+        let possible = is_possible(home, files);
+        if !possible {
             eprintln!("skipped: {}, because this user may not use unshare for it", kind.word());
         }
-        can
+        possible
     });
     if kinds.is_empty() && profile != Profile::Calm {
         eprintln!("{store} has no faults of the profile {profile}");
@@ -115,7 +116,7 @@ fn storm(
     while pool.done() < ops && wrong.is_empty() {
         let until = Instant::now() + nemesis.pause();
         while Instant::now() < until && pool.done() < ops {
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_INTERVAL);
             progress.show(pool.done(), faults.len());
         }
         if !nemesis.is_idle() {
@@ -133,19 +134,19 @@ fn storm(
     faults
 }
 
-/// All clients end, each lock is taken once, and the remaining data is checked. Returns the time that the clients
-/// needed to end.
-fn peace(pool: &mut WorkerPool, wrong: &mut Vec<String>) -> Duration {
+/// Lets all clients end, takes each lock once, and checks the remaining data. Returns the time that the clients needed
+/// to end.
+fn end_all(pool: &mut WorkerPool, wrong: &mut Vec<String>) -> Duration {
     let start = Instant::now();
     for worker in &mut pool.workers {
         worker.process.write_line("stop");
     }
-    while !pool.workers.iter().all(super::worker_pool::Worker::has_ended) && start.elapsed() < PEACE {
+    while !pool.workers.iter().all(super::worker_pool::Worker::has_ended) && start.elapsed() < END_TIMEOUT {
         thread::sleep(Duration::from_millis(10));
     }
     let took = start.elapsed();
     let late = pool.workers.iter().filter(|worker| !worker.has_ended());
-    wrong.extend(late.map(|worker| format!("worker {} did not end within {PEACE:?}", worker.first)));
+    wrong.extend(late.map(|worker| format!("worker {} did not end within {END_TIMEOUT:?}", worker.first)));
     wrong.extend(pool.workers.iter().flat_map(super::worker_pool::Worker::left));
     wrong.extend(sweep_from_here(&pool.store).unwrap_or_else(|error| vec![error.to_string()]));
     wrong.extend(pool.store.left().into_iter().map(|left| format!("left behind: {left}")));
@@ -193,7 +194,7 @@ impl Progress {
         let seconds = self.start.elapsed().as_secs();
         let Self { store, ops, .. } = self;
         let mut stderr = io::stderr().lock();
-        // A failure is ignored.
+        // An error is ignored, because the line is for information only.
         let _ = write!(stderr, "{begin}{store}: {done} of {ops} calls, {faults} faults, {seconds} s{end}");
         let _ = stderr.flush();
     }

@@ -4,7 +4,7 @@ use bandog::Client;
 
 use crate::plan::{NAMES, RECHECK, SLACK, TTL, name};
 
-/// The names that cannot be locked, with the reason.
+/// Locks and releases each name. Returns the names for which this failed, with the reason.
 pub(crate) async fn sweep(client: &Client) -> Vec<String> {
     let mut stuck = Vec::new();
     for number in 0..NAMES {
@@ -20,7 +20,7 @@ pub(crate) async fn sweep(client: &Client) -> Vec<String> {
         }
     }
     client.idle().await;
-    // An ended client is closed too.
+    // An error means that the client has ended already.
     let _ = client.close().await;
     stuck
 }

@@ -15,7 +15,7 @@ use crate::{
     plan::{SLACK, TTL},
 };
 
-/// A raw query of the database: owners and marks.
+/// A raw query of the database for data that clients have left.
 const LEFT: &str = include_str!("sql/left.sql");
 
 /// The store that workers use.
@@ -59,7 +59,7 @@ impl TestStore {
         self.beside("")
     }
 
-    pub(crate) fn bell(&self) -> PathBuf {
+    pub(crate) fn notification_file(&self) -> PathBuf {
         self.beside("-bell")
     }
 
@@ -75,7 +75,7 @@ impl TestStore {
         }
     }
 
-    /// The remaining data after all clients have ended, as text. None for a memory store that ended with its process.
+    /// The remaining data after all clients have ended, as text. Empty for a memory store, which ends with its process.
     pub(crate) fn left(&self) -> Vec<String> {
         match self {
             Self::Memory => Vec::new(),
@@ -91,7 +91,8 @@ fn rows(path: &Path) -> rusqlite::Result<Vec<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Keys except fence counters, and channels with subscribers. Registry entries of killed clients must expire.
+/// The remaining keys except fence counters, and the channels with subscribers. This waits until registry entries of
+/// killed clients have expired.
 fn keys(server: &RedisServer) -> Vec<String> {
     let until = Instant::now() + TTL + SLACK;
     loop {

@@ -1,8 +1,8 @@
 //! Jobs under faults: does each tick run once?
 //!
 //! `jobs` has the scheduled jobs. `cluster` runs nodes (`node`) as processes over a real store and injects faults;
-//! `virtually` does the same with replicas on a virtual clock. `check` judges the `history` of either, and imports
-//! nothing else. `lock` measures a named lock with a minimum hold instead of the scheduler.
+//! `virtually` does the same with replicas on a virtual clock. Both produce a `history`. `check` judges the history,
+//! and imports nothing else. `lock` measures a named lock with a minimum hold instead of the scheduler.
 
 mod check;
 mod cluster;
@@ -28,11 +28,11 @@ use self::report::Report;
 
 /// Jobs under faults: does each tick run once?
 ///
-/// Nodes run a hundred jobs that fire ten times a second, or once, with each policy, and with wall clocks that are
-/// wrong by up to 90 seconds. Meanwhile nodes are stopped for longer than their lease, killed, shut down and cut off,
-/// and the store is killed. Each node records the start and the end of its runs. The history is checked: no attempt of
-/// a tick started twice, fences increased, no run started early, the overlap policy held in the whole cluster, each
-/// tick is accounted for, and runs of dead nodes were taken over in time.
+/// Nodes run a hundred jobs with all policies, which fire once or ten times a second. The wall clocks of the nodes are
+/// wrong by up to 90 seconds. Meanwhile nodes are stopped for longer than their lease, killed, shut down and
+/// disconnected, and the store is killed. Each node records the start and the end of its runs. The history is checked:
+/// no attempt of a tick started twice, fences increased, no run started early, the overlap policy held in the whole
+/// cluster, each tick ran or was counted with its reason, and runs of dead nodes were taken over in time.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TicksArgs {
@@ -51,7 +51,7 @@ pub(crate) struct TicksArgs {
     /// Minimum number of ticks, on a virtual clock and of a lock
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) ticks: u64,
-    /// Repeats the choices of an earlier run; on a virtual clock the complete run
+    /// The seed of an earlier run, to repeat its choices; on a virtual clock, to repeat the complete run
     #[arg(long, value_name = "S", default_value_t = 2026)]
     pub(crate) seed: u64,
     /// Prints a JSON object instead of the table
@@ -60,9 +60,9 @@ pub(crate) struct TicksArgs {
 }
 
 const EXAMPLES: &str = "Examples:
-  cargo xtask storm ticks --store redis --seconds 150      processes over a server of their own
+  cargo xtask storm ticks --store redis --seconds 150      processes over a separate server
   cargo xtask storm ticks --store virtual --ticks 1000000  replicas in memory on a virtual clock
-  cargo xtask storm ticks --store lock                     what a named lock with a minimum hold gives
+  cargo xtask storm ticks --store lock                     a named lock with a minimum hold, for comparison
 
 The exit code is 0 when nothing is wrong, 1 when a promise was broken. docs/PROOF.md has figures.";
 
@@ -80,7 +80,7 @@ pub(crate) enum StoreKind {
 
 /// Maximum number of ticks of one run on a virtual clock. More ticks are several runs with different seeds.
 const CHUNK: u64 = 100_000;
-/// Ticks of one row of `lock`.
+/// Maximum number of ticks of one row of `lock`.
 const LOCK_TICKS: u64 = 20_000;
 
 impl TicksArgs {
@@ -96,7 +96,7 @@ impl TicksArgs {
 /// Runs, checks and reports.
 pub(crate) fn run(args: &TicksArgs) -> ExitCode {
     let well = match args.store {
-        StoreKind::Redis | StoreKind::Sqlite => really(args),
+        StoreKind::Redis | StoreKind::Sqlite => on_real_store(args),
         StoreKind::Virtual => Ok(in_virtual_time(args)),
         StoreKind::Lock => {
             lock(args);
@@ -113,9 +113,9 @@ pub(crate) fn run(args: &TicksArgs) -> ExitCode {
     }
 }
 
-fn really(args: &TicksArgs) -> std::io::Result<bool> {
+fn on_real_store(args: &TicksArgs) -> std::io::Result<bool> {
     let begin = Instant::now();
-    // In memory, if possible: a busy disk would stop all processes at once.
+    // In memory if possible, because a busy disk would stop all processes at the same time.
     let mut dir = tempfile::Builder::new();
     let dir = dir.prefix("bandog-ticks-");
     let dir = dir.tempdir_in("/dev/shm").or_else(|_| dir.tempdir())?;

@@ -70,7 +70,7 @@ async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop:
     }
     for client in clients {
         client.idle().await;
-        // An ended client is closed too.
+        // An error means that the client has ended already.
         let _ = client.close().await;
     }
 }

@@ -84,8 +84,8 @@ impl WorkerPool {
         pool
     }
 
-    /// Kills a worker and starts a new one in its place, in this environment. Returns the time and the first client of
-    /// the killed worker.
+    /// Kills a worker and starts a new one in its place, in this environment. Returns the time of the kill, and the
+    /// first client of the killed worker.
     pub(crate) fn replace(&mut self, slot: usize, home: Home) -> (Nanos, u32) {
         let (at, first) = self.kill(slot);
         self.workers[slot] = self.spawn_worker(home);
@@ -170,7 +170,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// This program, to run in this environment.
+/// A command that runs this program in this environment.
 fn at_home(home: Home, files: &Files) -> Command {
     let program = std::env::current_exe().expect("this program has a path");
     match home {
@@ -189,7 +189,7 @@ fn at_home(home: Home, files: &Files) -> Command {
     }
 }
 
-/// `$0` is the file that replaces the boot id.
+/// A shell script that runs a program with another boot id. `$0` is the file that replaces the boot id.
 const OTHER_BOOT: &str = r#"mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@""#;
 
 fn other_boot(files: &Files) -> PathBuf {
@@ -199,7 +199,7 @@ fn other_boot(files: &Files) -> PathBuf {
 }
 
 /// Whether this machine allows this environment.
-pub(crate) fn can(home: Home, files: &Files) -> bool {
+pub(crate) fn is_possible(home: Home, files: &Files) -> bool {
     let mut command = match home {
         Home::Machine => return true,
         Home::TimeNamespace(_) => {

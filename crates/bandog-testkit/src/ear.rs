@@ -9,8 +9,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// Records events and new spans of targets with this prefix, each as one line: the level, or `SPAN` and the name of the
-/// span, and then ` field=value` for each field.
+/// Records events and new spans whose target begins with a prefix. Each is one line: the level, or `SPAN` and the name
+/// of the span, and then ` field=value` for each field.
 ///
 /// ```
 /// let (ear, _guard) = bandog_testkit::Ear::of_thread("");
@@ -32,8 +32,8 @@ impl Ear {
     /// Records the events of this thread until the guard is dropped.
     #[must_use]
     pub fn of_thread(target: &'static str) -> (Self, DefaultGuard) {
-        // With a single subscriber, `tracing` caches the interest of the first thread that reaches an event, which may
-        // belong to another test. So there are always more subscribers.
+        // With a single subscriber, `tracing` asks only the first thread that reaches an event whether the event is
+        // enabled, and caches the answer. That thread may belong to another test. So there are always more subscribers.
         static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Ear::new(""))));
         LazyLock::force(&OTHERS);
         let ear = Self::new(target);
@@ -95,6 +95,7 @@ impl Subscriber for Ear {
     fn exit(&self, _: &Id) {}
 }
 
+/// A line to which `tracing` adds the fields.
 struct Text(String);
 
 impl Visit for Text {

@@ -1,11 +1,12 @@
-//! Waits for a fact instead of a time.
+//! Waits until a fact holds, instead of waiting for a fixed time.
 
 use std::fmt::Debug;
 use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval between two checks: short for a test, and long enough not to starve the checked code.
+/// Interval between two checks. It is short for a test, and long enough that the checks do not slow the tested code
+/// down.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The result of a check: a `bool`, an `Option` or a `Result`.
@@ -13,10 +14,10 @@ pub trait Fact {
     /// The value when the fact holds.
     type Value;
 
-    /// The value, or a description of the present state.
+    /// The value if the fact holds.
     ///
     /// # Errors
-    /// If the fact does not hold yet. The text is in the panic at the deadline.
+    /// If the fact does not hold yet: a description of the result. It is part of the panic at the timeout.
     fn settle(self) -> Result<Self::Value, String>;
 }
 
@@ -47,7 +48,7 @@ impl<T, E: Debug> Fact for Result<T, E> {
 /// Checks repeatedly until the fact holds, and returns its value.
 ///
 /// # Panics
-/// If the fact does not hold within `within`; the message has the caller and the last state.
+/// If the fact does not hold within `within`. The message has the place of the call and the last result.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -67,7 +68,7 @@ pub fn eventually<F: Fact>(within: Duration, mut fact: impl FnMut() -> F) -> F::
     }
 }
 
-/// [`eventually()`] for an async check.
+/// Like [`eventually()`], for an async check.
 ///
 /// It uses tokio's time, so it also works under a paused clock.
 ///

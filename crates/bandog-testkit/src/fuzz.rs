@@ -23,14 +23,15 @@ use rand::{Rng, RngExt};
 
 /// Inputs per property without the variable.
 const INPUTS: u32 = 3_000;
-/// A property that takes longer than this for one input hangs. It is long, because a loaded machine may stop a test.
+/// Maximum time of a property for one input; then it counts as hanging. The time is long, because a loaded machine may
+/// pause a test.
 const HANG: Duration = Duration::from_secs(30);
 /// Maximum number of changes to one input.
 const CHANGES: u32 = 6;
-/// Maximum length of an input in bytes: most limits of the parsers are below it.
+/// Maximum length of an input in bytes. Most length limits of the parsers are below it, so inputs can exceed them.
 const LONGEST: usize = 8192;
 
-/// Values at the edges of what numbers and texts can be.
+/// Numbers and texts that parsers often handle wrongly, such as the limits of integers and unusual Unicode characters.
 const AWKWARD: &[&str] = &[
     "0",
     "-1",
@@ -118,8 +119,10 @@ const AWKWARD: &[&str] = &[
 /// The property returns whether the parser accepted the text.
 ///
 /// # Panics
-/// If the property panics for an input, which is printed with the seed; and if the parser accepted no input or refused
-/// none, because such a property would test only half of the parser. A property that does not return ends the process.
+/// If the property panics for an input; the message has the input and the seed. Also if the parser accepted all inputs
+/// or refused all, because such a property would test only half of the parser.
+///
+/// A property that does not return aborts the process after 30 s to 60 s, which prints the input.
 pub fn texts(name: &str, samples: &[&str], words: &[&str], property: impl Fn(&str) -> bool) {
     let samples: Vec<&[u8]> = samples.iter().map(|sample| sample.as_bytes()).collect();
     bytes(name, &samples, words, |bytes| property(&String::from_utf8_lossy(bytes)));
@@ -136,13 +139,13 @@ pub fn bytes(name: &str, samples: &[&[u8]], words: &[&str], property: impl Fn(&[
         Config { cases: inputs, failure_persistence: None, rng_seed: RngSeed::Fixed(seed), ..Config::default() };
     let mut entropy = [0; 16];
     entropy[..8].copy_from_slice(&seed.to_le_bytes());
-    entropy[8] = 1; // This generator takes no seed of zeros only.
+    entropy[8] = 1; // This generator does not accept a seed of only zeros.
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::XorShift, &entropy));
-    let strategy = Like {
+    let strategy = Resembling {
         samples: samples.iter().map(|sample| sample.to_vec()).collect(),
         words: words.iter().chain(AWKWARD).map(|word| word.as_bytes().to_vec()).collect(),
     };
-    let watch = Watch::start(name);
+    let watch = HangDetector::start(name);
     let accepted = std::cell::Cell::new(0_u64);
     let outcome = runner.run(&strategy, |input| {
         watch.begin(&input);
@@ -166,17 +169,17 @@ pub fn bytes(name: &str, samples: &[&[u8]], words: &[&str], property: impl Fn(&[
 fn variable(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
     let number = text.parse();
-    Some(number.unwrap_or_else(|_| panic!("{name} is {text:?}, which is no number")))
+    Some(number.unwrap_or_else(|_| panic!("{name} is {text:?}, which is not a number")))
 }
 
-/// The strategy: inputs that resemble samples.
+/// Generates inputs that resemble samples.
 #[derive(Debug)]
-struct Like {
+struct Resembling {
     samples: Vec<Vec<u8>>,
     words: Vec<Vec<u8>>,
 }
 
-impl Strategy for Like {
+impl Strategy for Resembling {
     type Tree = Shrinking;
     type Value = Vec<u8>;
 
@@ -188,7 +191,8 @@ impl Strategy for Like {
             input.truncate(cut);
             input.extend_from_slice(&other[rng.random_range(0..=other.len())..]);
         }
-        // Few changes more often than many: an input that the parser accepts reaches further.
+        // Few changes are more probable than many, because the parser accepts more of such inputs and so runs more
+        // code.
         let changes = rng.random_range(0..=CHANGES);
         for _ in 0..rng.random_range(0..=changes) {
             self.change(&mut input, rng);
@@ -198,7 +202,7 @@ impl Strategy for Like {
     }
 }
 
-impl Like {
+impl Resembling {
     fn change(&self, input: &mut Vec<u8>, rng: &mut TestRng) {
         let from = rng.random_range(0..=input.len());
         let to = (from + rng.random_range(0..=8)).min(input.len());
@@ -213,7 +217,7 @@ impl Like {
             }
             4 => drop(input.splice(from..to, pick(rng, &self.words).iter().copied())),
             5 => {
-                // A number is replaced as a whole, because its pieces are seldom of interest.
+                // A number is replaced as a whole, because changes inside a number rarely matter to a parser.
                 let start = (0..from).rev().take_while(|at| input[*at].is_ascii_digit()).last().unwrap_or(from);
                 let end = (from..input.len()).find(|at| !input[*at].is_ascii_digit()).unwrap_or(input.len());
                 input.splice(start..end, pick(rng, &self.words).iter().copied());
@@ -278,14 +282,15 @@ impl ValueTree for Shrinking {
     }
 }
 
-/// Ends the process when one input takes too long, and prints that input.
-struct Watch {
+/// Aborts the process if the property takes too long for one input, and prints that input.
+struct HangDetector {
+    /// The number of the present input, and the input.
     current: Arc<Mutex<(u64, Vec<u8>)>>,
-    /// The thread ends when this is dropped.
+    /// Dropping this sender ends the detector's thread.
     _ends: mpsc::Sender<()>,
 }
 
-impl Watch {
+impl HangDetector {
     fn start(name: &str) -> Self {
         let current = Arc::new(Mutex::new((0, Vec::new())));
         let (ends, ended) = mpsc::channel();

@@ -3,7 +3,7 @@
 //! A test process may be killed, and then no destructor runs.
 //! So each child requests to be killed by the kernel when its parent dies.
 //! For the kernel the parent is a *thread*, and a test's thread ends with its test.
-//! Therefore one thread, which never ends, starts each child.
+//! Therefore one thread, the keeper, starts all children and never ends.
 
 use std::io;
 use std::process::{Child, Command};
@@ -13,25 +13,26 @@ use std::thread;
 
 /// Starts `program` so that it dies with this process.
 ///
-/// `setpriv` requests the death signal, a shell checks its parent, and then it becomes the program; the pid stays the
-/// same.
-/// The check is needed because a parent that died before the request sends no signal.
+/// `setpriv` requests the death signal. Then a shell checks that its parent is still this process, and becomes the
+/// program. The pid stays the same.
+/// The check is needed because the kernel sends no signal if the parent died before the request.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", "sh", "-c", BECOME]).arg(std::process::id().to_string()).arg(program);
     command
 }
 
-/// Spawns a child from the permanent thread.
+/// Spawns a child from the keeper.
 pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     let (reply, answer) = sync_channel(1);
     KEEPER.lock().unwrap_or_else(PoisonError::into_inner).send(Job { command, reply }).map_err(io::Error::other)?;
     answer.recv().map_err(io::Error::other)?
 }
 
-/// `$0` is the expected parent.
+/// The script of the shell: it becomes the program if its parent is still the process with the pid `$0`.
 const BECOME: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 
+/// A command for the keeper, and the channel for the child.
 struct Job {
     command: Command,
     reply: SyncSender<io::Result<Child>>,
@@ -46,7 +47,7 @@ static KEEPER: LazyLock<Mutex<Sender<Job>>> = LazyLock::new(|| {
     Mutex::new(jobs)
 });
 
-/// The sender is static, so this loop ends only with the process.
+/// Starts the children. The sender is static, so this loop ends only with the process.
 fn keep(inbox: &Receiver<Job>) {
     for Job { mut command, reply } in inbox {
         // If the caller is gone, the child's handle is dropped, and the child still dies with this process.

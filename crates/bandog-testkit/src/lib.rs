@@ -1,18 +1,17 @@
 //! Real servers and real processes for bandog's tests.
 //!
-//! The promises of a lock concern crashes, pauses and network failures.
-//! So the tests use a real server and damage it: this crate starts one per test, kills it, stops it, and puts a bad
-//! network in front of it.
-//! All processes that it starts die with the test process, however that ends.
+//! The promises of a lock concern crashes, pauses and network failures. So each test starts a real server with this
+//! crate, and then kills it, stops it, or puts a bad network in front of it. All processes that this crate starts die
+//! with the test process, even if the test process is killed.
 //!
-//! - [`RedisServer`]: a Redis of the test's own, on a free port.
+//! - [`RedisServer`]: a Redis server for one test, on a free port.
 //! - [`Wire`]: a TCP proxy that delays, swallows, stalls, refuses or resets.
 //! - [`Process`]: a child process with signals, and with waits for its output.
 //! - [`Ear`]: captures `tracing` events.
 //! - [`fuzz`]: random inputs for parsers.
 //! - [`eventually()`] and [`eventually_async`]: wait for a fact, never for a time.
 //!
-//! It runs on Linux only, since it depends on `/proc` and on the parent-death signal.
+//! This crate runs on Linux only, because it needs `/proc` and the parent-death signal.
 
 mod ear;
 mod eventually;

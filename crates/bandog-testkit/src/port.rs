@@ -1,24 +1,23 @@
-//! A reserved port.
+//! Reserves a port for a server of a test.
 //!
-//! "Bind to port 0, read the number, close" leaves a gap in which another process may take the port.
-//! Also, while a server is down, a client that connects to its port may get the same port as its local port, and talk
-//! to itself.
-//! So the reservation is a bound socket that never listens: connections are refused, no other socket gets the port, and
-//! a listener with `SO_REUSEADDR` may still bind it.
+//! If a test binds a socket to port 0, reads the number and closes the socket, another process may take the port before
+//! the server binds it. Also, while the server is down, a client that connects to the port may get the same number as
+//! its local port, and so connect to itself. So a reservation is a bound socket that never listens. Then connections
+//! are refused, no other socket gets the port, and a listener with `SO_REUSEADDR` may still bind it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
 
-/// A reserved port of 127.0.0.1, free again when this is dropped.
+/// A reserved port of 127.0.0.1. Dropping this value frees the port.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
     _held: OwnedFd,
 }
 
-/// Maximum number of ports that are tried for two with a distance.
+/// Maximum number of attempts to find two free ports with a given distance.
 const TRIES: u32 = 1000;
 
 impl Port {
@@ -27,7 +26,7 @@ impl Port {
         reserve().unwrap_or_else(|error| panic!("no free port on 127.0.0.1: {error}"))
     }
 
-    /// Reserves two ports with this distance.
+    /// Reserves two ports whose numbers differ by `apart`.
     pub(crate) fn reserve_two(apart: u16) -> (Self, Self) {
         // Unsuitable ports are kept until the end, so that the next one is different.
         let mut others = Vec::new();
@@ -54,11 +53,11 @@ fn reserve() -> rustix::io::Result<Port> {
     bound_to(0)
 }
 
-/// Binds this port; 0 is any port.
+/// Binds this port, or, for 0, any free port.
 fn bound_to(number: u16) -> rustix::io::Result<Port> {
     let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, number))?;
-    // Only after the bind: before it, two reservations could share one port.
+    // This option is set after the bind. If it was set before, two reservations could share one port.
     sockopt::set_socket_reuseaddr(&held, true)?;
     let bound = SocketAddrV4::try_from(getsockname(&held)?)?;
     Ok(Port { number: bound.port(), _held: held })

@@ -11,9 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{eventually, keeper};
 
-/// A child process with piped input and output, killed on drop and when the test process dies.
+/// A child process with piped input and output. It is killed when this value is dropped or the test process dies.
 ///
-/// This applies to the child only, not to its children, so a script should end with an `exec`.
+/// Children of the child are not killed, so a script should end with an `exec`.
 ///
 /// Each method panics on failure, with the output of the child.
 ///
@@ -40,12 +40,14 @@ pub struct Process {
 impl Process {
     /// Starts the command with its arguments, variables and directory; its three streams become pipes.
     ///
-    /// A removed variable is removed, but `env_clear` cannot be detected.
+    /// Variables that were removed with `env_remove` are removed. `env_clear` has no effect, because it cannot be read
+    /// from a [`Command`].
     #[must_use]
     #[track_caller]
     pub fn spawn(command: &Command) -> Self {
         let name = format!("{command:?}");
-        let mut child = keeper::spawn(kept(command)).unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        let mut child =
+            keeper::spawn(dying_with_us(command)).unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
         let stdout = Lines::collect(child.stdout.take().expect("stdout is piped"));
         let stderr = Lines::collect(child.stderr.take().expect("stderr is piped"));
         Self { name, child, stdout, stderr }
@@ -59,13 +61,13 @@ impl Process {
 
     /// Waits for the next line on stdout that contains `needle`, and returns it.
     ///
-    /// Each call continues after the line that the last one found.
+    /// Each call searches from the line after the one that the previous call returned.
     #[track_caller]
     pub fn stdout_line(&self, needle: &str, within: Duration) -> String {
         self.line(&self.stdout, needle, within)
     }
 
-    /// [`stdout_line`](Self::stdout_line) on stderr.
+    /// Like [`stdout_line`](Self::stdout_line), for stderr.
     #[track_caller]
     pub fn stderr_line(&self, needle: &str, within: Duration) -> String {
         self.line(&self.stderr, needle, within)
@@ -101,44 +103,44 @@ impl Process {
         send(self.pid(), signal);
     }
 
-    /// Kills it, without waiting.
+    /// Kills the child, without waiting for its end.
     #[track_caller]
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Stops it, and waits until it is stopped.
+    /// Stops the child, and waits until it is stopped.
     #[track_caller]
     pub fn stop(&self) {
         self.signal(Signal::STOP);
         eventually(Duration::from_secs(5), || state(self.pid()) == Some('T'));
     }
 
-    /// Continues it.
+    /// Continues the stopped child.
     #[track_caller]
     pub fn cont(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Sends TERM.
+    /// Sends the child SIGTERM.
     #[track_caller]
     pub fn term(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Interrupts it, as Ctrl-C does.
+    /// Sends the child SIGINT, as Ctrl-C does.
     #[track_caller]
     pub fn int(&self) {
         self.signal(Signal::INT);
     }
 
-    /// The exit status, if it has ended.
+    /// The exit status, if the child has ended.
     #[track_caller]
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("ask for the exit status")
     }
 
-    /// Waits until it has ended and all its output has been read.
+    /// Waits until the child has ended and all its output has been read.
     #[track_caller]
     pub fn wait(&mut self, within: Duration) -> ExitStatus {
         let until = Instant::now() + within;
@@ -149,7 +151,7 @@ impl Process {
                 None => thread::sleep(Duration::from_millis(2)),
             }
         };
-        // A descendant may keep the pipes open, so this wait has the same timeout.
+        // A descendant of the child may keep the pipes open, so these waits also end at the timeout.
         self.stdout.until_closed(until);
         self.stderr.until_closed(until);
         status
@@ -177,7 +179,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // An error means that it is dead already.
+        // An error means that the child has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -190,7 +192,7 @@ impl Drop for Process {
 #[track_caller]
 pub fn send(pid: u32, signal: Signal) {
     let target = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let target = target.unwrap_or_else(|| panic!("{pid} is no pid"));
+    let target = target.unwrap_or_else(|| panic!("{pid} is not a pid"));
     kill_process(target, signal).unwrap_or_else(|error| panic!("{signal:?} to {pid}: {error}"));
 }
 
@@ -198,30 +200,30 @@ pub fn send(pid: u32, signal: Signal) {
 #[must_use]
 pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before the state may itself contain spaces and brackets.
+    // The state follows the program's name in brackets, which may itself contain spaces and brackets.
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Whether a process is alive; a dead process that is not reaped is not.
+/// Whether a process is alive. A process that has ended and is not reaped yet is not alive.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
 }
 
-/// The command, wrapped so that it dies with this process.
-fn kept(command: &Command) -> Command {
-    let mut kept = keeper::command(command.get_program());
-    kept.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+/// The command, wrapped so that its process dies with this process, and with pipes for its streams.
+fn dying_with_us(command: &Command) -> Command {
+    let mut wrapped = keeper::command(command.get_program());
+    wrapped.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     for (key, value) in command.get_envs() {
         match value {
-            Some(value) => kept.env(key, value),
-            None => kept.env_remove(key),
+            Some(value) => wrapped.env(key, value),
+            None => wrapped.env_remove(key),
         };
     }
     if let Some(dir) = command.get_current_dir() {
-        kept.current_dir(dir);
+        wrapped.current_dir(dir);
     }
-    kept
+    wrapped
 }
 
 /// Lines of one pipe, read by a thread so that the child never blocks on a full pipe.
@@ -234,7 +236,7 @@ struct Lines {
 #[derive(Debug, Default)]
 struct Seen {
     all: Vec<String>,
-    /// Index after the last returned line.
+    /// Index of the first line that was not searched yet.
     next: usize,
     closed: bool,
 }

@@ -18,10 +18,10 @@ use crate::version::ServerVersion;
 use crate::wire::Wire;
 use crate::{eventually, keeper, process};
 
-/// Timeout of a start. A loaded machine may need a second.
+/// Timeout for the start of a server. On a loaded machine, a start may take a second.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// A `redis-server` on its own port. It keeps no data on disk and dies with the test.
+/// A `redis-server` on its own port. It keeps no data on disk, and dies with the test process.
 ///
 /// Each method panics on failure.
 ///
@@ -36,6 +36,7 @@ const READY_WITHIN: Duration = Duration::from_secs(10);
 pub struct RedisServer {
     port: Port,
     tls: Option<Port>,
+    /// The port of the cluster bus, reserved for a node of a cluster.
     _bus: Option<Port>,
     dir: TempDir,
     args: Vec<String>,
@@ -45,21 +46,22 @@ pub struct RedisServer {
 /// PEM files for a server with TLS.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The authority of the client certificates.
+    /// The certificate of the authority that signed the client certificates.
     pub ca: PathBuf,
     /// The server's certificate.
     pub cert: PathBuf,
-    /// Its key.
+    /// The private key of the server's certificate.
     pub key: PathBuf,
 }
 
-/// The page with the rights that users need. Every server has the users of this page.
+/// The page of the documentation with the rights that users of Redis need. Every server of a test has the users of this
+/// page.
 const PAGE: &str = include_str!("../../../docs/redis.md");
 
 impl RedisServer {
-    /// User and password with only the rights that locks need, by `docs/redis.md`.
+    /// User and password with only the rights that locks need, as in `docs/redis.md`.
     pub const LEAST: &str = "locks:PASSWORD";
-    /// User and password with the rights for locks, inspection and records, by the page.
+    /// User and password with the rights for locks, inspection and records, as in `docs/redis.md`.
     pub const OPERATOR: &str = "operator:PASSWORD";
 
     /// The rules of `ACL SETUSER` for locks in `docs/redis.md`.
@@ -68,22 +70,22 @@ impl RedisServer {
         rights(0)
     }
 
-    /// The additional rules of the page for inspection.
+    /// The additional rules of `docs/redis.md` for inspection.
     #[must_use]
     pub fn look_rights() -> Vec<&'static str> {
         rights(1)
     }
 
-    /// The additional rules of the page for records.
+    /// The additional rules of `docs/redis.md` for records.
     #[must_use]
     pub fn record_rights() -> Vec<&'static str> {
         rights(2)
     }
 
-    /// The server that tests start: the program that `BANDOG_TEST_SERVER` names, or else `redis-server`.
+    /// The version of the server that tests start: the program that `BANDOG_TEST_SERVER` names, else `redis-server`.
     ///
     /// # Panics
-    /// If it cannot be run.
+    /// If the program cannot be run.
     #[must_use]
     pub fn version() -> &'static ServerVersion {
         static VERSION: LazyLock<ServerVersion> = LazyLock::new(|| {
@@ -92,7 +94,7 @@ impl RedisServer {
         &VERSION
     }
 
-    /// Starts a server and waits until it answers, about 15 ms.
+    /// Starts a server and waits until it answers, which takes about 15 ms.
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
@@ -125,7 +127,7 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn start_node() -> Self {
-        // The second port cannot be chosen before Redis 7.
+        // Before Redis 7 the port of the cluster bus cannot be chosen: it is the server's port plus 10,000.
         let (port, bus) = Port::reserve_two(10_000);
         Self::launched(port, None, Some(bus), ["--cluster-enabled", "yes"].map(String::from).to_vec())
     }
@@ -144,32 +146,32 @@ impl RedisServer {
         server
     }
 
-    /// The port, the same across restarts.
+    /// The server's port. It stays the same across restarts.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// Its address.
+    /// The server's address.
     #[must_use]
     pub fn addr(&self) -> SocketAddrV4 {
         self.port.addr()
     }
 
-    /// `redis://127.0.0.1:PORT`, without a password even if there is one.
+    /// `redis://127.0.0.1:PORT`, without the password, even if the server requires one.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.addr())
     }
 
-    /// Its address with TLS.
+    /// The server's address with TLS.
     #[must_use]
     #[track_caller]
     pub fn tls_addr(&self) -> SocketAddrV4 {
         self.tls.as_ref().expect("the server was started with TLS").addr()
     }
 
-    /// Its Unix socket.
+    /// The path of the server's Unix socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("redis.sock")
@@ -182,7 +184,7 @@ impl RedisServer {
         self.child().as_ref().expect("the server was killed").id()
     }
 
-    /// Kills the server; its port refuses connections until [`restart`](Self::restart).
+    /// Kills the server. Its port refuses connections until [`restart`](Self::restart).
     pub fn kill(&self) {
         let Some(mut child) = self.child().take() else {
             return;
@@ -191,14 +193,14 @@ impl RedisServer {
         child.wait().expect("wait for redis-server");
     }
 
-    /// Kills the server if it runs, and starts it again on the same port: empty and without scripts.
+    /// Kills the server if it runs, and starts it again on the same port, without data and scripts.
     #[track_caller]
     pub fn restart(&self) {
         self.kill();
         self.launch();
     }
 
-    /// Stops the server; connections stay, the kernel accepts new ones, and there are no answers.
+    /// Stops the server. Its connections stay open, the kernel accepts new ones, and the server does not answer.
     #[track_caller]
     pub fn pause(&self) {
         let pid = self.pid();
@@ -226,13 +228,13 @@ impl RedisServer {
         self.dial().expect("a connection to redis-server")
     }
 
-    /// Sends one command on a separate connection, past every proxy.
+    /// Sends one command on a separate connection that bypasses every proxy.
     #[track_caller]
     pub fn cmd(&self, args: &[&str]) -> Reply {
         self.client().cmd(args).unwrap_or_else(|error| panic!("{args:?}: {error}"))
     }
 
-    /// All keys, in order.
+    /// All keys, sorted.
     #[must_use]
     #[track_caller]
     pub fn keys(&self) -> Vec<String> {
@@ -241,7 +243,7 @@ impl RedisServer {
         keys
     }
 
-    /// A hash, in order; empty when there is no such key.
+    /// The fields and values of a hash, sorted. Empty if the key does not exist.
     #[must_use]
     #[track_caller]
     pub fn hash(&self, key: &str) -> BTreeMap<String, String> {
@@ -250,7 +252,8 @@ impl RedisServer {
         pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect()
     }
 
-    /// A key's remaining life in milliseconds, as in `PTTL`: -1 without expiry, -2 without the key.
+    /// The remaining life of a key in milliseconds, as `PTTL` returns it: -1 for a key that does not expire, -2 if the
+    /// key does not exist.
     #[must_use]
     #[track_caller]
     pub fn pttl(&self, key: &str) -> i64 {
@@ -273,7 +276,7 @@ impl RedisServer {
         assert_eq!(self.cmd(&["SCRIPT", "FLUSH"]).text(), "OK");
     }
 
-    /// Closes the connections of all other clients, from the server's side.
+    /// Lets the server close the connections of all other clients.
     #[track_caller]
     pub fn kill_clients(&self) {
         let mut client = self.client();
@@ -300,7 +303,7 @@ impl RedisServer {
         }
         let log = File::create(self.log_path())?;
         let mut command = keeper::command(&program);
-        // Older servers allow debugging for all users.
+        // Older servers do not have this option and allow the command `DEBUG` anyway.
         if Self::version().is_since(7, 0) {
             command.args(["--enable-debug-command", "local"]);
         }
@@ -321,7 +324,7 @@ impl RedisServer {
         keeper::spawn(command)
     }
 
-    /// Panics at once, with the log, if the server exits before it is ready.
+    /// Sends `PING`. Panics with the log if the server has exited, so that the test does not wait for the timeout.
     fn ask_if_ready(&self) -> io::Result<Reply> {
         if let Some(child) = self.child().as_mut()
             && let Some(status) = child.try_wait()?
@@ -359,13 +362,13 @@ impl Drop for RedisServer {
         let Some(mut child) = self.child().take() else {
             return;
         };
-        // An error means that it is dead already, and a second panic would hide the first.
+        // An error means that the server has ended already. A panic here could hide the panic of the test.
         let _ = child.kill();
         let _ = child.wait();
     }
 }
 
-/// One of the page's rules for a user: locks, inspection, records.
+/// One of the three commands with rights on the page: 0 for locks, 1 for inspection, 2 for records.
 fn rights(number: usize) -> Vec<&'static str> {
     let mut rules = PAGE.lines().filter_map(|line| line.strip_prefix("ACL SETUSER locks "));
     rules.nth(number).expect("docs/redis.md has the rules").split(' ').collect()
@@ -376,7 +379,7 @@ fn program() -> PathBuf {
     std::env::var_os("BANDOG_TEST_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
 }
 
-/// The wrapper that starts the server always exists, so this checks for a missing server.
+/// Whether the server's program is installed. Starting it cannot show that, because the started program is `setpriv`.
 fn is_installed(program: &Path) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())

@@ -1,12 +1,12 @@
-//! A raw Redis client: one blocking connection, a hand-written RESP2 reader.
+//! A raw Redis client: one blocking connection and a hand-written RESP2 reader.
 //!
-//! Tests query the server with this and not with the client under test, because both could have the same error.
+//! Tests query the server with this client, because a defect of the client under test could hide itself.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Timeout of a reply: longer than any command of a test, and shorter than the timeouts of tests.
+/// Timeout for a reply. It is longer than any command of a test, and shorter than the timeouts of tests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A reply of Redis.
@@ -93,7 +93,7 @@ impl RawRedis {
     /// Connects.
     ///
     /// # Errors
-    /// If no server listens there.
+    /// If no server listens at the address.
     pub fn connect(addr: impl Into<SocketAddr>) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&addr.into(), PATIENCE)?;
         stream.set_nodelay(true)?;
@@ -110,7 +110,7 @@ impl RawRedis {
         self.read()
     }
 
-    /// Sends one command and reads nothing, for `SUBSCRIBE` and `MONITOR`.
+    /// Sends one command without reading the reply, for example `SUBSCRIBE` or `MONITOR`.
     ///
     /// # Errors
     /// If the connection fails.
@@ -122,10 +122,11 @@ impl RawRedis {
         self.stream.get_mut().write_all(wire.as_bytes())
     }
 
-    /// Reads the next reply or pushed message, for up to ten seconds unless set otherwise.
+    /// Reads the next reply or pushed message. The timeout is ten seconds, or as set by
+    /// [`set_patience`](Self::set_patience).
     ///
     /// # Errors
-    /// If the connection fails or nothing came in time.
+    /// If the connection fails or nothing comes before the timeout.
     pub fn read(&mut self) -> io::Result<Reply> {
         read_reply(&mut self.stream)
     }

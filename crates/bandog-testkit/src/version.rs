@@ -10,36 +10,37 @@ use std::process::Command;
 pub struct ServerVersion {
     name: String,
     text: String,
-    /// The version of Redis that it is compatible with.
-    like: (u32, u32),
+    /// The version of Redis with which the server is compatible.
+    compatible_with: (u32, u32),
 }
 
 impl ServerVersion {
     /// Queries the version of a server program.
     ///
     /// # Errors
-    /// If it cannot be run, or prints something else.
+    /// If the program cannot be run, or prints no version.
     pub fn of(program: &Path) -> io::Result<Self> {
         let out = Command::new(program).arg("--version").output()?;
-        let said = String::from_utf8_lossy(&out.stdout);
-        Self::read(&said).ok_or_else(|| io::Error::other(format!("it does not tell its version: {said:?}")))
+        let printed = String::from_utf8_lossy(&out.stdout);
+        Self::read(&printed).ok_or_else(|| io::Error::other(format!("--version printed no version: {printed:?}")))
     }
 
-    /// Whether it has the features of this version of Redis. Valkey began as Redis 7.2.
+    /// Whether the server has the features of this version of Redis. Valkey has those of Redis 7.2, where it was
+    /// forked.
     #[must_use]
     pub fn is_since(&self, major: u32, minor: u32) -> bool {
-        self.like >= (major, minor)
+        self.compatible_with >= (major, minor)
     }
 
     /// Reads `Redis server v=7.0.15 sha=…`.
-    fn read(said: &str) -> Option<Self> {
-        let mut words = said.split_whitespace();
+    fn read(printed: &str) -> Option<Self> {
+        let mut words = printed.split_whitespace();
         let name = words.next()?.to_owned();
         let text = words.find_map(|word| word.strip_prefix("v="))?.to_owned();
         let mut numbers = text.split('.').map(|number| number.parse().ok());
-        let own = (numbers.next()??, numbers.next()??);
-        let like = if name == "Redis" { own } else { (7, 2) };
-        Some(Self { name, text, like })
+        let version = (numbers.next()??, numbers.next()??);
+        let compatible_with = if name == "Redis" { version } else { (7, 2) };
+        Some(Self { name, text, compatible_with })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A bad network: a TCP proxy in front of a server.
 //!
-//! It has its own thread, so a test that blocks its runtime does not stop it.
-//! The thread waits in `ppoll`, whose deadline is exact; the timer of an ordinary runtime rounds to a millisecond.
+//! The proxy has its own thread, so a test that blocks its runtime does not stop the proxy.
+//! The thread waits in `ppoll`, because its timeout is exact. The timer of tokio rounds to a millisecond.
 
 mod flow;
 mod pump;
@@ -17,11 +17,10 @@ use std::time::Duration;
 use crate::port::Port;
 use pump::Pump;
 
-/// A TCP proxy on a free port that a test can make worse while it runs.
+/// A TCP proxy on a free port, whose faults a test can change while it runs.
 ///
-/// Every setting is active when its method returns.
-/// Bytes keep their order, and a connection that lost bytes never delivers later ones: no real network delivers the
-/// second reply as the first.
+/// Every setting is active when its method returns. Bytes keep their order. A connection that lost bytes never delivers
+/// later bytes, as in a real network, where TCP never delivers the second reply without the first.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -42,7 +41,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// A wire to the server at `target`.
+    /// A proxy to the server at `target`.
     ///
     /// # Panics
     /// If no port or thread is available.
@@ -71,7 +70,7 @@ impl Wire {
         self.port.addr()
     }
 
-    /// `redis://127.0.0.1:PORT`, through this wire.
+    /// `redis://127.0.0.1:PORT`, with the port of this proxy.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.addr())
@@ -85,42 +84,42 @@ impl Wire {
 
     /// Delays data to the server only.
     pub fn delay_requests(&self, by: Duration) {
-        self.tell(What::Delay(Way::Request, by));
+        self.execute(Action::Delay(Direction::Request, by));
     }
 
     /// Delays data from the server only.
     pub fn delay_replies(&self, by: Duration) {
-        self.tell(What::Delay(Way::Reply, by));
+        self.execute(Action::Delay(Direction::Reply, by));
     }
 
-    /// Resets all connections; new ones are accepted.
+    /// Resets all connections. New connections are accepted.
     pub fn cut(&self) {
-        self.tell(What::Cut);
+        self.execute(Action::Cut);
     }
 
-    /// While true, new connections are refused; present ones continue.
+    /// While true, new connections are refused, and open connections continue.
     pub fn refuse(&self, on: bool) {
-        self.tell(What::Refuse(on));
+        self.execute(Action::Refuse(on));
     }
 
     /// While true, the server executes commands, and its replies are lost.
     ///
-    /// Set to false, it resets the connections that lost something.
+    /// Setting it to false resets the connections that lost bytes.
     pub fn drop_replies(&self, on: bool) {
-        self.tell(What::Drop(Way::Reply, on));
+        self.execute(Action::Drop(Direction::Reply, on));
     }
 
     /// While true, requests to the server are lost.
     ///
-    /// Set to false, it resets the connections that lost something.
+    /// Setting it to false resets the connections that lost bytes.
     pub fn drop_requests(&self, on: bool) {
-        self.tell(What::Drop(Way::Request, on));
+        self.execute(Action::Drop(Direction::Request, on));
     }
 
-    /// While true, no data passes in either direction and no data is lost: connections stay, new ones are accepted, and
-    /// even a close is held.
+    /// While true, no data passes in either direction, and no data is lost. Connections stay open, new connections are
+    /// accepted, and the close of a connection is not forwarded either.
     pub fn stall(&self, on: bool) {
-        self.tell(What::Stall(on));
+        self.execute(Action::Stall(on));
     }
 
     /// Number of accepted connections so far.
@@ -143,9 +142,9 @@ impl Wire {
     }
 
     /// Sends an order, and waits until it is executed.
-    fn tell(&self, what: What) {
+    fn execute(&self, action: Action) {
         let (done, wait) = sync_channel(1);
-        let sent = self.orders.send(Order { what, done });
+        let sent = self.orders.send(Order { action, done });
         pump::wake(&self.waker);
         sent.ok().and_then(|()| wait.recv().ok()).expect("the wire's thread is alive");
     }
@@ -154,25 +153,25 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         let (done, _) = sync_channel(1);
-        let what = What::End;
-        // The thread may have panicked; its message is on stderr.
-        let _ = self.orders.send(Order { what, done });
+        let action = Action::End;
+        // An error means that the thread has panicked. Its message is on stderr.
+        let _ = self.orders.send(Order { action, done });
         pump::wake(&self.waker);
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// An order of the test, and the channel for its answer.
+/// A change that the test orders, and the channel that reports its execution.
 #[derive(Debug)]
 struct Order {
-    what: What,
+    action: Action,
     done: SyncSender<()>,
 }
 
 #[derive(Debug)]
-enum What {
-    Delay(Way, Duration),
-    Drop(Way, bool),
+enum Action {
+    Delay(Direction, Duration),
+    Drop(Direction, bool),
     Stall(bool),
     Refuse(bool),
     Cut,
@@ -180,7 +179,7 @@ enum What {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Direction {
     Request,
     Reply,
 }

@@ -7,7 +7,7 @@
 //! curl -X POST localhost:3000/orders/17/cancel
 //! ```
 //!
-//! Ctrl-C stops a replica, and the other one takes over. The tests are at the end; they need no server.
+//! Ctrl-C stops a replica, and the other replica takes over. The tests at the end of this file need no server.
 
 use std::{error::Error, future::Future, time::Duration};
 
@@ -35,11 +35,11 @@ fn router(app: App) -> Router {
     Router::new()
         .route("/orders/{id}/cancel", post(cancel))
         .route("/readyz", get(ready))
-        .route("/livez", get(async || "alive")) // says nothing of the store: a restart cures no outage
+        .route("/livez", get(async || "alive")) // does not ask the store: a restart would not end the store's outage
         .with_state(app)
 }
 
-/// A lock: one request at a time for each order, across all replicas.
+/// Runs under a lock: across all replicas, one request at a time cancels an order.
 #[bandog::locked(name = "order-{id}", wait = "5s", guard = guard)]
 async fn cancel_order(client: &Client, id: u64) -> bandog::Result<Option<String>> {
     Ok(Some(format!("order {id} is cancelled, under fence {}\n", guard.fence()))) // send the fence with each write
@@ -49,12 +49,12 @@ async fn cancel_order(client: &Client, id: u64) -> bandog::Result<Option<String>
 async fn cancel(State(app): State<App>, Path(id): Path<u64>) -> (StatusCode, String) {
     match cancel_order(&app.client, id).await {
         Ok(Some(done)) => (StatusCode::OK, done),
-        Ok(None) => (StatusCode::CONFLICT, format!("order {id} is in use\n")), // for 5 s
+        Ok(None) => (StatusCode::CONFLICT, format!("order {id} is in use\n")), // the lock was busy for 5 s
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")), // no answer, or the lock was lost
     }
 }
 
-/// Readiness: at most one request to the store each second, however many probes there are.
+/// Readiness. Each second at most one probe asks the store; the others get its answer.
 async fn ready(State(app): State<App>) -> (StatusCode, String) {
     match app.client.health().await {
         Ok(health) if health.reachable => (StatusCode::OK, format!("{health}\n")),
@@ -69,7 +69,7 @@ async fn sweep(run: Run, app: Shared<App>) {
     println!("{}: unpaid orders are swept, over {}", run.tick(), app.client.store());
 }
 
-/// A singleton task: one replica runs it for as long as it holds the lock.
+/// A singleton task: the replica that holds the lock runs it.
 async fn relay(guard: &Guard) -> Result<(), BoxError> {
     loop {
         println!("the outbox is relayed under fence {}", guard.fence());
@@ -77,7 +77,7 @@ async fn relay(guard: &Guard) -> Result<(), BoxError> {
     }
 }
 
-/// Serves until `stop` resolves, and gives everything back.
+/// Serves until `stop` resolves. Then it stops the jobs and releases all locks.
 async fn serve(
     listener: TcpListener,
     client: Client,
@@ -91,8 +91,8 @@ async fn serve(
         served = server.into_future() => served?, // select! drops the relay, which frees its lock
         ended = relay => ended?,
     }
-    jobs.stop().await?; // runs end, or are handed to another replica
-    Ok(client.close().await?) // locks that are still held are given back
+    jobs.stop().await?; // waits for runs to end, and hands the others over to another replica
+    Ok(client.close().await?) // releases the locks that are still held
 }
 
 #[tokio::main]
@@ -106,7 +106,7 @@ async fn main() -> Result<(), BoxError> {
     serve(listener, client, stop_signal()).await
 }
 
-/// TERM, which Kubernetes sends, or Ctrl-C.
+/// Resolves at SIGTERM, which Kubernetes sends, or at Ctrl-C.
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
@@ -133,7 +133,7 @@ mod tests {
         let (app, other) = (App { client: store.client() }, store.client()); // two replicas
 
         let guard = other.mutex("order-17").lease(Duration::from_secs(60)).lock().await.unwrap();
-        let (status, _) = cancel(State(app.clone()), Path(17)).await; // waits for 5 s, which pass at once
+        let (status, _) = cancel(State(app.clone()), Path(17)).await; // waits for 5 s of virtual time
         assert_eq!(status, StatusCode::CONFLICT);
 
         guard.lost().await; // the minute is over

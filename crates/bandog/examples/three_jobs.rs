@@ -5,7 +5,8 @@
 //! cargo run --example three_jobs        # in two terminals: each tick is printed in one of them
 //! ```
 //!
-//! Ctrl-C stops a copy, and the other goes on alone. Stop the store for a while, and the log tells of it.
+//! Ctrl-C stops one copy, and the other copy continues alone. Stop the store for a while, and the log reports the
+//! outage.
 
 use std::error::Error;
 
@@ -25,12 +26,13 @@ async fn sweep(run: Run, shop: Shared<Shop>) {
 /// Every three seconds, on a grid that all copies share.
 #[bandog::scheduled(fixed_rate = "3s", timeout = "2s", retry = "3 from 100ms")]
 async fn poll(shop: Shared<Shop>, run: Run) -> Result<(), std::num::ParseIntError> {
-    let stock: u32 = "42".parse()?; // an error would be tried again three times
+    let stock: u32 = "42".parse()?; // after an error, the run is retried up to three times
     println!("{}  poll    in process {}: {stock} left", run.tick(), shop.copy);
     Ok(())
 }
 
-/// When the environment says, else at each full minute. Without async it may block: it has a thread of its own.
+/// At the times of the environment variable REPORT_CRON, by default at each full minute. A job without async may block,
+/// because it runs in a thread of the blocking pool.
 #[bandog::scheduled(cron = "${REPORT_CRON:0 * * * * ?}", on_crash = "retry", catch_up = "once")]
 fn report(run: Run) {
     println!("{}  report  {:?}, attempt {}", run.tick(), run.kind(), run.attempt());
@@ -44,6 +46,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let shop = Shop { copy: std::process::id() };
     let running = Scheduler::over(&client).share(shop).declared().start().await?;
     println!("three jobs, over {}; Ctrl-C stops this copy", client.store());
-    running.until_signal().await?; // runs end first; what does not is handed over
+    running.until_signal().await?; // waits for runs to end, and hands the others over to another copy
     Ok(client.close().await?)
 }

@@ -5,29 +5,31 @@
 //! # fn sweep(_fence: bandog::Fence) {}
 //! let client = bandog::blocking::connect("memory:")?; // redis://localhost, sqlite:/var/lib/shop/locks.db
 //! let orders = client.mutex("orders");
-//! let guard = orders.lock()?; // renewed by a watchdog on a thread of its own, until it is released or dropped
+//! let guard = orders.lock()?; // a watchdog thread renews it until it is released or dropped
 //! sweep(guard.fence());
 //! guard.release()?; // an error when the lock had been lost meanwhile
-//! let swept = orders.run(|guard| guard.fence().get())?; // locks, runs, gives back
+//! let swept = orders.run(|guard| guard.fence().get())?; // locks, runs the closure, releases
 //! # assert!(swept > 0);
 //! client.close()
 //! # }
 //! ```
 //!
-//! - The thread is the owner: what it holds it gets again at once, counted. Guards stay in their thread.
-//! - In async code, calls that wait are `Misused` instead of stopping a runtime's other tasks; they work in
-//!   `spawn_blocking` and `block_in_place`.
-//! - Nothing cancels a call that waits, but [`Client::close`] from another thread. Ctrl-C without a handler ends the
-//!   process, and its locks end with their ttl.
+//! - The thread is the owner of a lock. If a thread locks a mutex that it already holds, it gets another guard
+//!   immediately, and the lock is released with the last guard. A guard cannot leave its thread.
+//! - In async code, a call that waits fails with [`ErrorKind::Misused`](crate::ErrorKind::Misused), because it would
+//!   stop the other tasks of the runtime. Such calls work in `spawn_blocking` and `block_in_place`.
+//! - Only [`Client::close`] from another thread cancels a call that waits. Ctrl-C without a handler ends the process,
+//!   and its locks then expire after their ttl.
 //!
-//! More on each stands in the module `blocking` of the crate `bandog-sync`, which this re-exports.
+//! The module `blocking` of the crate `bandog-sync` explains each of these points. Its types are re-exported here.
 
 #[doc(inline)]
 pub use bandog_sync::blocking::{Client, Guard, Lost, Mutex};
 
 use crate::{ConnectOptions, Result};
 
-/// A client for the store that the URL names, once it has answered. URLs are those of [`crate::connect()`].
+/// Waits for the first answer of the store that the URL names, and returns a client for it. URLs are those of
+/// [`crate::connect()`].
 ///
 /// ```
 /// # fn main() -> bandog::Result<()> {
@@ -38,7 +40,7 @@ use crate::{ConnectOptions, Result};
 /// ```
 ///
 /// # Errors
-/// As [`crate::connect()`], and `Misused` in async code.
+/// As [`crate::connect()`], and [`ErrorKind::Misused`](crate::ErrorKind::Misused) in async code.
 pub fn connect(url: impl AsRef<str>) -> Result<Client> {
     ConnectOptions::parse(url)?.connect_blocking()
 }

@@ -1,4 +1,4 @@
-//! From a URL to a client.
+//! Makes a client from a URL.
 
 use std::{
     collections::HashMap,
@@ -16,19 +16,24 @@ use crate::{
     url::{Parts, Scheme, check_timeout, redact},
 };
 
-/// A client for the store that the URL names, once it has answered.
+/// Waits for the first answer of the store that the URL names, and returns a client for it.
 ///
-/// - `redis://user:password@host:6379/0`: one Redis server; keys are Redisson's.
-/// - `rediss://user:password@host:6379/0`: the same over TLS, with the authorities that the system trusts.
-///   `?ca=PATH` trusts those in a file instead, `?cert=PATH&key=PATH` shows the server a certificate. All are PEM.
-/// - `redis+unix://user:password@/run/redis.sock?db=0`: the same over a socket of this machine.
+/// - `redis://user:password@host:6379/0`: one Redis server. The keys have the format of Redisson.
+/// - `rediss://user:password@host:6379/0`: the same over TLS. The client trusts the authorities that the system trusts,
+///   or, with `?ca=PATH`, those in a file. With `?cert=PATH&key=PATH` it sends the server a certificate. All files are
+///   PEM.
+/// - `redis+unix://user:password@/run/redis.sock?db=0`: the same over a Unix socket.
 /// - `valkey://`, `valkeys://` and `valkey+unix://`: the same for a Valkey server.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
-/// - `memory:`: a store of its own in this process; `memory:NAME` is shared within the process.
+/// - `memory:`: a new store in this process. `memory:NAME`: a store that all clients of this process with that name
+///   share.
 ///
-/// Every URL takes `?watchdog=DUR` (the ttl of locks without a lease, renewed at a third of it; default `30s`,
-/// 100 ms to 365 days), `?timeout=DUR` (how long one request may take; default `3s`) and `?prefix=TEXT` (what every
-/// name begins with in the store; it ends in `:`, see [`ClientOptions::prefix`]).
+/// Every URL accepts these options:
+///
+/// - `?watchdog=DURATION`: the ttl of locks without a lease, between 100 ms and 365 days; the default is `30s`. A
+///   watchdog renews such a lock after a third of its ttl.
+/// - `?timeout=DURATION`: the maximum duration of one request; the default is `3s`.
+/// - `?prefix=TEXT`: the beginning of every name in the store; it must end in `:`. See [`ClientOptions::prefix`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -38,22 +43,27 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// `Misused` for a URL that is wrong or a file of it that cannot be used, `Unsupported` for a backend that is not
-/// compiled in, for Sentinel, Cluster and other stores, and for a server that is none, `Denied` for a refused user, password or certificate, `Unavailable` when
-/// nothing answers within 5 s.
+/// - [`ErrorKind::Misused`]: the URL is wrong, or a file that it names cannot be used.
+/// - [`ErrorKind::Unsupported`]: the backend is not compiled in, the URL names Sentinel, Cluster or another store, or
+///   the server is not a Redis server.
+/// - [`ErrorKind::Denied`]: the server refused the user, the password or the certificate.
+/// - [`ErrorKind::Unavailable`]: nothing answered within 5 s.
 ///
 /// # Paused time
-/// Leases of `memory:` follow the machine's clock. Under a paused clock of tokio (`#[tokio::test(start_paused = true)]`)
-/// they would never expire, so such a call is `Misused`: [`testing::client()`](crate::testing::client) gives a test its
-/// client. With a real store a warning is logged: timers of that runtime fire at once while a call waits for the store.
+/// Leases of `memory:` follow the machine's clock. In a test with `#[tokio::test(start_paused = true)]` they would
+/// never expire, so the call fails with [`ErrorKind::Misused`]. In such a test, use
+/// [`testing::client()`](crate::testing::client).
+///
+/// With Redis or SQLite, the call logs a warning: under a paused clock, the timers of the runtime fire immediately
+/// while a call waits for the store.
 ///
 /// # Cancel safety
-/// Dropping the future ends the client that it was making.
+/// Dropping the future also stops the client that it has started.
 pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
     ConnectOptions::parse(url)?.connect().await
 }
 
-/// What a client is made of, when a URL does not say enough.
+/// The options of a client: those of a URL, and others that a URL cannot contain.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -72,14 +82,14 @@ pub struct ConnectOptions {
     must_exist: bool,
 }
 
-/// Redisson's `lockWatchdogTimeout`.
+/// Default ttl of locks without a lease: the default of Redisson's `lockWatchdogTimeout`.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
 impl ConnectOptions {
-    /// Reads a URL. No I/O is done.
+    /// Reads a URL, without I/O.
     ///
     /// # Errors
-    /// As [`connect`], but for what needs I/O.
+    /// Those errors of [`connect`] that can be found without I/O.
     pub fn parse(url: impl AsRef<str>) -> Result<Self> {
         let url = url.as_ref();
         let parts = Parts::parse(url)?;
@@ -88,7 +98,7 @@ impl ConnectOptions {
         Ok(Self { url: url.to_owned(), parts, ttl, client, current_runtime: false, must_exist: false })
     }
 
-    /// The ttl of locks without a lease. Default 30 s, or what the URL says; 100 ms to 365 days.
+    /// Sets the ttl of locks without a lease, between 100 ms and 365 days. The default is the URL's, else 30 s.
     #[must_use]
     pub fn watchdog(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
@@ -96,21 +106,23 @@ impl ConnectOptions {
         self
     }
 
-    /// The ttl of locks without a lease, as [`ConnectOptions::watchdog`] or the URL have it.
+    /// The ttl of locks without a lease, as set by [`ConnectOptions::watchdog`] or the URL.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// How long one request may take. Default 3 s, or what the URL says; 10 ms to 365 days.
+    /// Sets the maximum duration of one request, between 10 ms and 365 days. The default is the URL's, else 3 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.parts.timeout = Some(timeout);
         self
     }
 
-    /// Never creates the store, for those who only look: of a SQLite file that is not there every call says
-    /// `Unavailable`, after [`ConnectOptions::connect_lazy`] at once and in [`ConnectOptions::connect`] after 5 s.
-    /// Other stores are not made by their clients, so nothing changes for them.
+    /// Never creates the store, for programs that only read it. It matters for SQLite only, because the client of
+    /// another store does not create that store.
+    ///
+    /// If the SQLite file does not exist, every call fails with [`ErrorKind::Unavailable`]: immediately after
+    /// [`ConnectOptions::connect_lazy`], and after 5 s in [`ConnectOptions::connect`].
     #[must_use]
     pub fn must_exist(mut self) -> Self {
         self.must_exist = true;
@@ -146,7 +158,7 @@ impl ConnectOptions {
         self
     }
 
-    /// See [`ClientOptions::prefix`]. Default: nothing, or what the URL says.
+    /// See [`ClientOptions::prefix`]. Default: the URL's prefix, else none.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.client = self.client.prefix(prefix);
@@ -159,7 +171,7 @@ impl ConnectOptions {
     /// As [`connect()`].
     ///
     /// # Cancel safety
-    /// Dropping the future ends the client that it was making.
+    /// Dropping the future also stops the client that it has started.
     pub async fn connect(self) -> Result<Client> {
         let client = self.connect_lazy()?;
         client.ready().await?;
@@ -177,18 +189,18 @@ impl ConnectOptions {
     /// ```
     ///
     /// # Errors
-    /// As [`connect()`]; `Misused` in async code, and after [`ConnectOptions::on_current_runtime`].
+    /// As [`connect()`], and [`ErrorKind::Misused`] in async code and after [`ConnectOptions::on_current_runtime`].
     pub fn connect_blocking(self) -> Result<blocking::Client> {
-        // Blocking calls wait on their own thread, by the machine's clock.
+        // No check for a paused clock: blocking calls wait on the caller's thread, by the machine's clock.
         let client = self.start()?.blocking()?;
         client.ready()?;
         Ok(client)
     }
 
-    /// Starts a client without waiting for the store: its first call does.
+    /// Starts a client without waiting for the store. The client's first call waits for it.
     ///
     /// # Errors
-    /// As [`connect()`], but for what needs I/O.
+    /// Those errors of [`connect()`] that can be found without I/O.
     pub fn connect_lazy(self) -> Result<Client> {
         paused::check(self.parts.scheme, self.current_runtime)?;
         self.start()
@@ -210,7 +222,7 @@ impl fmt::Debug for ConnectOptions {
     }
 }
 
-/// The store of this name, one for the whole process; without a name, a new one.
+/// The store of the process with this name; without a name, a new store.
 fn memory(name: &str) -> Memory {
     static NAMED: LazyLock<Mutex<HashMap<String, Memory>>> = LazyLock::new(Mutex::default);
     let fresh = || Memory::new(Clock::system());

@@ -1,4 +1,4 @@
-//! The path in a URL of SQLite, and mistakes that would make a file in a place where nobody looks for it.
+//! The path in a URL of SQLite. Mistakes that would create the file in an unexpected directory are refused.
 
 use bandog_core::{Error, Result};
 
@@ -24,7 +24,7 @@ pub(crate) fn path(place: &str) -> Result<&str> {
         && home.starts_with('~')
     {
         return Err(Error::misused(format!(
-            "the URL sqlite:{place} begins with {home}, which only a shell replaces, and only at the beginning of a word: \
+            "the path in the URL sqlite:{place} begins with {home}, which a shell replaces only at the beginning of a word: \
              write the whole path, sqlite:/home/NAME/{rest}, or in a shell \"sqlite:$HOME/{rest}\". For a directory that \
              is called {home}, write sqlite:./{home}/{rest}"
         )));

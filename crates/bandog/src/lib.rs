@@ -7,28 +7,29 @@
 //! let orders = client.mutex("orders");
 //! let guard = orders.lock().await?; // renewed by a watchdog until it is released or dropped
 //! tokio::select! { biased;
-//!     () = guard.lost() => println!("somebody else may hold it now"),
+//!     () = guard.lost() => println!("another process may hold the lock now"),
 //!     () = sweep(guard.fence()) => guard.release().await?,
 //! }
 //! # Ok(()) }
 //! ```
 //!
-//! [`blocking`] has the same calls without async. [`macro@locked`] runs a whole function under a lock; [`macro@scheduled`]
-//! and [`schedule`] run jobs once per tick in a whole cluster.
+//! [`blocking`] has the same calls without async. [`macro@locked`] runs a whole function under a lock.
+//! [`macro@scheduled`] and [`schedule`] run jobs: each tick, a time at which a job is due, runs on one node of the
+//! cluster.
 //!
 //! # Features
 //!
-//! | feature | default | what |
+//! | feature | default | what it adds |
 //! |---|---|---|
 //! | `redis` | yes | the backend for Redis |
-//! | `schedule` | yes | jobs and both attributes; without it cron, time zones and serde are not compiled |
+//! | `schedule` | yes | jobs and both attributes; without this feature, cron, time zones and serde are not compiled |
 //! | `sqlite` | no | the backend for SQLite, which compiles a C library |
 //! | `test-util` | no | `Guard::lose`, which loses a lock in a test |
 //!
 //! # In your tests
 //!
-//! [`testing`] has clients that need no server, and whose clock a test can pause: then a lease of an hour expires in no
-//! time.
+//! [`testing`] has clients that need no server. A test can pause their clock, so that a lease of an hour expires in
+//! microseconds.
 //!
 //! ```
 //! use std::time::Duration;
@@ -47,7 +48,7 @@
 //! }
 //! ```
 //!
-//! What a lock promises on each backend, and what it cannot promise, is in `docs/GUARANTEES.md`.
+//! `docs/GUARANTEES.md` lists what a lock promises on each backend, and what it cannot promise.
 
 #[cfg(feature = "schedule")]
 #[doc(hidden)]
@@ -78,10 +79,10 @@ pub use self::url::{redact, without_secrets};
 #[doc(inline)]
 pub use bandog_schedule as schedule;
 
-/// What a backend is made of, for those who write one.
+/// The traits and types for writing a backend.
 ///
-/// The laws that it must pass are the crate `bandog-conformance` of the same repository, whose docs show a whole
-/// backend in some sixty lines and how it is tested.
+/// The crate `bandog-conformance` of the same repository has the laws, which are tests that every backend must pass.
+/// Its docs show a whole backend in some sixty lines, and how to test it.
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{

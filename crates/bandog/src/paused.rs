@@ -1,10 +1,11 @@
-//! A client of a real clock in a test that has paused tokio's.
+//! Checks for a client that follows the machine's clock while a test has paused tokio's clock.
 
 use bandog_core::{Clock, Error, Result};
 
 use crate::url::Scheme;
 
-/// Refuses what cannot work under a paused clock of tokio, and warns of what surprises.
+/// Refuses clients that cannot work under a paused clock of tokio, and logs a warning for those that behave
+/// unexpectedly.
 pub(crate) fn check(scheme: Scheme, on_current_runtime: bool) -> Result<()> {
     if !Clock::tokio_is_paused() {
         return Ok(());
@@ -16,12 +17,12 @@ pub(crate) fn check(scheme: Scheme, on_current_runtime: bool) -> Result<()> {
         )),
         (Scheme::Redis | Scheme::Sqlite, true) => Err(Error::misused(
             "tokio's clock is paused here (start_paused, tokio::time::pause), so with on_current_runtime() each request to \
-             the store would time out at once; use bandog::testing::client(), or a test whose clock runs",
+             the store would time out immediately; use bandog::testing::client(), or a test whose clock runs",
         )),
         (Scheme::Redis | Scheme::Sqlite, false) => {
             tracing::warn!(
-                "tokio's clock is paused in this runtime: its timers fire at once while a call waits for the store, whose \
-                 leases expire in real time; use bandog::testing::client(), or a test whose clock runs"
+                "tokio's clock is paused in this runtime, so its timers fire immediately while a call waits for the store, \
+                 and the store's leases expire in real time; use bandog::testing::client(), or a test whose clock runs"
             );
             Ok(())
         }

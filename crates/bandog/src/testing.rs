@@ -1,15 +1,15 @@
-//! Clients and schedulers for the tests of your own code: no server, and a clock that a test can pause.
+//! Clients and schedulers for the tests of your own code. They need no server, and a test can pause their clock.
 //!
-//! | to test | take |
+//! | to test | use |
 //! |---|---|
 //! | code that locks | [`client()`] |
-//! | code of several processes that share a store | [`Store`], and a client of it for each process |
-//! | jobs: which tick runs when, on which replica | [`TestScheduler`] |
+//! | several processes that share a store | [`Store`], and one of its clients for each process |
+//! | jobs: when and on which replica each tick runs | [`TestScheduler`] |
 //! | code without async | [`blocking::connect("memory:")`](crate::blocking::connect), in real time |
 //!
-//! Under `#[tokio::test(start_paused = true)]` time passes only while every task waits, and then at once: a lease of an
-//! hour expires in microseconds. (`start_paused` needs tokio's feature `test-util` among the `dev-dependencies`.) Without
-//! it the same clients run in real time.
+//! Under `#[tokio::test(start_paused = true)]`, the clock jumps to the next timer whenever every task waits, so a lease
+//! of an hour expires in microseconds. Without `start_paused`, the same clients run in real time. (`start_paused` needs
+//! tokio's feature `test-util` in the `dev-dependencies`.)
 //!
 //! ```
 //! use bandog::testing;
@@ -39,15 +39,16 @@
 //!
 //! # Losing a lock
 //!
-//! Three ways, by what the test needs:
-//! - the time passes: `.lease(ttl)` is not renewed, as above;
-//! - another process takes it: `other.evict("order-17").await?`, which the holder notices at its next renewal;
-//! - at once: `guard.lose()`, with bandog's feature `test-util` (a feature, so that no program calls it by mistake).
+//! A test can lose a lock in three ways:
+//! - It lets the lease expire: a lock with `.lease(ttl)` is not renewed, as above.
+//! - Another client evicts the holder: `other.evict("order-17").await?`. The holder notices it at its next renewal.
+//! - It calls `guard.lose()`, which loses the lock immediately. This needs bandog's feature `test-util`, so that no
+//!   program calls it by mistake.
 //!
 //! # Why no feature flag
 //!
-//! The memory store and tokio's clock are in every build of bandog anyway, and what is here is a few lines around them. So a
-//! first test needs no change in `Cargo.toml`.
+//! Every build of bandog contains the memory store and tokio's clock anyway, and this module adds only a few lines to
+//! them. Without a feature flag, a first test needs no change in `Cargo.toml`.
 
 use bandog_core::{Clock, Memory};
 use bandog_sync::{Client, ClientOptions};
@@ -56,7 +57,8 @@ use bandog_sync::{Client, ClientOptions};
 #[doc(inline)]
 pub use bandog_schedule::{TestRun, TestScheduler, TestSetting};
 
-/// A client over a store of its own in memory, on the current runtime and on tokio's clock, which a test can pause.
+/// A client with a new store in memory. It runs on the current runtime and follows tokio's clock, which a test can
+/// pause.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -64,7 +66,7 @@ pub use bandog_schedule::{TestRun, TestScheduler, TestSetting};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog::Result<()> {
 /// let client = bandog::testing::client();
 /// let guard = client.mutex("orders").lease(Duration::from_secs(3600)).lock().await?;
-/// guard.lost().await; // an hour passes at once
+/// guard.lost().await; // an hour of virtual time
 /// assert!(client.mutex("orders").try_lock_for(Duration::from_secs(60)).await?.is_some());
 /// # Ok(()) }
 /// ```
@@ -77,7 +79,7 @@ pub fn client() -> Client {
     Store::new().client()
 }
 
-/// A store in memory, which the clients of one test share as processes share a server. Clones are the same store.
+/// A store in memory. The clients of one test share it as processes share a server. A clone is the same store.
 ///
 /// ```
 /// // In a test: #[tokio::test(start_paused = true)]
@@ -103,7 +105,7 @@ impl Store {
         Self { memory: Memory::new(Clock::tokio()) }
     }
 
-    /// One more client of this store: another process. Its watchdog's ttl is the default, 30 s.
+    /// A new client of this store, which stands for another process. Its watchdog has the default ttl, 30 s.
     ///
     /// # Panics
     /// Outside a Tokio runtime.
@@ -113,7 +115,7 @@ impl Store {
         self.client_with(|options| options)
     }
 
-    /// One more client of this store, with options of its own.
+    /// A new client of this store, with changed options.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -124,7 +126,7 @@ impl Store {
     /// ```
     ///
     /// # Panics
-    /// Outside a Tokio runtime, and for options that are refused (see [`ClientOptions::over`]).
+    /// Outside a Tokio runtime, and if [`ClientOptions::over`] refuses the options.
     #[must_use = "a client ends with its last handle"]
     #[track_caller]
     pub fn client_with(&self, change: impl FnOnce(ClientOptions) -> ClientOptions) -> Client {

@@ -1,4 +1,4 @@
-//! `scheme:place?watchdog=30s&timeout=3s`, and how to print it without its secrets.
+//! Parses URLs such as `scheme:place?watchdog=30s&timeout=3s`, and prints them without their secrets.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,10 +6,11 @@ use bandog_core::{Error, ErrorKind, MAX_TTL, Result, check_ttl};
 
 use crate::file;
 
-/// Which backend a URL names.
+/// The backend that a URL names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// `redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket; the same with `valkey`
+    /// `redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket, or the same with
+    /// `valkey`
     Redis,
     /// `sqlite:PATH`
     Sqlite,
@@ -17,16 +18,16 @@ pub(crate) enum Scheme {
     Memory,
 }
 
-/// A URL taken apart.
+/// The parts of a URL.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) scheme: Scheme,
-    /// What follows the scheme and its colon, without the options.
+    /// The part between the scheme's colon and the options: a host, a path or a name.
     pub(crate) place: String,
     pub(crate) watchdog: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) prefix: String,
-    /// What the backend itself reads: its scheme, its place and the options that only it knows.
+    /// The URL for the backend: the scheme, the place, and the options that only this backend knows.
     pub(crate) rest: String,
 }
 
@@ -106,7 +107,7 @@ fn name_of(option: &str) -> &str {
     option.split_once('=').map_or(option, |(name, _)| name)
 }
 
-/// The scheme, and what follows its colon.
+/// Splits a URL into its scheme and the part after the colon.
 fn split_scheme<'a>(url: &'a str, shown: &str) -> Result<(&'a str, &'a str)> {
     let found = url.split_once(':').filter(|(word, rest)| is_scheme(word) && (is_local(word) || !is_port(rest)));
     found.ok_or_else(|| {
@@ -116,7 +117,7 @@ fn split_scheme<'a>(url: &'a str, shown: &str) -> Result<(&'a str, &'a str)> {
         if url.contains(':') && !url.starts_with('/') {
             return Error::misused(format!("the URL {shown:?} has no scheme; write redis://{shown}"));
         }
-        Error::misused(format!("{shown:?} is no URL: write redis://HOST, sqlite:PATH or memory:"))
+        Error::misused(format!("{shown:?} is not a URL: write redis://HOST, sqlite:PATH or memory:"))
     })
 }
 
@@ -124,18 +125,19 @@ fn without_scheme(shown: &str) -> Error {
     Error::misused(format!("the URL {shown:?} has no scheme; write redis:// in front of it"))
 }
 
-/// A letter, then letters, digits and `+-.`.
+/// Whether this has the syntax of a scheme: a letter, then letters, digits and `+-.`.
 fn is_scheme(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_alphabetic())
         && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-/// Whether the store has no host, and so no login.
+/// Whether the store of this scheme has no host, and so its URL has no user and password.
 fn is_local(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("sqlite") || scheme.eq_ignore_ascii_case("memory")
 }
 
-/// Whether this follows a host and not a scheme: `6379`, `6379/0`, `6379?timeout=1s`.
+/// Whether the part after a colon is a port, as in `6379`, `6379/0` or `6379?timeout=1s`. Then the part before the
+/// colon is a host and not a scheme.
 fn is_port(rest: &str) -> bool {
     let port = rest.split(['/', '?']).next().unwrap_or_default();
     !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
@@ -159,7 +161,7 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         "nats",
     ];
     let (unsupported, what) = if scheme.contains("sentinel") {
-        ("Redis Sentinel is", "the URL of the present master, redis://HOST:PORT")
+        ("Redis Sentinel is", "the URL of the current master, redis://HOST:PORT")
     } else if scheme.contains("cluster") {
         ("Redis Cluster is", "the URL of a single server, redis://HOST:PORT")
     } else if OTHER_STORES.contains(&scheme) {
@@ -175,7 +177,8 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))
 }
 
-/// A login that is not encoded would be cut in the middle, and its pieces told as something else.
+/// Refuses a URL that does not name exactly one host, or whose user or password has characters that must be encoded.
+/// Such a URL would be split in the middle of the password, and an error could then show a part of the password.
 fn check_host(rest: &str, shown: &str) -> Result<()> {
     let Some(rest) = rest.strip_prefix("//") else {
         return Err(Error::misused(format!(
@@ -197,15 +200,16 @@ fn check_host(rest: &str, shown: &str) -> Result<()> {
     )))
 }
 
-/// The path may have any character, so the login must end before it.
+/// Refuses a URL that has no path of a socket. The path may contain any character, so the URL must have either no user
+/// and password, or an `@` directly before the path.
 fn check_socket(rest: &str, shown: &str) -> Result<()> {
-    let ends_well = |(login, path): (&str, &str)| path.starts_with('/') && !login.contains(['/', '?', '#']);
+    let is_login_and_path = |(login, path): (&str, &str)| path.starts_with('/') && !login.contains(['/', '?', '#']);
     let rest = rest.strip_prefix("//").unwrap_or_default();
-    if rest.starts_with('/') || rest.split_once('@').is_some_and(ends_well) {
+    if rest.starts_with('/') || rest.split_once('@').is_some_and(is_login_and_path) {
         return Ok(());
     }
     Err(Error::misused(format!(
-        "the URL {shown:?} does not lead to a socket: write redis+unix://[user:password@]/PATH, and in a user or password \
+        "the URL {shown:?} names no path of a socket: write redis+unix://[user:password@]/PATH, and in a user or password \
          %40 for @, %2F for /, %3F for ? and %23 for #"
     )))
 }
@@ -214,7 +218,7 @@ pub(crate) fn check_timeout(timeout: Duration) -> Result<Duration> {
     if (Duration::from_millis(10)..=MAX_TTL).contains(&timeout) {
         return Ok(timeout);
     }
-    Err(Error::misused(format!("the request timeout is {timeout:?}; it takes 10 ms to 365 days")))
+    Err(Error::misused(format!("the request timeout is {timeout:?}; it must be between 10 ms and 365 days")))
 }
 
 fn decoded(value: &str, shown: &str) -> Result<String> {
@@ -225,12 +229,12 @@ fn decoded(value: &str, shown: &str) -> Result<String> {
 
 fn duration(name: &str, value: &str) -> Result<Duration> {
     humantime::parse_duration(value).map_err(|source| {
-        let message = format!("the URL's {name}={value} is no duration; write 500ms, 10s or 2m");
+        let message = format!("{name}={value} in the URL is not a duration; write 500ms, 10s or 2m");
         Error::misused(message).caused_by(source)
     })
 }
 
-/// The URL with its password replaced by `***`: what may be shown to people and written to logs.
+/// The URL with `***` for its password and other secrets. The result may be shown to people and written to logs.
 ///
 /// ```
 /// assert_eq!(bandog::redact("redis://app:secret@db:6379/2"), "redis://app:***@db:6379/2");
@@ -239,7 +243,7 @@ pub fn redact(url: &str) -> String {
     without_password(url, ":***")
 }
 
-/// The URL without its password, for a child's environment.
+/// The URL without its password, for the environment of a child process.
 ///
 /// ```
 /// assert_eq!(bandog::without_secrets("redis://app:secret@db"), "redis://app@db");
@@ -250,13 +254,13 @@ pub fn without_secrets(url: &str) -> String {
 
 fn without_password(url: &str, instead: &str) -> String {
     if url.split_once(':').is_some_and(|(scheme, _)| is_local(scheme)) {
-        return url.to_owned(); // They have no login, and a file's name may look like one.
+        return url.to_owned(); // These URLs have no password, but a file's name may look like one.
     }
-    // A password may hold any character if somebody forgot to encode it, so the last `@` ends it.
-    let Some((head, place)) = url.rsplit_once('@') else { return without_odd_parts(url) };
-    let place = without_odd_options(place);
+    // If the user forgot to encode the password, it may contain `@`. So it ends at the last `@`.
+    let Some((head, place)) = url.rsplit_once('@') else { return without_suspicious_port(url) };
+    let place = without_unknown_options(place);
     let Some((scheme, login)) = head.split_once("://") else {
-        // No URL as it should be, so anything before the `@` may be the password.
+        // This is not a valid URL, so any text before the `@` may be the password.
         let scheme = head.split_once(':').map_or("", |(scheme, _)| scheme);
         return format!("{scheme}:***@{place}");
     };
@@ -267,11 +271,11 @@ fn without_password(url: &str, instead: &str) -> String {
     }
 }
 
-/// A URL without an `@`: what stands where a port should is hidden unless it is a number, for the `@` may have been
-/// mistyped.
-fn without_odd_parts(url: &str) -> String {
-    let url = without_odd_options(url);
-    let Some((scheme, rest)) = url.split_once("://") else { return without_odd_rest(url) };
+/// Hides the possible password in a URL without an `@`. If the text at the place of the port is not a number, it may be
+/// a password whose `@` was mistyped.
+fn without_suspicious_port(url: &str) -> String {
+    let url = without_unknown_options(url);
+    let Some((scheme, rest)) = url.split_once("://") else { return without_suspicious_login(url) };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, tail) = rest.split_at(end);
     match host.split_once(':') {
@@ -282,8 +286,9 @@ fn without_odd_parts(url: &str) -> String {
     }
 }
 
-/// Without `://` it may be `user:password`, unless the scheme is known or a port follows the colon.
-fn without_odd_rest(url: String) -> String {
+/// Hides the possible password in a text without `://`. The text may be `user:password`, unless its first word is a
+/// known scheme or a port follows the colon.
+fn without_suspicious_login(url: String) -> String {
     const KNOWN: [&str; 6] = ["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"];
     let is_known = |head: &str| KNOWN.iter().any(|scheme| head.eq_ignore_ascii_case(scheme));
     match url.split_once(':') {
@@ -294,8 +299,8 @@ fn without_odd_rest(url: String) -> String {
     }
 }
 
-/// Options that nobody knows may be secrets.
-fn without_odd_options(place: &str) -> String {
+/// Hides the values of unknown options, because they may be secrets.
+fn without_unknown_options(place: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
     let shown = query.split('&').map(|option| match option.split_once('=') {
         Some(("watchdog" | "timeout" | "prefix" | "ca" | "cert" | "key" | "db", _)) | None => option.to_owned(),

@@ -1,4 +1,4 @@
-//! Threads of Java and tasks of ours add to one counter that nothing but the lock protects.
+//! Threads of Java and tasks of Rust add to one counter, which only the lock protects.
 
 use std::{
     fs::{self, File},
@@ -12,26 +12,27 @@ use tempfile::TempDir;
 
 use crate::rig::{Rig, TTL, connect};
 
-/// Of each side; they add as often each.
+/// Number of tasks or threads of each side.
 const TASKS: usize = 4;
+/// Number of additions by each of them.
 const TIMES: u64 = 1000;
 const ALL: u64 = 2 * TASKS as u64 * TIMES;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn plain_locks_lose_nothing() {
+async fn plain_locks_lose_no_addition() {
     let counter = count_together("plain").await;
     assert_eq!(counter.read().0, ALL);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fenced_locks_lose_nothing_and_every_fence_is_higher_than_the_last() {
+async fn fenced_locks_lose_no_addition_and_their_fences_increase() {
     let counter = count_together("fenced").await;
     assert_eq!(counter.read().0, ALL);
 }
 
-/// The counter has to be able to lose, or it proves nothing.
+/// A check of the other tests: without a lock, additions must be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_lock_it_loses() {
+async fn without_a_lock_additions_are_lost() {
     let counter = count_together("none").await;
     let counted = counter.read().0;
     println!("without a lock {} of {ALL} were lost", ALL - counted);
@@ -43,7 +44,7 @@ async fn neither_side_starves_the_other() {
     let rig = Rig::start(TTL).await;
     let span = Duration::from_secs(3);
     let millis = span.as_millis().to_string();
-    let theirs: Vec<_> = ["a", "b", "c", "d"].map(|thread| rig.java.tell(thread, &["turns", "orders", &millis])).into();
+    let theirs: Vec<_> = ["a", "b", "c", "d"].map(|thread| rig.java.send(thread, &["turns", "orders", &millis])).into();
     let mut ours = Vec::new();
     for _ in 0..16 {
         let mutex = rig.ours.mutex("orders");
@@ -94,9 +95,9 @@ async fn count_together(kind: &'static str) -> Counter {
     let times = TIMES.to_string();
     let start = Instant::now();
     let theirs: Vec<_> = (0..TASKS)
-        .map(|thread| rig.java.tell(&thread.to_string(), &["count", "orders", kind, &path, &times]))
+        .map(|thread| rig.java.send(&thread.to_string(), &["count", "orders", kind, &path, &times]))
         .collect();
-    // Two clients, so that our side too has to ask the server for what the other holds.
+    // Two clients, so that the Rust side cannot pass the lock on within one client.
     let ours: Vec<_> = (0..TASKS)
         .map(|task| {
             tokio::spawn(count(
@@ -132,7 +133,7 @@ async fn count(client: Client, kind: &str, path: PathBuf) {
     }
 }
 
-/// Two big-endian numbers in a file: the count, and the fence of the last who counted; 0 stands for none.
+/// Two big-endian numbers in a file: the count, and the fence of the last addition, or 0 if it had none.
 struct Counter {
     path: PathBuf,
     _dir: TempDir,

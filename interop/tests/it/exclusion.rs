@@ -3,7 +3,7 @@
 use crate::rig::{Rig, TTL};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_java_holds_is_busy_for_us() {
+async fn a_lock_that_java_holds_is_busy_for_us() {
     let rig = Rig::start(TTL).await;
     assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");
     assert!(rig.ours.mutex("orders").try_lock().await.expect("answered").is_none());
@@ -19,7 +19,7 @@ async fn what_java_holds_is_busy_for_us() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_we_hold_is_busy_for_java() {
+async fn a_lock_that_we_hold_is_busy_for_java() {
     let rig = Rig::start(TTL).await;
     let guard = rig.ours.mutex("orders").lock().await.expect("granted");
     assert_eq!(rig.java.ask("a", &["try", "orders"]), "busy");
@@ -33,7 +33,7 @@ async fn what_we_hold_is_busy_for_java() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn java_that_entered_twice_keeps_us_out_until_it_has_left_twice() {
+async fn a_lock_that_java_took_twice_is_busy_until_java_has_released_it_twice() {
     let rig = Rig::start(TTL).await;
     assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");
     assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");

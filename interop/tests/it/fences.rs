@@ -1,9 +1,9 @@
-//! `RFencedLock`: Java's tokens and our fences rise together.
+//! `RFencedLock`: Java's tokens and the fences of bandog are one increasing sequence.
 
 use crate::rig::{Rig, TTL, token};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fences_rise_over_grants_of_both_sides() {
+async fn fences_increase_over_grants_of_both_sides() {
     let rig = Rig::start(TTL).await;
     let mut fences: Vec<u64> = Vec::new();
     for _ in 0..50 {
@@ -27,7 +27,7 @@ async fn fences_rise_over_grants_of_both_sides() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_that_java_began_at_one_is_counted_on() {
+async fn our_fences_continue_after_a_token_of_java() {
     let rig = Rig::start(TTL).await;
     assert_eq!(rig.java.ask("a", &["fence", "orders"]), "1");
     assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
@@ -36,5 +36,9 @@ async fn a_token_that_java_began_at_one_is_counted_on() {
     guard.release().await.expect("released");
     let next: u64 = rig.java.ask("a", &["fence", "orders"]).parse().expect("a fence");
     assert!(ours > 1 && next > ours);
-    assert_eq!(last.parse(), Ok(next - 1), "Java goes on where our reserved block ends");
+    assert_eq!(
+        last.parse(),
+        Ok(next - 1),
+        "Java's next token is the one after the block that the Rust side has reserved"
+    );
 }

@@ -1,4 +1,4 @@
-//! A release of one side wakes the other, at once and without a look at the clock.
+//! A release of one side wakes a waiter of the other side immediately, without polling.
 
 use std::time::{Duration, Instant};
 
@@ -52,21 +52,21 @@ async fn we_drop_and_java_gets_it() {
 async fn waiters_of_both_sides_are_all_served() {
     let rig = Rig::start(TTL).await;
     let guard = rig.ours.mutex("orders").lock().await.expect("granted");
-    let theirs: Vec<_> = ["a", "b", "c"].map(|thread| (thread, rig.java.tell(thread, &["lock", "orders"]))).into();
-    // A client apart, which has to ask the server too.
+    let theirs: Vec<_> = ["a", "b", "c"].map(|thread| (thread, rig.java.send(thread, &["lock", "orders"]))).into();
+    // Another client than the holder's, so that the lock is not passed on within one client.
     let other = connect(&rig.server, TTL).await;
     let ours: Vec<_> = (0..3).map(|_| other.mutex("orders")).collect();
     let ours = ours.into_iter().map(|mutex| {
         tokio::spawn(async move { mutex.lock().await.expect("granted").release().await.expect("released") })
     });
     let ours: Vec<_> = ours.collect();
-    eventually(SOON, || rig.listeners("orders") == 2);
+    eventually(SOON, || rig.subscribers("orders") == 2);
 
     let start = Instant::now();
     guard.release().await.expect("released");
     let mut left = theirs;
     while !left.is_empty() {
-        // Whoever of Java's threads holds it now gives it back; which that is nobody promises.
+        // The thread of Java that has the lock now releases it. The order of the threads is not defined.
         eventually(SOON, || left.iter().any(|(_, asked)| asked.answered().is_some()));
         for (thread, _) in left.extract_if(.., |(_, asked)| asked.answered().is_some()) {
             assert_eq!(rig.java.ask(thread, &["unlock", "orders"]), "freed");
@@ -76,15 +76,15 @@ async fn waiters_of_both_sides_are_all_served() {
         waiting.await.expect("no panic");
     }
     println!("three waiters of each side served in {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
-    assert!(start.elapsed() < SOON, "nobody slept out a ttl");
+    assert!(start.elapsed() < SOON, "no waiter waited for a ttl");
 }
 
-/// How long after our guard's end Java's waiting call returns.
+/// Time from the end of our guard until Java's waiting call returns.
 async fn to_java(rig: &Rig, end: impl AsyncFnOnce(bandog::Guard)) -> Duration {
     let guard = rig.ours.mutex("orders").lock().await.expect("granted");
-    let before = rig.listeners("orders");
-    let asked = rig.java.tell("a", &["lock", "orders"]);
-    eventually(SOON, || rig.listeners("orders") > before);
+    let before = rig.subscribers("orders");
+    let asked = rig.java.send("a", &["lock", "orders"]);
+    eventually(SOON, || rig.subscribers("orders") > before);
     let start = Instant::now();
     end(guard).await;
     assert_eq!(asked.answer(TTL), "held");
@@ -94,15 +94,15 @@ async fn to_java(rig: &Rig, end: impl AsyncFnOnce(bandog::Guard)) -> Duration {
     time
 }
 
-/// The next turn is to see its own waiter listen, not the last one's.
+/// Waits until no client is subscribed, so that the next turn sees the subscription of its own waiter.
 fn settle(rig: &Rig) {
-    eventually(SOON, || rig.listeners("orders") == 0);
+    eventually(SOON, || rig.subscribers("orders") == 0);
 }
 
 #[track_caller]
 fn prompt(what: &str, times: &mut [Duration]) {
     show(what, times);
-    // One turn may meet a busy machine; a waiter that polled would be late most of the time.
+    // The machine may be busy during one turn, but a waiter that polls would be late in most turns.
     assert!(median(times) < PROMPT, "{what} took {times:?}");
     assert!(times.iter().all(|time| *time < TTL / 10), "{what} took {times:?}");
 }

@@ -1,4 +1,4 @@
-//! A JVM with Redisson that does as it is told.
+//! A JVM with Redisson that executes commands: `Neighbour.java`.
 
 use std::{
     fs,
@@ -13,14 +13,14 @@ use bandog_testkit::{Process, RedisServer};
 const CLASSES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/target/classes");
 const CLASSPATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/target/classpath");
 
-/// Longer than any command takes that nothing holds up.
+/// Timeout that only a failure reaches.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 pub(crate) struct Java {
-    process: Mutex<Told>,
+    process: Mutex<CommandStream>,
 }
 
-struct Told {
+struct CommandStream {
     process: Process,
     commands: u32,
 }
@@ -31,56 +31,56 @@ impl Java {
         let jars = fs::read_to_string(CLASSPATH)
             .unwrap_or_else(|error| panic!("no Java side ({error}); `cargo xtask interop` builds it"));
         let mut java = Command::new("java");
-        // A small JVM that starts fast; these runs are too short for its best compiler.
+        // These options make the JVM small and its start fast. The tests are too short for its best compiler.
         java.args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]);
         java.args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", &format!("{CLASSES}:{}", jars.trim())]);
         java.args(["bandog.Neighbour", &server.url(), &watchdog.as_millis().to_string()]);
         let process = Process::spawn(&java);
         process.stdout_line("ready", Duration::from_secs(60));
-        Self { process: Mutex::new(Told { process, commands: 0 }) }
+        Self { process: Mutex::new(CommandStream { process, commands: 0 }) }
     }
 
-    /// Tells one of its threads to do something and does not wait for it.
-    pub(crate) fn tell(&self, thread: &str, words: &[&str]) -> Asked<'_> {
-        let mut told = self.told();
-        told.commands += 1;
-        let command = format!("{}\t{thread}\t{}", told.commands, words.join("\t"));
-        told.process.write_line(&command);
-        Asked { java: self, number: told.commands, command }
+    /// Sends a command for one of the JVM's threads, and does not wait for the answer.
+    pub(crate) fn send(&self, thread: &str, words: &[&str]) -> PendingAnswer<'_> {
+        let mut stream = self.stream();
+        stream.commands += 1;
+        let command = format!("{}\t{thread}\t{}", stream.commands, words.join("\t"));
+        stream.process.write_line(&command);
+        PendingAnswer { java: self, number: stream.commands, command }
     }
 
-    /// Tells one of its threads to do something and waits for the answer.
+    /// Sends a command for one of the JVM's threads, and waits for the answer.
     pub(crate) fn ask(&self, thread: &str, words: &[&str]) -> String {
-        self.tell(thread, words).answer(SOON)
+        self.send(thread, words).answer(SOON)
     }
 
     /// Kills the JVM as a crash would.
     pub(crate) fn kill(&self) {
-        self.told().process.kill();
+        self.stream().process.kill();
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn stream(&self) -> MutexGuard<'_, CommandStream> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A command that was given.
-#[must_use = "an answer that nobody reads may be an error"]
-pub(crate) struct Asked<'a> {
+/// A command that was sent, and whose answer was not read yet.
+#[must_use = "the answer may be an error"]
+pub(crate) struct PendingAnswer<'a> {
     java: &'a Java,
     number: u32,
     command: String,
 }
 
-impl Asked<'_> {
-    /// What Java answered, if it has.
+impl PendingAnswer<'_> {
+    /// The answer, if it has come.
     pub(crate) fn answered(&self) -> Option<String> {
         let head = format!("{}\t", self.number);
-        let lines = self.java.told().process.stdout();
+        let lines = self.java.stream().process.stdout();
         lines.iter().rev().find_map(|line| line.strip_prefix(&head)).map(str::to_owned)
     }
 
-    /// Waits for the answer. The pause is short, since hand-overs are timed with it.
+    /// Waits for the answer. The polling interval is short, because the tests measure hand-overs with this.
     #[track_caller]
     pub(crate) fn answer(self, within: Duration) -> String {
         let until = Instant::now() + within;
@@ -89,7 +89,7 @@ impl Asked<'_> {
                 return answer;
             }
             if Instant::now() >= until {
-                let log = self.java.told().process.stderr().join("\n");
+                let log = self.java.stream().process.stderr().join("\n");
                 panic!("no answer within {within:?} to {:?}; Java's log:\n{log}", self.command);
             }
             thread::sleep(Duration::from_micros(200));

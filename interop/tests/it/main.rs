@@ -1,6 +1,6 @@
 //! One lock, held from Rust and from Java: the real Redisson and bandog on one Redis.
 //!
-//! `cargo xtask interop` builds the Java side and runs this. Tests print the times that they saw.
+//! `cargo xtask interop` builds the Java side and runs these tests. The tests print the times that they measure.
 
 mod counter;
 mod deaths;

@@ -1,4 +1,4 @@
-//! Both sides make the same keys and channels of a name.
+//! Both sides use the same keys and channels for a name.
 
 use std::time::Instant;
 
@@ -10,30 +10,30 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn plain() {
+async fn a_plain_name_is_the_same_on_both_sides() {
     both_ways("plain").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_hash_tag() {
+async fn a_name_with_a_hash_tag_is_the_same_on_both_sides() {
     both_ways("{tag}:a").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_hash_tag_inside() {
+async fn a_name_with_a_hash_tag_inside_is_the_same_on_both_sides() {
     both_ways("a{b}c").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unicode_with_a_space() {
+async fn a_unicode_name_with_a_space_is_the_same_on_both_sides() {
     both_ways("中文 name").await;
 }
 
-/// Each side keeps the other out, wakes it, and counts its fences on.
+/// Each side excludes the other, wakes it, and continues its sequence of fences.
 async fn both_ways(name: &str) {
     let rig = Rig::start(TTL).await;
-    let mut bell = rig.server.client();
-    bell.cmd(&["SUBSCRIBE", &channel(name)]).expect("subscribed");
+    let mut subscriber = rig.server.client();
+    subscriber.cmd(&["SUBSCRIBE", &channel(name)]).expect("subscribed");
     let first: u64 = rig.java.ask("a", &["fence", name]).parse().expect("a fence");
     assert_eq!(rig.server.keys(), sorted([name.to_owned(), token(name)]));
     assert!(rig.ours.mutex(name).try_lock().await.expect("answered").is_none());
@@ -44,13 +44,13 @@ async fn both_ways(name: &str) {
     let (guard, granted) = waiting.await.expect("no panic");
     let to_us = granted - start;
     assert!(guard.fence().get() > first);
-    // The latch that Java's unlock leaves behind lives a few milliseconds longer.
+    // A latch of Java's unlock stays in Redis for a few milliseconds.
     eventually(SOON, || rig.server.keys() == sorted([name.to_owned(), token(name)]));
     assert_eq!(rig.java.ask("a", &["try", name]), "busy");
 
-    eventually(SOON, || rig.listeners(name) == 1);
-    let asked = rig.java.tell("a", &["fence", name]);
-    eventually(SOON, || rig.listeners(name) == 2);
+    eventually(SOON, || rig.subscribers(name) == 1);
+    let asked = rig.java.send("a", &["fence", name]);
+    eventually(SOON, || rig.subscribers(name) == 2);
     let start = Instant::now();
     let second = guard.fence().get();
     guard.release().await.expect("released");
@@ -58,10 +58,10 @@ async fn both_ways(name: &str) {
     let to_java = start.elapsed();
     assert!(third > second);
     assert_eq!(rig.java.ask("a", &["unlock", name]), "freed");
-    // Java's, ours, Java's.
-    let told = Reply::Array(["message", &channel(name), "0"].map(|part| Reply::Text(part.into())).into());
+    // One message for each release: by Java, by Rust, by Java.
+    let message = Reply::Array(["message", &channel(name), "0"].map(|part| Reply::Text(part.into())).into());
     for _ in 0..3 {
-        assert_eq!(bell.read().expect("a message"), told);
+        assert_eq!(subscriber.read().expect("a message"), message);
     }
 
     let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;

@@ -1,4 +1,4 @@
-//! A Redis, a JVM and a client of ours.
+//! The setup of each test: a Redis server, a JVM with Redisson, and a client of bandog.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,12 @@ use tokio::task::JoinHandle;
 
 use crate::java::{Java, SOON};
 
-/// Redisson's default and ours. What is served much sooner was told, since neither side polls by then.
+/// The default ttl of Redisson and of bandog. A waiter that is served much sooner was notified, because neither side
+/// polls within this time.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// Well above what a bell takes on a busy machine, well below what a look at the clock would take.
+/// Maximum median time of a hand-over. A notification takes much less, even on a busy machine, and polling would take
+/// much longer.
 pub(crate) const PROMPT: Duration = Duration::from_millis(100);
 
 pub(crate) struct Rig {
@@ -29,23 +31,23 @@ impl Rig {
         Self { server, java, ours }
     }
 
-    /// Begins to wait for the lock from our side, and returns when its bell is connected.
+    /// Begins to wait for the lock on the Rust side, and returns when the waiter is subscribed.
     pub(crate) fn ours_waits(&self, name: &str) -> JoinHandle<(Guard, Instant)> {
-        let before = self.listeners(name);
+        let before = self.subscribers(name);
         let waiting = waiting(self.ours.mutex(name));
-        eventually(SOON, || self.listeners(name) > before);
+        eventually(SOON, || self.subscribers(name) > before);
         waiting
     }
 
-    /// How many connections listen to the lock's channel.
-    pub(crate) fn listeners(&self, name: &str) -> i64 {
+    /// Number of connections that are subscribed to the lock's channel.
+    pub(crate) fn subscribers(&self, name: &str) -> i64 {
         match self.server.cmd(&["PUBSUB", "NUMSUB", &channel(name)]).array() {
             [_, Reply::Int(count)] => *count,
             other => panic!("PUBSUB NUMSUB said {other:?}"),
         }
     }
 
-    /// The one field of the lock's hash: who holds it.
+    /// The owner of the lock: the only field of its hash.
     pub(crate) fn owner(&self, name: &str) -> Option<String> {
         self.server.hash(name).into_keys().next()
     }
@@ -60,7 +62,7 @@ fn waiting(mutex: Mutex) -> JoinHandle<(Guard, Instant)> {
     tokio::spawn(async move { (mutex.lock().await.expect("granted"), Instant::now()) })
 }
 
-/// Redisson's name for the channel on which a release is told.
+/// Redisson's name for the channel of the notifications of releases.
 pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{}", tagged(name))
 }
@@ -74,7 +76,7 @@ fn tagged(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") }
 }
 
-/// Prints times; the run shows them at its end.
+/// Prints the median and the longest of these times.
 pub(crate) fn show(what: &str, times: &mut [Duration]) {
     times.sort();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -82,7 +84,7 @@ pub(crate) fn show(what: &str, times: &mut [Duration]) {
     println!("{what}: median {:.1} ms, longest {:.1} ms of {}", ms(middle), ms(last), times.len());
 }
 
-/// The middle of some times.
+/// The median of these times.
 pub(crate) fn median(times: &mut [Duration]) -> Duration {
     times.sort();
     times[times.len() / 2]

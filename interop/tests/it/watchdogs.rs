@@ -1,4 +1,4 @@
-//! Both watchdogs keep their locks beyond the ttl, and ours tells when its lock was taken away.
+//! Both watchdogs keep their locks beyond the ttl, and bandog's watchdog reports that its lock was taken away.
 
 use std::{
     thread,
@@ -44,17 +44,22 @@ async fn a_lock_that_java_forced_open_is_lost_at_our_next_renewal() {
     let start = Instant::now();
     assert_eq!(rig.java.ask("a", &["lock", "orders"]), "held");
 
-    tokio::time::timeout(ttl, guard.lost()).await.expect("we are told");
-    let told = start.elapsed();
-    println!("told {:.0} ms after forceUnlock at a ttl of 3 s, so a renewal each second", told.as_secs_f64() * 1e3);
-    assert!(told < ttl / 3 + Duration::from_millis(500), "told after {told:?}");
+    tokio::time::timeout(ttl, guard.lost()).await.expect("the loss is reported");
+    let noticed = start.elapsed();
+    let ms = noticed.as_secs_f64() * 1e3;
+    println!("noticed {ms:.0} ms after forceUnlock, at a ttl of 3 s, which means a renewal each second");
+    assert!(noticed < ttl / 3 + Duration::from_millis(500), "noticed after {noticed:?}");
     let refused = guard.release().await.expect_err("it was lost");
     assert_eq!(refused.kind(), ErrorKind::Lost);
-    assert_eq!(rig.java.ask("b", &["try", "orders"]), "busy", "our release leaves Java's hold alone");
+    assert_eq!(
+        rig.java.ask("b", &["try", "orders"]),
+        "busy",
+        "the release of the lost lock does not affect Java's hold"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_end_by_themselves() {
+async fn leases_expire_without_a_release() {
     let rig = Rig::start(TTL).await;
     let lease = Duration::from_millis(1500);
     let start = Instant::now();
@@ -67,7 +72,7 @@ async fn leases_end_by_themselves() {
     let start = Instant::now();
     assert_eq!(rig.java.ask("a", &["lock", "ours"]), "held");
     let to_java = start.elapsed();
-    assert!(guard.is_lost(), "we know before Java is granted it");
+    assert!(guard.is_lost(), "the guard reports the loss before Java gets the lock");
 
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!(

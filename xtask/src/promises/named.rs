@@ -18,7 +18,7 @@ pub(super) fn names(text: &str) -> Vec<&str> {
     quoted.filter(is_name).collect()
 }
 
-/// The file in which the test is, if there is such a test.
+/// The file that contains the test, if the test exists.
 pub(super) fn home(name: &str) -> Option<String> {
     let (file, test) = name.split_once("::")?;
     let (area, file) = file.split_once('/')?;

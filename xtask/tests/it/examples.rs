@@ -1,10 +1,10 @@
-//! Examples import what users have.
+//! Examples in docs use only the crates that users depend on.
 
 use std::fs;
 
 use crate::house::{files, root};
 
-/// Crates that their users add by name, since the facade does not re-export them.
+/// Crates that users add by name, because the facade does not re-export them.
 const BY_NAME: [&str; 3] = ["bandog-cron", "bandog-redis", "bandog-sqlite"];
 
 #[test]
@@ -37,7 +37,7 @@ fn the_docs_of_the_facade_show_what_it_re_exports() {
 }
 
 #[test]
-fn what_an_example_is_and_what_it_may_not_name() {
+fn lines_of_examples_and_names_of_inner_crates_are_found() {
     let text = "//! [`bandog_core::Swap`] is text.\n//! ```\n//! use bandog_sync::Client;\n//! ```\nuse bandog_core::Key;\n\
                 /// ```no_run\n    /// # bandog_core::ok();\n    /// ```\n";
     assert_eq!(examples(text), ["use bandog_sync::Client;", "# bandog_core::ok();"]);
@@ -62,7 +62,7 @@ fn examples(text: &str) -> Vec<&str> {
     found
 }
 
-/// The crates of ours that a line names.
+/// The inner crates of bandog that a line names.
 fn inner(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| {
         ["core", "cron", "macros", "redis", "schedule", "sqlite", "sync"]

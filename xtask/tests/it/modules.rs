@@ -1,4 +1,4 @@
-//! The table of modules in ARCHITECTURE.md against the tree.
+//! Compares the table of modules in ARCHITECTURE.md with the files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::house::root;
 
-/// Files that have no idea of their own, files of tests, and files that every crate has.
+/// Files that the table does not name: those that every crate has, and tests.
 const PLAIN: &[&str] = &["fuzz", "lib", "main", "mod", "tests"];
 
 #[test]
@@ -21,8 +21,9 @@ fn the_table_names_every_module_of_a_crate_and_nothing_else() {
         let folder = if name == "bandog" { "crates/bandog".to_owned() } else { format!("crates/bandog-{name}") };
         let (direct, all) = modules(&root().join(&folder));
         wrong.extend(direct.difference(&words).map(|module| format!("no row of {name} names its module {module}")));
-        wrong
-            .extend(words.difference(&all).map(|word| format!("a row of {name} names {word}, which {folder} has not")));
+        wrong.extend(
+            words.difference(&all).map(|word| format!("a row of {name} names {word}, which {folder} does not have")),
+        );
     }
     assert!(wrong.is_empty(), "ARCHITECTURE.md: {wrong:#?}");
 }

@@ -1,4 +1,4 @@
-//! What holds for every page of Markdown: short lines, and links that lead somewhere.
+//! Checks every page of Markdown: lines are short, and links lead to existing pages.
 
 use std::{
     collections::BTreeMap,

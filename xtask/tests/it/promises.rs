@@ -1,4 +1,4 @@
-//! The pages that promise something name the tests behind it.
+//! Each promise in the docs has tests that exist.
 
 use std::process::Command;
 

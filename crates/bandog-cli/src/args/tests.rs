@@ -13,7 +13,7 @@ fn durations_have_a_unit_and_bounds() {
     assert_eq!(wait("2m"), Ok(Duration::from_secs(120)));
     assert_eq!(wait("0s"), Ok(Duration::ZERO));
     for wrong in ["0s", "99ms", "366d", "-5s", "10", "", "soon", "99999999999999999999s"] {
-        assert!(lease(wrong).unwrap_err().contains("100ms to 365d"), "{wrong}");
+        assert!(lease(wrong).unwrap_err().contains("between 100ms and 365d"), "{wrong}");
     }
 }
 
@@ -21,18 +21,18 @@ fn durations_have_a_unit_and_bounds() {
 fn an_option_before_its_subcommand_gets_a_hint() {
     let said = |words: &[&str]| {
         let error = Cli::try_parse_from([&["bandog"], words].concat()).unwrap_err();
-        plain(&with_its_place(without_wrong_tip(error)))
+        plain(&with_option_place(without_wrong_tip(error)))
     };
     for (words, example) in [
         (&["--url", "sqlite:x", "jobs", "ls"][..], "`bandog ls --url`"),
         (&["jobs", "--url", "sqlite:x", "ls"], "`bandog jobs ls --url`"),
         (&["--http=127.0.0.1:80", "schedule", "x"], "`bandog schedule --http`"),
     ] {
-        let told = said(words);
-        assert!(told.contains(&format!("after all words of the subcommand, as in {example}")), "{told}");
+        let message = said(words);
+        assert!(message.contains(&format!("after all words of the subcommand, as in {example}")), "{message}");
     }
-    let told = said(&["jobs", "ls", "--urll", "x"]);
-    assert!(told.contains("similar argument exists: '--url'") && !told.contains("after all words"), "{told}");
+    let message = said(&["jobs", "ls", "--urll", "x"]);
+    assert!(message.contains("similar argument exists: '--url'") && !message.contains("after all words"), "{message}");
 }
 
 #[test]

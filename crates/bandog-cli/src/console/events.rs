@@ -27,7 +27,7 @@ pub(crate) fn install_subscriber(verbosity: u8) {
         _ => LevelFilter::TRACE,
     };
     queue::start();
-    // It fails only if a subscriber is installed already, which is then kept.
+    // This fails only if another subscriber is installed already. That subscriber is kept.
     let _ = tracing_subscriber::registry().with(level).with(Printer).try_init();
 }
 

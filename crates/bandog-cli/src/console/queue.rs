@@ -1,5 +1,5 @@
-//! A queue of messages and the thread that prints them. A stopped terminal or a full pipe must not block the watchdog,
-//! which warns from its engine, nor the signal handling.
+//! A queue of messages and the thread that prints them. The queue exists because a stopped terminal or a full pipe must
+//! block neither the signal handling nor the client's engine, which renews locks and also logs warnings.
 
 use std::{
     sync::{
@@ -13,9 +13,9 @@ use std::{
 use super::print;
 
 /// Maximum number of queued items. Further items are dropped.
-const WAITING: usize = 256;
+const CAPACITY: usize = 256;
 /// Timeout of [`flush`].
-const PATIENCE: Duration = Duration::from_millis(100);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
 static QUEUE: OnceLock<SyncSender<Item>> = OnceLock::new();
 
@@ -25,22 +25,22 @@ pub(super) enum Item {
     Message(String),
     /// The new content of the terminal's last line.
     StatusLine(Option<String>),
-    /// Answered when all items before it are printed.
+    /// A request of [`flush`]. The thread answers it after it has printed all earlier items.
     Flush(SyncSender<()>),
 }
 
-/// Starts the thread. Without it queued items are dropped.
+/// Starts the thread. Items that are posted before the start are dropped.
 pub(super) fn start() {
-    let (outbox, inbox) = sync_channel(WAITING);
+    let (outbox, inbox) = sync_channel(CAPACITY);
     if thread::Builder::new().name("console".into()).spawn(|| print_all(inbox)).is_ok() {
         // An earlier queue is kept.
         let _ = QUEUE.set(outbox);
     }
 }
 
-pub(super) fn post(note: Item) {
+pub(super) fn post(item: Item) {
     if let Some(queue) = QUEUE.get() {
-        let _ = queue.try_send(note);
+        let _ = queue.try_send(item);
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn post(note: Item) {
 pub(crate) fn flush() {
     let (done, printed) = sync_channel(1);
     post(Item::Flush(done));
-    let _ = printed.recv_timeout(PATIENCE);
+    let _ = printed.recv_timeout(FLUSH_TIMEOUT);
 }
 
 /// Moves to the first column and clears the line.
@@ -56,9 +56,9 @@ const CLEAR: &str = "\r\x1b[K";
 
 fn print_all(inbox: Receiver<Item>) {
     let mut line: Option<String> = None;
-    for note in inbox {
+    for item in inbox {
         let clear = if line.is_some() { CLEAR } else { "" };
-        match note {
+        match item {
             Item::Message(message) => print(&format!("{clear}bandog: {message}\n{}", line.as_deref().unwrap_or(""))),
             Item::StatusLine(next) => {
                 print(&format!("{clear}{}", next.as_deref().unwrap_or("")));

@@ -18,8 +18,8 @@ fn a_url_in_the_wrong_place_is_printed_without_its_password() {
         "redis://app:s3\"c'ret@db",
     ] {
         for message in [format!("cannot read {word}"), format!("no job {word:?}, use '-- {word}'"), word.to_owned()] {
-            let told = sanitized(&["bandog", "ls", word], &message);
-            assert!(told.contains("***@db") && !told.contains("ret@"), "{told}");
+            let message = sanitized(&["bandog", "ls", word], &message);
+            assert!(message.contains("***@db") && !message.contains("ret@"), "{message}");
         }
     }
     let value = sanitized(&["bandog", "--wait=redis://app:s3cret@db"], "'redis://app:s3cret@db' is no duration");

@@ -38,8 +38,9 @@ pub(super) struct Counts {
 pub(super) struct Tick {
     /// In ms of the Unix epoch.
     pub(super) at: i64,
-    /// None with a replica's own timer, like the fence.
+    /// None if the replica's own timer started the sweep, instead of the scheduler.
     pub(super) attempt: Option<u32>,
+    /// The fence of the scheduler's run. None like `attempt`.
     pub(super) fence: Option<Fence>,
 }
 
@@ -48,7 +49,7 @@ pub(super) struct Tick {
 pub(super) struct Latest {
     pub(super) replica: u16,
     pub(super) fence: i64,
-    pub(super) goes_on: bool,
+    pub(super) is_running: bool,
 }
 
 impl Shop {
@@ -61,7 +62,8 @@ impl Shop {
         let start = now_ms();
         for (id, item) in (1..=plan.orders).zip(ITEMS.iter().cycle()) {
             let units = 1 + id % 3;
-            let overdue = start + i64::try_from((plan.falling() * id / plan.orders).as_millis()).unwrap_or(i64::MAX);
+            let overdue =
+                start + i64::try_from((plan.overdue_within() * id / plan.orders).as_millis()).unwrap_or(i64::MAX);
             tx.prepare_cached(include_str!("sql/reserve.sql"))?.execute((item, units))?;
             tx.prepare_cached(include_str!("sql/order.sql"))?.execute((id, item, units, overdue))?;
         }
@@ -103,7 +105,7 @@ impl Shop {
 
     /// The scheduler's latest run, if there was one.
     pub(super) fn latest(&self) -> Result<Option<Latest>, DemoFault> {
-        let latest = |row: &Row<'_>| Ok(Latest { replica: row.get(0)?, fence: row.get(1)?, goes_on: row.get(2)? });
+        let latest = |row: &Row<'_>| Ok(Latest { replica: row.get(0)?, fence: row.get(1)?, is_running: row.get(2)? });
         Ok(self.db.prepare_cached(include_str!("sql/last.sql"))?.query_row([], latest).optional()?)
     }
 

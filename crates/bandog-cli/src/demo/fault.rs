@@ -13,10 +13,10 @@ pub(super) enum DemoFault {
     Shop(rusqlite::Error),
     /// An error of the system, and the failed action.
     System(&'static str, io::Error),
-    /// Arguments that do not go together.
+    /// Arguments that cannot be combined.
     Usage(String),
-    /// The result was not the expected one.
-    Story(ExitCode, String),
+    /// The demo did not have the expected result.
+    Unexpected(ExitCode, String),
 }
 
 impl fmt::Display for DemoFault {
@@ -25,7 +25,7 @@ impl fmt::Display for DemoFault {
             Self::Store(error, _) => write!(f, "the scheduler's store: {error}"),
             Self::Shop(error) => write!(f, "the shop's database: {error}"),
             Self::System(what, error) => write!(f, "{what}: {error}"),
-            Self::Usage(message) | Self::Story(_, message) => f.write_str(message),
+            Self::Usage(message) | Self::Unexpected(_, message) => f.write_str(message),
         }
     }
 }
@@ -43,7 +43,7 @@ impl From<DemoFault> for fault::Fault {
             DemoFault::Shop(error) => Self::system("the shop's database", error),
             DemoFault::System(what, error) => Self::system(what, error),
             DemoFault::Usage(message) => Self::usage(message),
-            DemoFault::Story(code, message) => Self::new(code, message),
+            DemoFault::Unexpected(code, message) => Self::new(code, message),
         }
     }
 }

@@ -82,15 +82,16 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// Waits until all replicas are ready: late ones would miss the first sweeps, and so the race.
+    /// Waits until all replicas are ready. A late replica would miss the first sweeps, and with them the race that the
+    /// demo shows.
     async fn until_ready(&self, shop: &Shop, processes: &mut ReplicaProcesses) -> Result<(), DemoFault> {
         while shop.ready()? < self.plan.replicas {
             let running = processes.running();
             if running < self.plan.replicas.into() || Instant::now() > self.until {
                 let (ready, all) = (shop.ready()?, self.plan.replicas);
                 let trouble = shop.last_trouble()?.unwrap_or_default();
-                let message = format!("{ready} of {all} replicas became ready, and {running} run{trouble}");
-                return Err(DemoFault::Story(ExitCode::Internal, message));
+                let message = format!("{ready} of {all} replicas became ready, and {running} are running{trouble}");
+                return Err(DemoFault::Unexpected(ExitCode::Internal, message));
             }
             sleep(Duration::from_millis(10)).await;
         }

@@ -7,10 +7,11 @@ use super::fault::DemoFault;
 /// Interval of the sweeps of each replica.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
-/// Minimum number of orders that a shop's database closes in a second of the demo, each closed by every replica.
+/// Number of times that the replicas together can close an order in one second of the demo. Without a lock, each
+/// replica may close each order.
 const CLOSINGS: u32 = 1500;
 
-/// Minimum number of orders that one replica closes in a second of the demo, when it has the lock.
+/// Number of orders that one replica with the lock can close in one second of the demo.
 const CLOSED_BY_ONE: u32 = 80;
 
 /// The numbers and the duration of a demo.
@@ -39,16 +40,16 @@ impl Plan {
 
     /// Time until the last order of a phase is overdue: two fifths of a phase's share, because a loaded machine needs
     /// time to start replicas.
-    pub(super) fn falling(&self) -> Duration {
+    pub(super) fn overdue_within(&self) -> Duration {
         self.seconds() / 5
     }
 
     /// Time that the payment provider needs to answer for one order.
     ///
-    /// All answers together take half of the time in which the orders become overdue. So a single replica, as with the
-    /// lock, is never late. A sweep takes about half a tick for any number of orders, so replicas that begin at the
+    /// All answers together take half of the time in which the orders become overdue. So the one replica that has the
+    /// lock is never late. A sweep takes about half a tick for any number of orders, so replicas that begin at the
     /// same time overlap.
     pub(super) fn payment(&self) -> Duration {
-        (self.falling() / 2 / self.orders).clamp(Duration::from_millis(1), Duration::from_millis(50))
+        (self.overdue_within() / 2 / self.orders).clamp(Duration::from_millis(1), Duration::from_millis(50))
     }
 }

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::exit_code::ExitCode;
 
-/// Timeout for the present sweep when the demo ends: less than the demo waits for the replica.
+/// Timeout for the present sweep when the demo ends. The demo waits longer than this for the replica.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// The configuration of a replica: one line of JSON on its standard input, where other users cannot see passwords.
@@ -56,7 +56,7 @@ pub(crate) fn run() -> Result<ExitCode, crate::fault::Fault> {
     let lived = runtime.block_on(live());
     runtime.shutdown_background(); // A read of standard input may never return.
     if let Ok(Ended::Orphaned(place)) = &lived {
-        // After the scheduler has ended with the runtime: its store would create its file again.
+        // The runtime has ended, and the scheduler with it. A running scheduler would create the store's file again.
         tidy(place);
     }
     Ok(lived.map(|_| ExitCode::Done)?)
@@ -64,8 +64,9 @@ pub(crate) fn run() -> Result<ExitCode, crate::fault::Fault> {
 
 /// The end of a replica without an error.
 enum Ended {
+    /// The demo has asked it to exit.
     Dismissed,
-    /// The demo has died; its directory is left.
+    /// The demo has died, and has left its directory.
     Orphaned(PathBuf),
 }
 
@@ -127,16 +128,16 @@ async fn on_schedule(
         .await
         .map_err(failed)?;
     sweeper.shop().join(brief.number)?;
-    // Also resolves when the sender is dropped.
+    // The wait also ends if the sender is dropped.
     let _ = stopped.wait_for(|stopped| *stopped).await;
     running.stop().await.map_err(failed)?;
-    // This client holds no lock any more.
+    // An error is ignored, because this client holds no lock any more.
     let _ = client.close().await;
     Ok(())
 }
 
-/// A sweep counts for every tick that comes while it runs, and another replica finishes the sweep of a dead one. The
-/// lease is the client's watchdog.
+/// The job that sweeps. Ticks that come while a sweep runs are skipped. If a replica dies during a sweep, another
+/// replica repeats the run. The job has no lease of its own, so the client's watchdog applies.
 fn job(name: &str, sweeper: &Arc<Sweeper>) -> Job {
     let sweeper = Arc::clone(sweeper);
     Job::fixed_rate(name, TICK).overlap(Overlap::Skip).on_crash(OnCrash::Retry).run(move |run: Run| {
@@ -153,8 +154,8 @@ async fn next_tick() -> i64 {
     now + left
 }
 
-/// Removes the demo's directory after the demo has died. All replicas do this at once, and some may not have closed
-/// their files.
+/// Removes the demo's directory after the demo has died. All replicas do this at the same time, and some may not have
+/// closed their files, so the removal is retried.
 fn tidy(place: &Path) {
     if !place.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store::PLACE)) {
         return;

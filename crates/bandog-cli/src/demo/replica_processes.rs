@@ -62,7 +62,7 @@ impl Drop for ReplicaProcesses {
     fn drop(&mut self) {
         // All are killed before the first wait, so the waits are short.
         for replica in &mut self.replicas {
-            let _ = replica.kill(); // It may have ended.
+            let _ = replica.kill(); // The replica may have ended already.
         }
         for replica in &mut self.replicas {
             let _ = replica.wait();

@@ -44,7 +44,7 @@ impl<'a> Report<'a> {
         Self { plan, json, phases: Vec::new() }
     }
 
-    /// Adds a phase. Its JSON is printed at once.
+    /// Adds a phase. With `--json`, prints its line immediately.
     pub(super) fn add(&mut self, phase: Outcome) {
         if self.json {
             let seconds = (phase.took.as_secs_f64() * 1000.0).round() / 1000.0;
@@ -56,7 +56,8 @@ impl<'a> Report<'a> {
         self.phases.push(phase);
     }
 
-    /// Prints the rest. An error means that the result is not the expected one.
+    /// Prints the table and the conclusion, unless the output is JSON. Returns an error if the result is not the
+    /// expected one.
     pub(super) fn finish(self) -> Result<(), DemoFault> {
         if !self.json {
             print(&self.table(Paint::on(&io::stdout())));
@@ -134,7 +135,7 @@ fn wrong(phase: &Outcome) -> Option<DemoFault> {
         (false, _) => return None,
     };
     let code = if phase.store_is_away { ExitCode::Unavailable } else { ExitCode::Internal };
-    Some(DemoFault::Story(code, format!("{name} {message}{trouble}")))
+    Some(DemoFault::Unexpected(code, format!("{name} {message}{trouble}")))
 }
 
 fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
@@ -142,7 +143,7 @@ fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
     format!("{name:<34}{cells}\n")
 }
 
-/// A number that should be zero.
+/// A number that should be zero: green if it is, else red.
 fn judged(paint: Paint, count: u32) -> String {
     let text = format!("{count:>16}");
     if count == 0 { paint.green(&text) } else { paint.red(&text) }

@@ -10,8 +10,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::fault::DemoFault;
 
-/// Timeout of a write. Ten replicas write at once, and each write takes well under a millisecond.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a write. Many replicas write at the same time, and each write takes well under a millisecond.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One connection to the shop's database.
 pub(super) struct Shop {
@@ -53,15 +53,15 @@ impl Shop {
 
     pub(super) fn open(path: &Path) -> Result<Self, DemoFault> {
         let db = Connection::open(path)?;
-        db.busy_timeout(PATIENCE)?;
+        db.busy_timeout(BUSY_TIMEOUT)?;
         db.pragma_update(None, "synchronous", "off")?; // The shop of a demo need not survive a power failure.
         Ok(Self { db })
     }
 
     /// The orders that are overdue now. None if a writer with a greater fence wrote before.
     ///
-    /// A writer with a fence stores it before the read. From then on no earlier run can change the orders, so this one
-    /// may finish the work of a replica that was killed between two steps.
+    /// A writer with a fence stores its fence before the read. After that, writes of earlier runs are refused. So the
+    /// present run may finish the work of a replica that was killed between two steps.
     pub(super) fn overdue(&self, by: Writer) -> Result<Option<Vec<Order>>, DemoFault> {
         if by.fence.is_none() {
             return orders(&self.db, include_str!("sql/overdue.sql")).map(Some);
@@ -92,12 +92,12 @@ impl Shop {
         })
     }
 
-    /// A write that is refused if a later run has written.
+    /// Does a write, unless a later run has written.
     ///
-    /// A scheduler cannot stop a paused replica: a process that is paused for longer than its lease resumes in the
-    /// middle of its sweep, and sends its next write before it can check any clock. The write contains the fence, and
-    /// here it is compared with the greatest fence so far. An equal fence is accepted, because one run writes many
-    /// times.
+    /// A scheduler cannot stop a paused replica. A process that is paused for longer than its lease resumes in the
+    /// middle of its sweep, and sends its next write before it can check any clock. So each write contains the fence
+    /// of its run, and the database compares it with the greatest fence so far. An equal fence is accepted, because one
+    /// run writes many times.
     fn write(
         &self,
         by: Writer,

@@ -19,7 +19,7 @@ const JOB: &str = "overdue-orders-";
 /// Prefix of all names of the demo in a shared store.
 const PREFIX: &str = "bandog-demo:";
 
-/// Lease of the job. It is short, so that a killed replica does not delay the others for long.
+/// Lease of the job. It is short, so that the other replicas soon take over from a killed one.
 const WATCHDOG: Duration = Duration::from_secs(3);
 
 /// The demo's own client of the store; it runs no job.
@@ -53,13 +53,13 @@ impl DemoStore {
 
     /// Removes the job from a shared store, after all replicas have ended.
     ///
-    /// A replica that was just killed counts as alive until its lease expires, and `Jobs::forget` would wait for it.
+    /// It does not use `Jobs::forget`, which would wait for a replica that was just killed until its lease expires.
     pub(super) async fn close(self) {
         if !self.is_private {
-            // If the store does not answer, one record stays.
+            // If the store does not answer, the job's record stays in it.
             let _ = self.remove().await;
         }
-        // This client holds no lock.
+        // An error is ignored, because this client holds no lock.
         let _ = self.client.close().await;
     }
 
@@ -82,7 +82,8 @@ pub(super) fn checked(url: &str) -> Result<String, DemoFault> {
     Ok(url.to_owned())
 }
 
-/// A client for a replica: of a store that the demo has opened, and may have deleted.
+/// A client for a replica. The demo has created the store, and may have deleted it meanwhile. The client does not
+/// create it again.
 pub(super) async fn connect(url: &str) -> Result<Client, DemoFault> {
     options(url)?.must_exist().connect().await.map_err(|error| fault(error, url))
 }

@@ -1,4 +1,4 @@
-//! The sweep, as services run it on a timer, with its race; and the same sweep as a scheduled job.
+//! The sweep as services run it on a timer, which has a race, and the same sweep as a scheduled job.
 
 use std::{
     fmt::Display,
@@ -18,7 +18,7 @@ use super::{
 /// One replica's sweeper.
 pub(super) struct Sweeper {
     replica: u16,
-    /// Never contended, because a replica has one thread. It only allows the sweep to be a task of the runtime.
+    /// Never contended, because a replica has one thread. The mutex is needed because the job's future must be `Send`.
     shop: Mutex<Shop>,
     /// Time that the payment provider needs to answer.
     payment: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Sweeper {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Swept {
     Done,
-    /// The run was cancelled, or a later run has written: it does the rest.
+    /// The run was cancelled, or a later run has written and does the rest.
     Interrupted,
 }
 
@@ -54,7 +54,7 @@ impl Sweeper {
         self.three_steps(None).await.map(|_| ())
     }
 
-    /// The sweep for the scheduler, for each tick on one replica. An error makes it a failed run.
+    /// The sweep for the scheduler, which runs each tick on one replica. If this returns an error, the run has failed.
     pub(super) async fn run(&self, run: &Run) -> Result<(), String> {
         let swept = self.sweep_for(run).await.map_err(|fault| fault.to_string());
         let swept = swept.and_then(|swept| match swept {
@@ -68,7 +68,7 @@ impl Sweeper {
         let (at, fence) = (run.tick().millisecond(), Some(run.fence()));
         let _sweep = self.begin(Tick { at, attempt: Some(run.attempt()), fence })?;
         tokio::select! { biased;
-            // Another replica may run it now. The sweep is dropped at its `await`: between two orders.
+            // Another replica may run the job now. The sweep is dropped at its `await`, which is between two orders.
             () = run.cancelled() => Ok(Swept::Interrupted),
             swept = self.three_steps(fence) => swept,
         }
@@ -82,8 +82,8 @@ impl Sweeper {
     /// The race is between the first step and the second: a replica that reads while others still query the payment
     /// provider finds the same orders, and no later step checks whether they are still unpaid.
     ///
-    /// (In one database, one `update … where state = 'unpaid'` in one transaction would do. Larger services have the
-    /// orders, the stock and the payments in different systems; they need a lock.)
+    /// (In one database, a transaction with `update … where state = 'unpaid'` would be sufficient. Larger services have
+    /// the orders, the stock and the payments in different systems; they need a lock.)
     async fn three_steps(&self, fence: Option<Fence>) -> Result<Swept, DemoFault> {
         let by = Writer { replica: self.replica, fence };
         let found = self.shop().overdue(by)?;
@@ -99,7 +99,7 @@ impl Sweeper {
     }
 }
 
-/// A sweep that runs until this is dropped, like a run that has lost its lease.
+/// A sweep that has begun. Dropping this records its end, also if the run is dropped because it has lost its lease.
 struct Begun<'a> {
     sweeper: &'a Sweeper,
     sweep: i64,
@@ -107,7 +107,7 @@ struct Begun<'a> {
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        // It is for the display only.
+        // An error is ignored, because the record is for the display only.
         let _ = self.sweeper.shop().end_sweep(self.sweep);
     }
 }

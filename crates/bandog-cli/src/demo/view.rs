@@ -1,4 +1,4 @@
-//! The display of a running phase: a picture that changes in place, or a line from time to time.
+//! The display of a running phase: a picture that is redrawn on a terminal, or else a line per second.
 
 use std::{
     io::{self, Write},
@@ -131,15 +131,15 @@ impl View {
             0 if scene.lock => "all wait for the next tick".to_owned(),
             0 => "all wait for their timers".to_owned(),
             1 => "one sweeps".to_owned(),
-            many => format!("{many} sweep at once"),
+            many => format!("{many} sweep at the same time"),
         };
         format!("{}   {}", dots.join(" "), self.paint.faint(&doing))
     }
 
     fn job(&self, latest: Option<Latest>) -> String {
         match latest {
-            Some(Latest { replica, fence, goes_on: true }) => format!("runs on replica {replica}, fence {fence}"),
-            Some(Latest { replica, fence, goes_on: false }) => {
+            Some(Latest { replica, fence, is_running: true }) => format!("runs on replica {replica}, fence {fence}"),
+            Some(Latest { replica, fence, is_running: false }) => {
                 self.paint.faint(&format!("ran last on replica {replica}, fence {fence}"))
             }
             None => self.paint.faint("has not run yet"),
@@ -166,13 +166,13 @@ impl View {
 fn line(scene: &Scene) -> String {
     let Counts { orders, closed, restored_more_than_once: twice, .. } = scene.counts;
     let mut line = format!("  {closed} of {orders} closed, stock returned more than once for {twice}");
-    if let Some(Latest { replica, fence, goes_on: true }) = scene.latest {
+    if let Some(Latest { replica, fence, is_running: true }) = scene.latest {
         line.push_str(&format!("; the job runs on replica {replica}, fence {fence}"));
     }
     line
 }
 
-/// Number of ticks with sweeps, and number of ticks that ran again.
+/// The number of ticks with sweeps and of ticks that were repeated, as text.
 pub(super) fn for_ticks(counts: &Counts) -> String {
     let Counts { ticks, taken_over, .. } = counts;
     let again = if *taken_over == 0 { String::new() } else { format!(", {taken_over} run again after a replica died") };

@@ -6,13 +6,13 @@ use bandog::Finding;
 
 use crate::store::Store;
 
-/// All checks of bandog itself.
+/// The findings of all checks that need no store.
 pub(super) fn all(store: &Store) -> Vec<Finding> {
     let store_finding = Finding::fine("store", format!("{}, {}", store.redacted(), store.origin()));
     [Some(store_finding), password(store), Some(processes())].into_iter().flatten().collect()
 }
 
-/// Only this user can read a URL in the variable.
+/// A finding if the password is on the command line. Only this user can read it in the variable BANDOG_URL.
 fn password(store: &Store) -> Option<Finding> {
     store.shows_password().then(|| {
         Finding::advice(
@@ -23,7 +23,7 @@ fn password(store: &Store) -> Option<Finding> {
     })
 }
 
-/// `bandog lock` starts its command through `/proc`, and finds there the processes to terminate.
+/// `bandog lock` starts its command through `/proc/self/exe`, and reads `/proc` to find the processes to terminate.
 fn processes() -> Finding {
     let is_visible = |name: &str| fs::metadata(format!("/proc/{name}")).is_ok();
     if !is_visible("self/exe") {

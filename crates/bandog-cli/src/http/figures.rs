@@ -29,7 +29,7 @@ impl Figures {
     /// All metrics as text. Control characters in names are escaped, as in all output.
     pub(super) fn text(&self) -> String {
         let text = self.0.render();
-        // This format writes a backslash twice.
+        // In this format a backslash is written as two.
         let written = |c: char| match is_plain(c) || c == '\n' {
             true => c.to_string(),
             false => format!("\\{}", c.escape_debug()),
@@ -37,7 +37,7 @@ impl Figures {
         text.chars().map(written).collect()
     }
 
-    /// Merges the collected samples. Without it they accumulate if no client reads them.
+    /// Merges the collected samples. Without this upkeep they accumulate if no client reads the metrics.
     pub(super) fn run_upkeep(&self) {
         self.0.run_upkeep();
     }

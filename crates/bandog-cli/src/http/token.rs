@@ -17,7 +17,7 @@ pub(crate) const VARIABLE: &str = "BANDOG_HTTP_TOKEN";
 /// Maximum number of bytes that are read from the file: more than a token with whitespace needs.
 const MOST: u64 = 1024;
 
-/// The token of the file, or else of the environment, if there is one.
+/// Reads the token from the file, or else from the environment. None if neither is set.
 pub(super) fn read(file: Option<&Path>) -> Result<Option<Token>, Fault> {
     if let Some(path) = file {
         let text = text(path).map_err(|error| Fault::usage(format!("cannot read a token from {path:?}: {error}")))?;

@@ -10,14 +10,15 @@ use crate::{exit_code::ExitCode, fault::Fault, print};
 
 /// Runs the ticks of a range of the past, one after the other, whether they ran before or not.
 ///
-/// Each becomes a run of the kind `backfill` with its original tick, after the waiting runs. At most 10,000 runs of a
-/// job may wait.
+/// Each tick becomes a run of the kind `backfill`, which starts after the runs that wait already. At most 10,000 runs
+/// of a job may wait.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: job, count, ticks (RFC 3339 in UTC), dry_run.
 
-Exit codes: 0 the runs wait, or were listed; 64 no such job, no tick in the range, too many, a range that is not \
-in the past, a fixed delay, wrong URL; 69 the store does not answer or does not exist; 77 it refuses.
+Exit codes: 0 the runs wait, or with --dry-run were printed; 64 no such job, no tick in the range, too many ticks, a \
+range that is not in the past, a job with a fixed delay, wrong URL; 69 the store does not answer or does not exist; 77 \
+it refuses.
 
 Examples:
   bandog jobs backfill report --from 2026-01-01T00:00:00Z --to 2026-01-08T00:00:00Z --dry-run
@@ -28,7 +29,7 @@ pub(super) struct Args {
     /// The first instant whose tick runs, as RFC 3339.
     #[arg(long, value_name = "RFC3339")]
     from: Time,
-    /// The last one.
+    /// The last instant whose tick runs, as RFC 3339.
     #[arg(long, value_name = "RFC3339")]
     to: Time,
     /// Print the ticks, one per line, and run none.

@@ -10,11 +10,11 @@ use crate::{exit_code::ExitCode, fault::Fault, print};
 /// Cancels the waiting and the present runs of a job.
 ///
 /// A waiting run does not start. A present run is cancelled within a second, and dropped if it has not ended after its
-/// grace. For a command, TERM goes to all its processes, and KILL to the remaining ones. Later ticks are not changed:
-/// see `bandog jobs pause`.
+/// grace period. For a command, TERM goes to all its processes, and KILL to those that remain. To stop later ticks, use
+/// `bandog jobs pause`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json, an array of the cancelled runs, with those of `bandog jobs history --json`.
+Fields of --json, an array of the cancelled runs: those of `bandog jobs history --json`.
 
 Exit codes: 0 cancelled; 75 no such run waits or runs; 64 no such job, wrong URL; 69 the store does not answer \
 or does not exist; 77 it refuses.
@@ -25,7 +25,7 @@ Examples:
 pub(super) struct Args {
     /// The job's name.
     name: String,
-    /// The run's number. Without it: all waiting and present runs.
+    /// The run's number. Without a number, all waiting and present runs are cancelled.
     #[arg(value_name = "RUN", value_parser = clap::value_parser!(u64).range(1..))]
     id: Option<u64>,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
             let verb = if id.is_some() { "waits nor runs" } else { "waits or runs" };
             return Err(Fault::new(ExitCode::Busy, format!("{which} {verb}")));
         }
-        Nodes::of(client).await.warn("the run of a dead node is recorded as lost when one starts that has this job");
+        Nodes::of(client).await.warn("a run of a dead node is recorded as lost when one starts that has this job");
         if !common.json {
             let ids: Vec<String> = cancelled.iter().map(u64::to_string).collect();
             let runs = if cancelled.len() == 1 { "run" } else { "runs" };

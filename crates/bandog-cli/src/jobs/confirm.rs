@@ -5,8 +5,8 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use super::JobsClient;
 use crate::fault::Fault;
 
-/// Asks for a confirmation at the terminal. `verb` is the action, as in "forget it" and "--yes forgets it"; `kept` is
-/// the error if the answer is no.
+/// Asks for a confirmation at the terminal. `verb` and `does` are two forms of the action, such as "forget" and
+/// "forgets". `what` is its object. `kept` is the text of the error if the answer is no.
 pub(super) fn confirm(
     (verb, does): (&str, &str),
     what: &str,

@@ -18,19 +18,19 @@ use crate::{
 
 /// Deletes a job from the store, with its history and its waiting runs; or all jobs that no scheduler has any more.
 ///
-/// It is for jobs that no program has any more. A scheduler that still has the job registers it again at its next tick,
-/// or after a day, as a new job without a history. Remove it from the program or the file first.
+/// Use it for jobs that no program has any more. A scheduler that still has the job registers it again at its next
+/// tick, or after a day, as a new job without a history. Remove it from the program or the file first.
 ///
-/// `--unknown` deletes the jobs that no scheduler has had for `--older`. A scheduler writes a heartbeat for each of its
-/// jobs once a day, and `bandog jobs ls` marks jobs without a heartbeat for two days. Jobs that are paused by name, and
-/// jobs with waiting runs, are excluded. No job is ever deleted automatically.
+/// `--unknown` deletes the jobs that no scheduler has had for the time of `--older`. A scheduler writes a heartbeat for
+/// each of its jobs once a day, and `bandog jobs ls` shows which jobs had no heartbeat for two days. Jobs that are
+/// paused by name, and jobs with waiting runs, are excluded. No job is ever deleted automatically.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: job, forgotten (true); with --unknown an array of such objects, also if the command fails halfway: for a job that \
-was not deleted, forgotten is false and why is the reason.
+Fields of --json: job, forgotten (true); with --unknown an array of such objects, also if the command fails halfway. \
+For a job that was not deleted, forgotten is false and why is the reason.
 
-Exit codes: 0 it is deleted, or no job is unknown for this time; 64 no such job, it runs now, not confirmed, wrong URL; \
-69 the store does not answer or does not exist; 77 it refuses.
+Exit codes: 0 it is deleted, or with --unknown: no job was found; 64 no such job, it runs now, not confirmed, wrong \
+URL; 69 the store does not answer or does not exist; 77 it refuses.
 
 Examples:
   bandog jobs forget old-report
@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
 fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
     let Args { yes, common, .. } = args;
     JobsClient::with_job(common, name, async |client| {
-        let is_on = match client.jobs.show(name).await {
+        let is_enabled = match client.jobs.show(name).await {
             Ok(job) => job.enabled,
             // A record that cannot be read can still be deleted.
             Err(error) if error.kind() == ErrorKind::Corrupt => false,
@@ -92,7 +92,7 @@ fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
             confirm(("forget", "forgets"), &what, &kept, client)?;
         }
         client.jobs.forget(name).await.map_err(|error| client.request_fault_for(&error, name))?;
-        if Nodes::of(client).await.known().is_some_and(|nodes| !nodes.is_empty()) && is_on {
+        if Nodes::of(client).await.known().is_some_and(|nodes| !nodes.is_empty()) && is_enabled {
             report(&format!(
                 "schedulers run over this store: one that still has {name:?} registers it again at its next tick"
             ));
@@ -115,7 +115,7 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
             let what = format!("{} with their histories", names.join(", "));
             confirm(("forget", "forgets"), &what, "they are kept", client)?;
         }
-        // Only the confirmed names, even if more jobs are unknown by now.
+        // Only the jobs that the operator has confirmed, even if more jobs are unknown by now.
         let names: Vec<&str> = unknown.iter().map(|job| job.name.as_str()).collect();
         let (objects, broke) = one_by_one(&names, async |name| {
             let forgotten = client.jobs.forget_unknown(name, *older).await;

@@ -32,12 +32,12 @@ const STATES: [&str; 11] = [
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, an array of objects: id (the run's number; 0 for ticks that did not run), job, tick, from and ticks \
-(of a range that did not run: its first tick, and the number of ticks), kind (scheduled, catch_up, manual, backfill), \
-attempt, node, fence, due, started, ended, lag_ms (delay between due and claim), state (queued, running, ok, \
-failed, timed_out, cancelled, interrupted, lost, skipped, missed, reset), error, note (the end of a command's output), \
+(of a range of ticks that did not run: its first tick, and their number), kind (scheduled, catch_up, manual, \
+backfill), attempt, node, fence, due, started, ended, lag_ms (delay between due and claim), state (queued, running, \
+ok, failed, timed_out, cancelled, interrupted, lost, skipped, missed, reset), error, note (the end of a command's output), \
 orphaned (it is recorded as running, but its node is dead). Times are RFC 3339 in UTC; unknown values are null.
 
-Exit codes: 0 whether there are any or not; 64 no such job, wrong URL; 69 the store does not answer or does not exist; \
+Exit codes: 0 also if there are none; 64 no such job, wrong URL; 69 the store does not answer or does not exist; \
 77 it refuses, or the file is damaged.
 
 Examples:
@@ -57,7 +57,7 @@ pub(super) struct Args {
     common: Common,
 }
 
-/// Reads only.
+/// Prints the history. Changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, limit, state, common } = args;
     let (runs, clock) = JobsClient::with_job(common, name, async |client| {

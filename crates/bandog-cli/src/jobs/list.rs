@@ -15,27 +15,28 @@ use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print, store::S
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, an array of objects: name, trigger, description, zone, enabled, paused (null, or by, reason, at), \
-all_paused (the same for the pause of all jobs), unknown_since (null, or the time of its last heartbeat, if no scheduler has it any more), next (null \
-when it does not fire), watermark (the newest tick that was claimed), rests_until (null, or the end of its rest, because the store's clock was ahead), lease_ms, overlap, catch_up, \
-on_crash, live (the present runs, as in `bandog jobs history`), queued, ok, failed, skipped, missed, lost \
-(total numbers), last (the run that ended last, or null).
+all_paused (the same for the pause of all jobs), unknown_since (null, or, if no scheduler has the job any more, the \
+time of its last heartbeat), next (null when it does not fire), watermark (the newest tick that was claimed), \
+rests_until (null, or the time until which the job claims no tick, because the store's clock was ahead), lease_ms, \
+overlap, catch_up, on_crash, live (the present runs, as in `bandog jobs history`), queued, ok, failed, skipped, \
+missed, lost (total numbers), last (the run that ended last, or null).
 
-Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, \
-or the file is damaged.
+Exit codes: 0 also if there are none; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, or \
+the file is damaged.
 
 Examples:
   bandog jobs ls
   bandog jobs ls 'report-*'
   bandog jobs ls --json | jq -r '.[] | select(.last.state == \"failed\") | .name'")]
 pub(super) struct Args {
-    /// Which names: * matches any text, ? one character, and \ escapes the next one.
+    /// A pattern of names: * matches any text, ? one character, and \ escapes the next one.
     #[arg(default_value = "*", hide_default_value = true)]
     pattern: String,
     #[command(flatten)]
     common: Common,
 }
 
-/// Reads only.
+/// Prints the jobs. Changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
     let seen = JobsClient::query(&store, async |client| {
@@ -66,7 +67,7 @@ fn line(job: &JobRow, clock: &Clock) -> TableRow<7> {
         escaped(&job.trigger),
         job.zone.as_deref().map_or_else(dash, escaped),
         job.next.as_ref().map_or_else(dash, |next| clock.at(next)),
-        // The column head has the word "in".
+        // The head of this column is "IN", so the cell does not repeat the word.
         job.next.as_ref().map_or_else(dash, |next| clock.until(next).trim_start_matches("in ").to_owned()),
         words::state(job, clock),
         words::last(job, clock),

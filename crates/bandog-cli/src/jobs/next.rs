@@ -17,11 +17,11 @@ use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print, store::S
 /// Prints the next ticks of the jobs, in the order of time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Jobs that are paused or disabled have none. A job with a fixed delay has one, and none while it runs.
+A job that is paused or disabled has no next tick. A job with a fixed delay has one, and none while it runs.
 
-Fields of --json, an array of objects: job, tick, due (the tick and the job's jitter: when it is to start).
+Fields of --json, an array of objects: job, tick, due (the time of the start: the tick plus the job's jitter).
 
-Exit codes: 0 whether there are any or not; 64 no such job, wrong URL; 69 the store does not answer or does not exist; \
+Exit codes: 0 also if there are none; 64 no such job, wrong URL; 69 the store does not answer or does not exist; \
 77 it refuses, or the file is damaged.
 
 Examples:
@@ -39,7 +39,7 @@ pub(super) struct Args {
     common: Common,
 }
 
-/// Reads only.
+/// Prints the ticks. Changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
     let seen = JobsClient::query(&store, async |client| {

@@ -29,8 +29,8 @@ Fields of --json: nodes (an array: node, program, since, zones: the version of i
 time-zone table, paused: null, or by, reason, at), pauses (all: null or the pause \
 of all jobs; nodes: an object of the pauses of nodes, whether they run or not). Times are RFC 3339 in UTC.
 
-Exit codes: 0 whether there are any or not; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, \
-or the file is damaged.
+Exit codes: 0 also if there are none; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, or \
+the file is damaged.
 
 Examples:
   bandog jobs nodes
@@ -46,7 +46,7 @@ struct Object {
     pauses: Pauses,
 }
 
-/// Reads only.
+/// Prints the nodes and the pauses. Changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
     let seen = JobsClient::query(&store, async |client| {
@@ -110,7 +110,7 @@ fn line(node: &NodeRow, clock: &Clock) -> TableRow<5> {
 /// The schedulers that run. The store does not know which jobs each of them has.
 pub(super) enum Nodes {
     Known(Vec<NodeRow>),
-    /// The user has no right to read them.
+    /// The user has no right to read the nodes.
     Hidden,
 }
 
@@ -151,7 +151,7 @@ impl Nodes {
         }
     }
 
-    /// For JSON: none if the user has no right to read them.
+    /// For JSON: none if the user has no right to read the nodes.
     pub(super) fn known(&self) -> Option<&[NodeRow]> {
         match self {
             Self::Known(nodes) => Some(nodes),

@@ -14,13 +14,13 @@ use crate::{
 
 /// Stops the ticks of a job, of all jobs, or on a node, until `bandog jobs resume`.
 ///
-/// Present runs continue, and `bandog jobs run` runs a paused job nevertheless. The store keeps the pause: it also
-/// applies to nodes that start later, and a pause of all jobs applies to jobs that are registered later. A paused node
-/// claims nothing, at the latest after a second; the other nodes claim its ticks.
+/// Present runs continue, and `bandog jobs run` still runs a paused job. The store keeps the pause, so it also applies
+/// to nodes that start later, and a pause of all jobs applies to jobs that are registered later. A paused node stops
+/// claiming within a second, and the other nodes claim its ticks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: those of `bandog jobs ls --json`, as they are now; with --all or --node all (null, or by, reason, at) \
-and nodes (an object of the nodes that are paused).
+Fields of --json: those of `bandog jobs ls --json`, after the change; with --all or --node: all (null, or by, reason, \
+at) and nodes (an object of the nodes that are paused).
 
 Exit codes: 0 it is paused; 64 no such job, no reason, wrong URL; 69 the store does not answer or does not exist; 77 it \
 refuses.
@@ -29,7 +29,7 @@ Examples:
   bandog jobs pause report --reason 'database migration, until 6 pm'
   bandog jobs pause --all --reason 'the store is moved'
   bandog jobs pause --node web-3 --reason 'a new disk'      all nodes of the machine web-3
-  bandog jobs pause --node web-3:4711 --reason 'it is slow'   one, as `bandog jobs nodes` names it
+  bandog jobs pause --node web-3:4711 --reason 'it is slow'   one node, by its name in `bandog jobs nodes`
   bandog jobs resume report")]
 pub(super) struct Pause {
     #[command(flatten)]
@@ -43,12 +43,12 @@ pub(super) struct Pause {
 
 /// Resumes the ticks of a paused job, of all jobs, or of a node.
 ///
-/// Ticks resume from now on: the ticks of the pause are recorded as skipped. `--all` ends the pause of all jobs; a job
-/// that was paused by name stays paused.
+/// Ticks resume from now on: the ticks during the pause are recorded as skipped. `--all` ends the pause of all jobs; a
+/// job that was paused by name stays paused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: those of `bandog jobs ls --json`, as they are now; with --all or --node all (null, or by, reason, at) \
-and nodes (an object of the nodes that are paused).
+Fields of --json: those of `bandog jobs ls --json`, after the change; with --all or --node: all (null, or by, reason, \
+at) and nodes (an object of the nodes that are paused).
 
 Exit codes: 0 it is not paused now; 64 no such job, wrong URL; 69 the store does not answer or does not \
 exist; 77 it refuses.
@@ -158,7 +158,7 @@ fn report_previous(paused: Option<&Paused>) {
     }
 }
 
-/// Prints the result, or the job as it is now.
+/// Prints the result, or with `--json` the job after the change.
 async fn print_job(client: &JobsClient<'_>, common: &Common, name: &str, said: &str) -> Result<ExitCode, Fault> {
     let job = client.show(name).await?;
     if common.json {
@@ -169,7 +169,7 @@ async fn print_job(client: &JobsClient<'_>, common: &Common, name: &str, said: &
     print::done(writeln!(io::stdout(), "{said}{all}{disabled}"))
 }
 
-/// Prints the result, or the present pauses.
+/// Prints the result, or with `--json` the pauses after the change.
 async fn print_pauses(client: &JobsClient<'_>, common: &Common, said: &str) -> Result<ExitCode, Fault> {
     print::done(match common.json {
         true => print::json(&client.pauses().await?),

@@ -15,17 +15,17 @@ use crate::{
 
 /// Resumes a job that rests because the store's clock was ahead, or all such jobs.
 ///
-/// While a store's clock is ahead, ticks of the future are claimed. When the clock is right again, the job rests until
-/// that time, and `bandog jobs show` says so. This command sets the job's watermark back to the store's present time.
-/// Ticks that were claimed ahead of time and are still in the future can be claimed again, once each, with a greater
-/// fence. The job's history gets a line with the operator and the reason.
+/// While a store's clock is ahead, ticks of the future are claimed. When the clock is right again, the job rests: it
+/// claims no tick until that future time (see `bandog jobs show`). This command sets the job's watermark back
+/// to the store's present time. Ticks that were claimed ahead of time and are still in the future can be claimed again,
+/// once each, with a greater fence. The job's history gets a line with the operator and the reason.
 ///
 /// `--all` does this for each job that rests, after a confirmation. A job whose only tick was claimed already is not
 /// changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: those of `bandog jobs ls --json`, as they are now; with --all an array of objects with job, reset (true or \
-false), rested_until, and why if it was not reset, also if the command fails halfway.
+Fields of --json: those of `bandog jobs ls --json`, after the change; with --all an array of objects with job, reset \
+(true or false), rested_until, and why if it was not reset, also if the command fails halfway.
 
 Exit codes: 0 it is reset, or no job rests; 64 no such job, no reason, its watermark does not lie in the future, its \
 only tick was claimed already, not confirmed, wrong URL; 69 the store does not answer or does not exist; 77 it refuses.
@@ -103,7 +103,7 @@ fn all(args: &Args) -> Result<ExitCode, Fault> {
             }
             match client.jobs.reset(&job.name, reason).await {
                 Ok(()) => objects.push(object(None)),
-                // It has resumed, or had one tick only. The other jobs are not affected.
+                // The job has resumed meanwhile, or its only tick was claimed already. The other jobs are tried.
                 Err(error) if error.kind() == ErrorKind::Misused => objects.push(object(Some(error.to_string()))),
                 Err(error) => {
                     let fault = client.request_fault_for(&error, &job.name);
@@ -123,7 +123,7 @@ fn all(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
-/// The end of its rest.
+/// The time until which the job rests.
 fn until(job: &JobRow) -> &str {
     job.rests_until.as_deref().unwrap_or(&job.watermark)
 }

@@ -18,19 +18,19 @@ use crate::{
 };
 
 /// Interval between two queries of the run.
-const PAUSE: Duration = Duration::from_millis(250);
-/// Interval between two queries of the schedulers, which are expensive on a server with many keys.
-const NODES: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval between two queries of the schedulers. This query is expensive on a server with many keys.
+const NODES_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum time without a scheduler, or without an answer of the store.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a job now, in addition to its ticks.
 ///
-/// It runs after the present and waiting runs, on a node that has the job; also while the job is paused or disabled.
-/// Standard output has the run's number, for `bandog jobs history` and `bandog jobs cancel`.
+/// The run starts after the present and waiting runs, on a node that has the job, even if the job is paused or
+/// disabled. Standard output has the run's number, for `bandog jobs history` and `bandog jobs cancel`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: those of a run in `bandog jobs history --json`; with --wait after its end.
+Fields of --json: those of a run in `bandog jobs history --json`; with --wait it is printed after the run has ended.
 
 Exit codes: 0 it is requested, or with --wait: it ended well; 1 it did not end well; 64 no such job, wrong URL; 69 the \
 store does not answer or does not exist, or with --wait: no scheduler has run for 10 s; 75 the --timeout is over; \
@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// Wait until the run has ended.
     #[arg(long)]
     wait: bool,
-    /// How long to wait for the end of the run. Without it there is no limit.
+    /// How long to wait for the end of the run. Without this option there is no limit.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true, requires = "wait")]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -61,14 +61,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         }
         Nodes::of(client).await.warn(&format!("run {id} of {:?} waits until one starts that has this job", args.name));
         if !args.wait {
-            return asked(args, client, id).await;
+            return requested(args, client, id).await;
         }
         let run = Follower { client, name: &args.name, id, timeout: args.timeout }.follow().await?;
         ended(args, &run)
     })
 }
 
-async fn asked(args: &Args, client: &JobsClient<'_>, id: u64) -> Result<ExitCode, Fault> {
+async fn requested(args: &Args, client: &JobsClient<'_>, id: u64) -> Result<ExitCode, Fault> {
     if !args.common.json {
         return Ok(ExitCode::Done);
     }
@@ -116,7 +116,7 @@ impl Follower<'_> {
                 Err(error) if error.is_retryable() && answered.elapsed() < PATIENCE => None,
                 Err(error) => return Err(self.client.fault(&error)),
             };
-            if nodes_polled.is_none_or(|polled| polled.elapsed() >= NODES) {
+            if nodes_polled.is_none_or(|polled| polled.elapsed() >= NODES_INTERVAL) {
                 nodes_polled = Some(Instant::now());
                 if !Nodes::of(self.client).await.is_none() {
                     scheduler_seen = Instant::now();
@@ -127,12 +127,12 @@ impl Follower<'_> {
                 line.draw(&self.progress(state.as_ref(), waited));
             }
             self.check(state.as_ref(), waited, scheduler_seen)?;
-            let rest = self.timeout.map_or(PAUSE, |timeout| timeout.saturating_sub(waited).min(PAUSE));
-            sleep(rest).await;
+            let interval = POLL_INTERVAL;
+            sleep(self.timeout.map_or(interval, |timeout| timeout.saturating_sub(waited).min(interval))).await;
         }
     }
 
-    /// An error if the wait is over.
+    /// Returns an error if the timeout is over, or if no scheduler runs.
     fn check(&self, run: Option<&RunRow>, waited: Duration, scheduler_seen: Instant) -> Result<(), Fault> {
         let Self { name, id, .. } = self;
         match self.timeout {
@@ -141,7 +141,7 @@ impl Follower<'_> {
                 let message = format!("run {id} of {name:?} has not ended within {timeout}: it {}", doing(run));
                 Err(Fault::new(ExitCode::Busy, message))
             }
-            // With --timeout the operator may be about to start a scheduler.
+            // With --timeout the wait continues, because the operator may be about to start a scheduler.
             None if scheduler_seen.elapsed() >= PATIENCE => Err(Fault::new(
                 ExitCode::Unavailable,
                 format!(
@@ -173,9 +173,10 @@ fn doing(run: Option<&RunRow>) -> String {
     }
 }
 
-/// Start of a wait without a present run of the job.
+/// Detects that the run waits although no run of the job is running.
 #[derive(Default)]
 struct Idle {
+    /// The time since when this is so.
     since: Option<Instant>,
     is_reported: bool,
 }
@@ -193,8 +194,8 @@ impl Idle {
             self.is_reported = true;
             let Follower { name, id, .. } = follower;
             report(&format!(
-                "run {id} of {name:?} waits although no run of this job is present: check that a running scheduler has the job and \
-                 a free slot in its pool"
+                "run {id} of {name:?} waits although no other run of this job is running: check that a running \
+                 scheduler has the job and a free slot in its pool"
             ));
         }
     }

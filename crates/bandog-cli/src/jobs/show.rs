@@ -46,7 +46,7 @@ struct Object<'a> {
     nodes: Option<&'a [NodeRow]>,
 }
 
-/// Reads only.
+/// Prints the job. Changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let (job, upcoming, nodes, now, store) = JobsClient::with_job(&args.common, &args.name, async |client| {
         let job = client.show(&args.name).await?;

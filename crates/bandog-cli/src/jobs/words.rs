@@ -111,7 +111,7 @@ pub(super) fn paused(Paused { by, reason, .. }: &Paused) -> String {
     format!("paused by {}: {}", escaped(by), escaped(reason))
 }
 
-/// The same for the pause of all jobs.
+/// The operator and the reason of the pause of all jobs.
 pub(super) fn all_paused(all: &Paused) -> String {
     format!("all jobs are {}", paused(all))
 }

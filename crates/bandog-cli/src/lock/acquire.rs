@@ -28,8 +28,8 @@ pub(super) async fn acquire(
         guard = lock(mutex, wait) => guard?,
         never = progress => match never {},
     };
-    // The signal may have come with the grant: then the child is not started.
-    Ok(match (signals.has_ended(), guard) {
+    // If a signal came together with the grant, the child is not started.
+    Ok(match (signals.received_ending(), guard) {
         (Some(signal), _) => Acquired::Interrupted(signal),
         (None, Some(guard)) => Acquired::Guard(guard),
         (None, None) => Acquired::Busy,

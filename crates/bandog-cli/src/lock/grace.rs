@@ -1,4 +1,4 @@
-//! The times of TERM and KILL.
+//! The times at which the child gets TERM and KILL when its lock is about to expire.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Maximum time between KILL and the deadline, so that all processes are dead at the deadline.
 const HEAD_START: Duration = Duration::from_millis(100);
 
-/// Maximum interval between two checks of the child and the deadline: the parent may have blocked SIGCHLD.
+/// Maximum interval between two checks of the child and the deadline. The child is polled because the parent of bandog
+/// may have blocked SIGCHLD.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The times that the child has.
+/// The times before the deadline of the lock at which the child is terminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grace {
     /// Between TERM and KILL.
@@ -24,8 +25,9 @@ pub(super) struct Grace {
 }
 
 impl Grace {
-    /// The times for a lock of this ttl. With a watchdog the remaining time falls to two thirds before each renewal, so
-    /// more than half of the ttl would terminate a child that is not in danger.
+    /// The times for a lock of this ttl. With a watchdog, the remaining time falls to two thirds of the ttl before each
+    /// renewal. So `kill_after` may be half of the ttl at most: a longer one would terminate a child whose lock is not
+    /// in danger.
     pub(super) fn new(ttl: Duration, watchdog: bool, kill_after: Option<Duration>) -> Result<Self, Fault> {
         let head_start = (ttl / 50).min(HEAD_START);
         let most = if watchdog { ttl / 2 } else { ttl - head_start };
@@ -33,7 +35,7 @@ impl Grace {
         if kill_after > most {
             let of = if watchdog { "half of the watchdog's ttl" } else { "the lease" };
             return Err(Fault::usage(format!(
-                "--kill-after is {kill_after:?}; 0s to {most:?} are allowed, since {of} is the maximum"
+                "--kill-after is {kill_after:?}, but it must be between 0s and {most:?}, since {of} is the maximum"
             )));
         }
         Ok(Self { kill_after, head_start, check_interval: (ttl / 4).min(CHECK_INTERVAL) })

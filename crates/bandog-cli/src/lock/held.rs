@@ -20,13 +20,14 @@ pub(super) struct Held {
     started: u64,
 }
 
-/// The ancestor that runs under this lock, if there is one. A process that the command left in the background is not a
-/// descendant, so it may wait.
+/// The ancestor that runs under this lock, if there is one. After the command has ended, a process that it left in the
+/// background has no such ancestor, so the process may wait for the lock.
 pub(super) fn by_ancestor(name: &str, store: &str) -> Option<i32> {
     above().iter().find(|held| held.name == name && held.store == store).map(|held| held.pid)
 }
 
-/// The ancestor that runs under a hold of this owner. It is found even if store and name are written differently.
+/// The ancestor that runs under a hold of this owner. This finds the ancestor even if store and name are written
+/// differently.
 pub(super) fn by_owner(owner: &str) -> Option<i32> {
     let client = owner.split(':').next()?;
     above().iter().find(|held| held.client == client).map(|held| held.pid)
@@ -42,18 +43,20 @@ fn above() -> Vec<Held> {
     all().into_iter().filter(|held| held.is_among(&ancestors)).collect()
 }
 
-/// The variable for a command under this lock. The pid of the command is not known yet; [`with_own_number`] adds it.
+/// The value of the variable for a command under this lock. The pid of the command is not known yet; [`with_own_pid`]
+/// adds it.
 pub(super) fn with(name: &str, store: &str, client: &str) -> String {
     let mut held = above();
     held.push(Held { name: name.into(), store: store.into(), client: client.into(), pid: 0, started: 0 });
     text(&held)
 }
 
-/// The variable with the pid of this process, which is about to become the command. None if it runs under no lock.
-pub(crate) fn with_own_number() -> Option<String> {
+/// The value of the variable with the pid of this process, which is about to become the command. None if it runs under
+/// no lock.
+pub(crate) fn with_own_pid() -> Option<String> {
     let mut held = all();
     let last = held.last_mut()?;
-    // Otherwise the last lock is that of an ancestor.
+    // A pid of 0 means that this process is the command. Otherwise the last lock is that of an ancestor.
     if let (0, Some(process)) = (last.pid, process::ourselves()) {
         (last.pid, last.started) = process.number();
     }

@@ -53,8 +53,8 @@ pub(super) async fn report_holder(client: &Client, name: &str) -> Infallible {
     }
 }
 
-/// Whether the holder is printed anywhere. Otherwise the query, which is expensive on a server with many keys, is
-/// skipped.
+/// Whether the holder is printed anywhere. If not, the query for the holder is skipped, because it is expensive on a
+/// server with many keys.
 pub(super) fn is_reported() -> bool {
     stderr().is_terminal() || tracing::enabled!(Level::INFO)
 }

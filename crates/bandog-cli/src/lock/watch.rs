@@ -20,14 +20,14 @@ pub(super) enum ChildEnd {
     },
 }
 
-/// Why the lock is in danger.
+/// The reason why the lock is in danger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LockDanger {
-    /// Its deadline is near: a process that runs after it may not be alone.
+    /// The deadline of the lock is near. After it, another client may hold the lock.
     Expiring,
-    /// Its deadline passed while bandog or the whole machine was stopped.
+    /// The deadline of the lock has passed while bandog or the whole machine was stopped.
     Expired,
-    /// It was lost before its deadline: by force, or because the store lost it.
+    /// The lock was lost before its deadline: an operator took it away by force, or the store lost it.
     Gone,
 }
 
@@ -72,7 +72,7 @@ async fn end(
     let patience = async {
         match danger {
             LockDanger::Expiring => tokio::select! {
-                // A late renewal may move the deadline, but the termination is not undone.
+                // A renewal that succeeds now moves the deadline, but the child has got TERM already.
                 () = sleep(grace.kill_after) => {}
                 () = guard.expiring(grace.head_start) => {}
             },
@@ -113,7 +113,7 @@ impl Deadline {
         self.latest = self.latest.max(self.clock.now() + guard.remaining());
     }
 
-    /// The danger, at the end of the lock.
+    /// The danger, after the lock has ended or is about to end.
     fn danger(&self, guard: &Guard) -> LockDanger {
         if !guard.is_lost() {
             return LockDanger::Expiring;

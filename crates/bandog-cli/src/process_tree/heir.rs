@@ -15,7 +15,7 @@ use std::{
 use rustix::process::{Signal, setsid};
 
 use super::{
-    BURIAL,
+    KILL_TIMEOUT,
     process::{self, Process},
 };
 use crate::{exit_code::ExitCode, fault::Fault};
@@ -32,14 +32,14 @@ pub(crate) struct Args {
     marks: Vec<String>,
 }
 
-/// Bandog's end of the pipe. If it closes without a byte, the heir kills the descendants.
+/// Bandog's end of the pipe. If the pipe closes without a byte, the heir kills the descendants.
 #[derive(Debug)]
 pub(crate) struct Heir {
-    line: ChildStdin,
+    pipe: ChildStdin,
 }
 
 impl Heir {
-    /// Starts the heir of the processes with all these variables.
+    /// Starts the heir of the processes that have all these variables.
     pub(crate) fn appoint(marks: &[(&str, String)]) -> Result<Self, Fault> {
         Self::start(marks).map_err(|error| Fault::system("cannot start the heir", error))
     }
@@ -47,26 +47,26 @@ impl Heir {
     fn start(marks: &[(&str, String)]) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("bandog").args([NAME, "--"]).args(marks.iter().map(|(name, value)| format!("{name}={value}")));
-        // The heir of an outer bandog must not kill this one.
+        // The heir of an outer bandog must not kill this heir.
         for (name, _) in marks {
             command.env_remove(name);
         }
-        // It must not keep bandog's pipes open.
+        // The heir must not keep bandog's pipes open.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let line = command.spawn()?.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Self { line })
+        let pipe = command.spawn()?.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(Self { pipe })
     }
 
     /// Stops the heir. Remaining descendants continue.
     pub(crate) fn dismiss(mut self) {
         // The heir may have been killed.
-        let _ = self.line.write_all(b".");
+        let _ = self.pipe.write_all(b".");
     }
 }
 
 /// Waits until bandog dismisses the heir or exits, and kills the descendants in the second case.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
-    // Signals to bandog's group and terminal are not for the heir, and the directory may be removed.
+    // Signals to bandog's group and terminal must not reach the heir, and the heir must not keep the directory in use.
     setsid().map_err(|error| Fault::system("cannot leave the session", error))?;
     env::set_current_dir("/").map_err(|error| Fault::system("cannot leave the directory", error))?;
     let dismissed = io::stdin().read(&mut [0]).is_ok_and(|read| read > 0);
@@ -76,9 +76,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     Ok(ExitCode::Done)
 }
 
-/// Kills all processes with these variables, each written `NAME=VALUE`. Returns when none is left, or after [`BURIAL`].
+/// Kills all processes with these variables, each written `NAME=VALUE`. Returns when all are dead, or after
+/// [`KILL_TIMEOUT`].
 pub(crate) fn kill_marked(marks: &[String]) {
-    let until = Instant::now() + BURIAL;
+    let until = Instant::now() + KILL_TIMEOUT;
     while Instant::now() < until {
         let left: Vec<_> = marked(marks).collect();
         if left.is_empty() {

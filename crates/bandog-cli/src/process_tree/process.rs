@@ -14,7 +14,7 @@ pub(crate) struct Process {
     pub(crate) group: i32,
     parent: i32,
     started: u64,
-    /// It has ended, and its parent has not reaped it yet.
+    /// Whether the process has ended and was not reaped by its parent yet.
     dead: bool,
 }
 
@@ -83,8 +83,9 @@ pub(crate) fn children() -> Vec<Process> {
 
 /// All running descendants of this process, except the strangers and their descendants.
 ///
-/// A process whose parent died during the scan may be missing. Its new parent is then in the result or is this process,
-/// which reaps nothing meanwhile. So an empty result means that there are none.
+/// A process may be missing if its parent was reaped during the scan. Another descendant must have reaped that parent,
+/// because this process reaps nothing meanwhile, and that descendant is in the result. So an empty result means that
+/// there are none.
 pub(crate) fn descendants(strangers: &[Process]) -> Vec<Process> {
     let mut families: HashMap<i32, Vec<Process>> = HashMap::new();
     for process in all() {

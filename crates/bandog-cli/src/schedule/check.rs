@@ -68,14 +68,10 @@ impl<'a> From<&'a JobEntry> for JobJson<'a> {
 }
 
 /// Warns if the command of a job cannot be run now.
-/// s its runs will fail until it is there => its runs fail until it exists
-/// # A job in words: when it fires, what it
-/// A job as text: its trigger, command and policies. `row` is its row in the store.
-/// Warns of what cannot run as things are now.
 pub(super) fn warn(entry: &JobEntry) {
     if let Err(missing) = program::check(&entry.command, &entry.env) {
         let program = entry.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-        report(&format!("{}: {missing}: {program:?}; its runs will fail until it is there", entry.name));
+        report(&format!("{}: {missing}: {program:?}; its runs will fail until it exists", entry.name));
     }
 }
 
@@ -87,7 +83,7 @@ pub(super) fn print(file: &JobFile, format: print::Format) -> Result<ExitCode, F
     }))
 }
 
-/// A job in words: when it fires, what it runs, by which policies. `row` is what the store knows of it.
+/// A job as text: its trigger, next fires, command and policies. `row` is its row in the store.
 pub(super) fn lines(entry: &JobEntry, lease: Option<Duration>, row: Option<&JobRow>) -> Vec<String> {
     let job = JobJson::from(entry);
     let next = match row.map_or_else(|| job.next.clone(), |row| next(entry, row)) {
@@ -112,7 +108,7 @@ pub(super) fn lines(entry: &JobEntry, lease: Option<Duration>, row: Option<&JobR
     ]
 }
 
-/// The next fires, from the first one in the store.
+/// The next fires. The store knows the first one, and the others are computed from it.
 fn next(entry: &JobEntry, row: &JobRow) -> Vec<String> {
     let Some(first) = row.next.as_ref().and_then(|next| next.parse().ok()) else { return Vec::new() };
     let zone = entry.trigger.zone();

@@ -1,4 +1,4 @@
-//! One run of a job's command: bandog starts a keeper, reads its report, and tells it to end the command.
+//! One run of a job's command: bandog starts a keeper, orders it to end the command if necessary, and reads its report.
 
 use std::{
     ffi::OsString,
@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{console, http, process_tree::heir, store};
 
-/// Timeout of a keeper after the order to kill; then it is killed itself.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a keeper after the order to kill the command. After it, bandog kills the keeper itself.
+const KEEPER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the rest of the output after all processes are dead. It matters only if another process holds the pipe,
 /// or bandog's output is not read.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ pub(super) enum Failure {
     Missing(Missing),
     Exit(u8),
     Signal(i32),
-    /// Bandog or the machine failed.
+    /// Bandog or the operating system failed.
     Machine(String),
 }
 
@@ -87,11 +87,11 @@ impl fmt::Display for Failure {
 }
 
 impl CommandSpec {
-    /// Runs the command to its end. When `cancelled` is ready, all its processes get TERM, and KILL after the grace.
-    /// When `hurried` is ready, they are killed at once.
+    /// Runs the command to its end. When `cancelled` is ready, all its processes get TERM, and KILL after the grace
+    /// period. When `hurried` is ready, they are killed immediately.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the keeper kills the command and its descendants at once.
+    /// If the future is dropped, the keeper kills the command and its descendants immediately.
     pub(super) async fn run(
         &self,
         run_id: &RunId,
@@ -175,6 +175,7 @@ impl CommandSpec {
         Ok(RunningKeeper { keeper: keeper.spawn()?, socket: UnixStream::from_std(ours)?, marks })
     }
 
+    /// The variables that identify the processes of this run.
     fn marks(&self, run_id: &RunId) -> [(&'static str, String); 4] {
         [
             ("BANDOG_JOB", self.job.clone()),
@@ -215,12 +216,12 @@ impl<C: Future<Output = ()>, H: Future<Output = ()>> StopRequests<'_, C, H> {
 struct RunningKeeper {
     keeper: process::Child,
     socket: UnixStream,
-    /// The variables that mark the command and its descendants.
+    /// The variables that identify the command and its descendants.
     marks: Vec<String>,
 }
 
 impl RunningKeeper {
-    /// The report of the keeper, after all processes are dead. None if the keeper was killed; then they are dead too.
+    /// Waits until all processes are dead, and returns the report of the keeper. None if the keeper was killed.
     async fn ended<C, H>(&mut self, mut stop_requests: StopRequests<'_, C, H>) -> Option<KeeperReport>
     where
         C: Future<Output = ()>,
@@ -229,19 +230,19 @@ impl RunningKeeper {
         let mut text = Vec::new();
         let ended = self.read_until(&mut text, stop_requests.any()).await || {
             self.send(keep::END).await;
-            // The keeper measures the grace itself; this timeout is for a keeper that hangs.
+            // The keeper measures the grace period itself; this timeout is for a keeper that hangs.
             self.read_until(&mut text, stop_requests.kill()).await
         };
         if !ended {
             self.send(keep::KILL).await;
-            self.read_until(&mut text, sleep(PATIENCE)).await;
+            self.read_until(&mut text, sleep(KEEPER_TIMEOUT)).await;
         }
         let report = serde_json::from_slice(&text).ok();
         if report.is_none() {
             self.kill().await;
         }
-        // The keeper has reported, or was killed.
-        let _ = timeout(PATIENCE, self.keeper.wait()).await;
+        // The keeper has reported or was killed, so it exits soon.
+        let _ = timeout(KEEPER_TIMEOUT, self.keeper.wait()).await;
         report
     }
 
@@ -254,16 +255,16 @@ impl RunningKeeper {
     }
 
     async fn send(&mut self, order: u8) {
-        // The keeper may have just ended.
+        // An error is ignored, because the keeper may just have exited.
         let _ = self.socket.write_all(&[order]).await;
     }
 
-    /// Kills the run's processes without the keeper: the kernel has killed the command with the keeper.
+    /// Kills the keeper and the run's other processes. With the keeper, the kernel kills the command.
     async fn kill(&mut self) {
         // The keeper may be dead already.
         let _ = self.keeper.start_kill();
         let marks = self.marks.clone();
-        // It has its own timeout.
+        // `kill_marked` has its own timeout.
         let _ = spawn_blocking(move || heir::kill_marked(&marks)).await;
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct JobEntry {
     pub(super) misfire_grace: Duration,
     pub(super) on_crash: OnCrash,
     pub(super) timeout: Option<Duration>,
-    /// Without it the lease is the watchdog of the store's URL.
+    /// If it is not set, the lease is the watchdog of the store's URL.
     pub(super) lease: Option<Duration>,
     pub(super) retry: Retry,
     pub(super) jitter: Duration,
@@ -38,7 +38,7 @@ pub(super) struct JobEntry {
 /// The trigger of a job.
 #[derive(Debug, Clone)]
 pub(super) enum Trigger {
-    /// With its zone.
+    /// An expression and its time zone.
     Cron(Box<Cron>),
     FixedRate(Duration),
     FixedDelay(Duration),
@@ -54,7 +54,7 @@ impl Trigger {
         }
     }
 
-    /// The text, as in rows of jobs.
+    /// The trigger as in the file, for rows of jobs.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Cron(cron) => format!("cron {cron}"),
@@ -64,7 +64,7 @@ impl Trigger {
         }
     }
 
-    /// A description.
+    /// The trigger in words.
     pub(super) fn description(&self) -> String {
         match self {
             Self::Cron(cron) => cron.describe(),
@@ -98,12 +98,12 @@ impl JobEntry {
         first.map(|first| self.fires_from(first, count)).unwrap_or_default()
     }
 
-    /// The first fire, and the later ones that follow from it.
+    /// The first fire, and the later ones that can be computed from it.
     pub(super) fn fires_from(&self, first: Time, count: usize) -> Vec<Time> {
         match &self.trigger {
             Trigger::Cron(cron) => [first].into_iter().chain(cron.after(first)).take(count).collect(),
             Trigger::FixedRate(period) => {
-                (0..u32::MAX).take(count).map(|turn| later(first, period.saturating_mul(turn))).collect()
+                (0..u32::MAX).take(count).map(|index| later(first, period.saturating_mul(index))).collect()
             }
             Trigger::FixedDelay(_) | Trigger::At(_) => vec![first],
         }

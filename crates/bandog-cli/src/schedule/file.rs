@@ -28,7 +28,7 @@ pub(super) struct JobFile {
 }
 
 impl JobFile {
-    /// Reads a file. All its mistakes are reported at once.
+    /// Reads a file. The error contains all its mistakes.
     pub(super) fn read(path: &Path) -> Result<Self, Fault> {
         let name = path.display().to_string();
         let cannot = |why: &dyn std::fmt::Display| Fault::usage(format!("cannot read {name}: {why}"));
@@ -70,7 +70,7 @@ fn no_text(name: &str, error: &std::string::FromUtf8Error) -> Fault {
     let text = String::from_utf8_lossy(error.as_bytes());
     let mistakes = Mistakes::default();
     mistakes.syntax(good..good + 1, "this is not UTF-8, which TOML requires");
-    // There is one mistake, so this is an error.
+    // There is a mistake, so `into_result` returns an error.
     mistakes.into_result(name, &Text::new(&text), Vec::new()).err().unwrap_or_else(|| Fault::usage(name))
 }
 

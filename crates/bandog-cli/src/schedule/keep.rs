@@ -35,7 +35,8 @@ pub(super) const END: u8 = b'e';
 /// Order to the keeper: kill the command. Closing the socket has the same effect.
 pub(super) const KILL: u8 = b'k';
 
-/// Maximum interval between two checks of the command: the parent of bandog may have blocked SIGCHLD.
+/// Maximum interval between two checks of the command. It is polled because the parent of bandog may have blocked
+/// SIGCHLD.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The time between TERM and KILL, and the command.
@@ -59,7 +60,7 @@ pub(super) struct KeeperReport {
 pub(super) enum CommandEnd {
     Exit(u8),
     Signal(i32),
-    /// It could not be started, or its end was not observed.
+    /// The command could not be started, or its end was not observed.
     Failed(String),
 }
 
@@ -92,14 +93,14 @@ struct Keeper {
 
 impl Keeper {
     fn start(args: &Args) -> Result<Self, Fault> {
-        // Bandog handles signals to all of its processes, and then sends an order.
+        // The keeper ignores signals. If a signal is sent to all processes of bandog, bandog sends an order.
         let signals = Signals::catch(false).map_err(|error| Fault::system("cannot catch signals", error))?;
         let child = Child { command: &args.command, variables: Vec::new(), stdin: Stdio::null(), own_group: true };
         Ok(Self { processes: ProcessTree::start(child, None)?, signals, grace: Duration::from_millis(args.grace_ms) })
     }
 
-    /// Watches the command. A run ends with its command: remaining processes are terminated, because the next run may
-    /// begin.
+    /// Watches the command. A run ends with its command: then the remaining processes are terminated, because the next
+    /// run may begin.
     async fn watch(mut self, socket: &mut UnixStream) -> KeeperReport {
         let mut check = interval(CHECK_INTERVAL);
         let mut kill_at = None;
@@ -126,7 +127,7 @@ impl Keeper {
         self.report(survivors.into_iter().map(|process| process.number().0).collect())
     }
 
-    /// Sends TERM once; KILL follows after the grace.
+    /// Sends TERM once, and sets the time of KILL.
     fn end(&self, kill_at: &mut Option<Instant>) {
         kill_at.get_or_insert_with(|| {
             self.processes.end();

@@ -55,8 +55,8 @@ impl Mistakes {
         found.retain(|mistake| mistake.kind == MistakeKind::Syntax || !broken.contains(&table(mistake)));
         found.sort_by_key(|mistake| mistake.at.start);
         found.dedup_by(|next, last| {
-            let stumbles = [&*next, &*last].iter().all(|mistake| mistake.kind == MistakeKind::Syntax);
-            next == last || stumbles && text.line(next.at.start) == text.line(last.at.start)
+            let both_syntax = [&*next, &*last].iter().all(|mistake| mistake.kind == MistakeKind::Syntax);
+            next == last || both_syntax && text.line(next.at.start) == text.line(last.at.start)
         });
         if found.is_empty() {
             return Ok(());

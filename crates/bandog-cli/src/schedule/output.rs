@@ -1,4 +1,5 @@
-//! The output of a command: forwarded line by line with the job's name in front. The end of it is kept.
+//! The output of a command: forwarded line by line with the job's name in front. The last bytes are kept for the
+//! history.
 
 use std::{
     collections::VecDeque,
@@ -37,7 +38,8 @@ impl Tail {
     }
 }
 
-/// Forwards all output. A slow reader of bandog's output slows the command down; a closed reader does not.
+/// Forwards all output. If bandog's output is read slowly, the command slows down. If it is closed, the command does
+/// not notice.
 pub(super) async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::fs::{Access, access};
 
-/// Search path without PATH, as in the C library.
+/// Search path if PATH is not set, as in the C library.
 const PATHS: &str = "/bin:/usr/bin";
 
 /// Why a program cannot be run. The file may still change before the start.

@@ -29,21 +29,23 @@ use crate::{
     store::Store,
 };
 
-/// Time between TERM and KILL. It is shorter than a job's own grace, so that the command's end is still recorded.
+/// Time between TERM and KILL. It is shorter than the grace period of a job, so that the command's end is still
+/// recorded.
 const GRACE: Duration = Duration::from_secs(4);
-/// Timeout of the last requests at the exit; later the leases expire.
+/// Timeout of the last requests at the exit. If they get no answer, the leases expire.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of jobs that are printed at the start.
 const PRINTED: usize = 100;
 /// Timeout for killed commands to exit.
-const BURIAL: Duration = Duration::from_secs(6);
+const KILL_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The running commands, and the signals to start and kill them.
 #[derive(Debug, Default)]
 struct RunningCommands {
     running: watch::Sender<usize>,
-    /// Set when the jobs are printed; a command that is due already waits for it.
+    /// Set when the jobs have been printed. Commands that are due earlier wait for it.
     begin: watch::Sender<bool>,
+    /// Set by a second signal: all commands are killed immediately.
     hurry: watch::Sender<bool>,
 }
 
@@ -167,7 +169,7 @@ impl RunningCommands {
         }
         drop(running);
         if *self.hurry.borrow() {
-            // Bandog killed the command, so this is not a failure: the run ends with this node.
+            // Bandog killed the command, so the run has not failed. It ends when this node exits.
             pending::<()>().await;
         }
         done.result
@@ -189,15 +191,15 @@ impl RunningCommands {
     async fn end_at_once(&self, client: &Client, signal: Signal) -> ExitCode {
         self.hurry.send_replace(true);
         // Processes that still run are left to their keepers.
-        let _ = timeout(BURIAL, self.running.subscribe().wait_for(|runs| *runs == 0)).await;
+        let _ = timeout(KILL_TIMEOUT, self.running.subscribe().wait_for(|runs| *runs == 0)).await;
         let _ = timeout(EXIT_TIMEOUT, client.close()).await;
-        report_queued("stopped at once");
+        report_queued("stopped immediately");
         ExitCode::Signal(signal.as_raw())
     }
 }
 
 async fn raised(flag: &watch::Sender<bool>) {
-    // The sender lives as long as this.
+    // The wait fails only if the sender is dropped, which this borrow prevents.
     let _ = flag.subscribe().wait_for(|flag| *flag).await;
 }
 

@@ -16,7 +16,7 @@ type Value<'a> = Spanned<DeValue<'a>>;
 /// A table with a fixed set of keys.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
-    /// Its name in messages.
+    /// The name of the table in messages.
     called: &'a str,
     entries: &'a DeTable<'a>,
     mistakes: &'a Mistakes,
@@ -57,10 +57,10 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A duration of at least this.
+    /// A duration of at least `least`.
     pub(super) fn duration(self, key: &str, least: Duration) -> Option<Duration> {
         let (_, value) = self.get(key)?;
-        let allowed = format!("{} to 365d are allowed", humantime::format_duration(least));
+        let range = format!("between {} and 365d", humantime::format_duration(least));
         let text = match value.get_ref() {
             DeValue::String(text) => text,
             DeValue::Integer(number) => {
@@ -70,9 +70,10 @@ impl<'a> Table<'a> {
         };
         match humantime::parse_duration(text) {
             Ok(duration) if (least..=MAX_TTL).contains(&duration) => Some(duration),
-            Ok(_) => self.reject(value, format!("{key} = {text:?}: {allowed}")),
-            Err(_) => self
-                .reject(value, format!("{key} = {text:?} is no duration; write it like 500ms, 10s or 2m; {allowed}")),
+            Ok(_) => self.reject(value, format!("{key} = {text:?} must be {range}")),
+            Err(_) => {
+                self.reject(value, format!("{key} = {text:?} is no duration; write it like 500ms, 10s or 2m, {range}"))
+            }
         }
     }
 
@@ -93,7 +94,7 @@ impl<'a> Table<'a> {
         found
     }
 
-    /// Reports a mistake in a value. Always `None`.
+    /// Reports a mistake in a value. Returns `None`.
     pub(super) fn reject<T>(self, value: &Value<'_>, what: impl Into<String>) -> Option<T> {
         self.mistakes.add(value.span(), what);
         None
@@ -121,11 +122,11 @@ pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// The key that was probably meant: at most two letters differ, or it is in another style.
+/// The known key that was probably meant: at most two letters differ, apart from `_`, `-` and capital letters.
 fn meant<'a>(key: &str, keys: &[&'a str]) -> Option<&'a str> {
     let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     let distance = |known: &&str| strsim::damerau_levenshtein(&plain, &known.replace('_', ""));
     let nearest = keys.iter().min_by_key(|known| distance(known))?;
-    // In a short key two letters are too many.
+    // For a short key, fewer letters may differ.
     (distance(nearest) <= 2.min(nearest.len() / 2)).then_some(nearest)
 }

@@ -1,4 +1,4 @@
-//! A demo leaves no process and no file, in any way to end.
+//! A demo leaves no process and no file, however it ends.
 
 use bandog_testkit::Signal;
 
@@ -17,7 +17,7 @@ fn a_killed_demo_leaves_no_process_and_no_file() {
 }
 
 #[test]
-fn a_demo_that_is_killed_while_replicas_start_leaves_nothing_either() {
+fn a_demo_that_is_killed_while_replicas_start_leaves_no_process_and_no_file() {
     let demo = Demo::start(&["--only", "with-lock"]);
     let replicas = demo.replicas(10);
     demo.process.kill();
@@ -26,9 +26,9 @@ fn a_demo_that_is_killed_while_replicas_start_leaves_nothing_either() {
 }
 
 #[test]
-fn signals_end_a_demo_and_all_that_is_its() {
+fn signals_end_a_demo_and_its_replicas() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        let mut demo = Demo::start(&["--seconds", "120"]); // it must not end by itself before
+        let mut demo = Demo::start(&["--seconds", "120"]); // Long enough that it does not end before the signal.
         let replicas = demo.replicas(10);
         demo.process.signal(signal);
         assert_eq!(demo.process.wait(LONG).code(), Some(code));

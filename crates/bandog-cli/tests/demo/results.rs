@@ -50,7 +50,7 @@ fn a_small_demo_has_the_expected_result() {
 }
 
 #[test]
-fn one_half_alone() {
+fn one_phase_can_run_alone() {
     let with = Demo::start(&["--only", "with-lock", "--orders", "20", "--seconds", "5", "--json"]).end();
     with.assert_code(0);
     assert_eq!(with.lines.len(), 1);
@@ -71,7 +71,7 @@ fn the_records_may_be_on_redis_and_are_removed() {
 }
 
 #[test]
-fn two_demos_share_a_store() {
+fn two_demos_can_share_a_store() {
     let redis = bandog_testkit::RedisServer::start();
     let start = || Demo::start(&["--only", "with-lock", "--orders", "20", "--json", "--url", &redis.url()]);
     for ended in [start(), start()].map(Demo::end) {
@@ -92,7 +92,7 @@ fn jobs(url: &str) -> Vec<String> {
 }
 
 #[test]
-fn people_get_a_table_and_no_escapes_without_a_terminal() {
+fn without_a_terminal_people_get_a_table_without_escapes() {
     let ended = Demo::start(&["--orders", "20", "--seconds", "6"]).end();
     ended.assert_code(0);
     let wanted = ["without a lock", "with bandog", "stock returned more than once", "exactly once", "bandog lock"];

@@ -113,7 +113,7 @@ fn stopped_in_the_middle(shop: &Connection, replicas: &[u32]) -> Sweep {
         let pid = pid(replicas, seen.replica);
         send(pid, Signal::STOP);
         eventually(LONG, || is_stopped(pid).then_some(()));
-        // It may have ended its sweep before it was stopped.
+        // The replica may have ended its sweep before it was stopped.
         match look() {
             Ok(still) if still.fence == seen.fence => Ok(still),
             Ok(_) | Err(_) => {

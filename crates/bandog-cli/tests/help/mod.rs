@@ -1,4 +1,4 @@
-//! The real binary, in a directory of its own.
+//! Runs the real binary in a directory that only one test uses.
 
 use std::{
     fs,
@@ -82,7 +82,7 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// The processes whose working directory is here: those that were started here, and their descendants.
+    /// The processes whose working directory is this one: those that the test started, and their descendants.
     fn workers(&self) -> Vec<Pid> {
         let is_here = |pid: &Pid| {
             let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));

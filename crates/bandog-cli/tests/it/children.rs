@@ -11,7 +11,7 @@ use bandog_testkit::{Process, Signal, eventually, is_alive, process::send};
 use crate::help::{Place, SOON, dead, ends};
 
 #[test]
-fn the_standard_streams_are_the_childs() {
+fn the_child_gets_the_standard_streams() {
     let place = Place::new();
     let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     fs::write(place.path("in"), &bytes).unwrap();
@@ -24,7 +24,7 @@ fn the_standard_streams_are_the_childs() {
 }
 
 #[test]
-fn the_child_gets_the_directory_the_variables_and_the_arguments_as_they_are() {
+fn the_child_gets_the_directory_the_variables_and_the_arguments_unchanged() {
     let place = Place::new();
     let mut command =
         place.bandog(&["lock", "x", "--", "sh", "-c", r#"pwd; echo "$A" "$#" "$1" "$2""#, "0", "--wait", "a  b"]);
@@ -40,7 +40,7 @@ fn the_child_dies_with_a_bandog_that_is_killed() {
     let mut bandog =
         place.start(&Place::lock("x", &[], "echo $$; trap '' TERM INT HUP; for n in $(seq 1000); do sleep 0.02; done"));
     let child: u32 = bandog.stdout_line("", SOON).parse().unwrap();
-    // The heir dies too, as if all processes named bandog were killed; the kernel kills the child.
+    // The heir is killed too, as with `killall bandog`. Then only the kernel can kill the child.
     let heir = children_of(bandog.pid()).into_iter().find(|pid| *pid != child).unwrap();
     send(heir, Signal::KILL);
     eventually(SOON, || !is_alive(heir));
@@ -106,7 +106,7 @@ fn processes_of_a_failed_test_are_killed() {
             assert!(is_alive(pid));
             if fails { resume_unwind(Box::new(pid)) } else { pid }
         });
-        let pid = test.join().unwrap_or_else(|told| *told.downcast::<u32>().unwrap());
+        let pid = test.join().unwrap_or_else(|panic| *panic.downcast::<u32>().unwrap());
         assert!(!is_alive(pid));
     }
 }
@@ -119,7 +119,7 @@ fn orphans_that_end_earlier_are_not_taken_for_the_child() {
 }
 
 #[test]
-fn no_file_of_bandogs_is_handed_to_the_child() {
+fn the_child_inherits_no_file_of_bandog() {
     let place = Place::new();
     let files = "ls /proc/self/fd";
     let without = Command::new("sh").args(["-c", files]).output().unwrap();
@@ -127,7 +127,7 @@ fn no_file_of_bandogs_is_handed_to_the_child() {
 }
 
 #[test]
-fn children_from_before_bandog_are_not_its_own() {
+fn children_from_before_bandog_are_not_terminated() {
     let place = Place::new();
     let script = format!(
         "sleep 60 >&- 2>&- & echo $! > before; exec {} lock x --lease 500ms -- sleep 1000",

@@ -5,7 +5,7 @@ use bandog_testkit::eventually;
 use crate::help::{Place, Ran, SOON, ends};
 
 #[test]
-fn the_childs_code_is_ours() {
+fn bandog_exits_with_the_childs_code() {
     let place = Place::new();
     for code in [0, 1, 7, 75, 255] {
         let ran = place.run(&Place::lock("x", &[], &format!("exit {code}")));
@@ -37,7 +37,7 @@ fn a_command_that_cannot_be_run_has_the_exit_code_of_a_shell() {
 }
 
 #[test]
-fn a_refusal_of_the_machine_is_reported() {
+fn an_error_of_the_operating_system_is_reported() {
     let place = Place::new();
     for files in [4, 8, 10, 16] {
         for rest in ["lock x -- true", "show x", "ls"] {
@@ -48,7 +48,7 @@ fn a_refusal_of_the_machine_is_reported() {
 }
 
 #[test]
-fn a_single_try_reports_busy_at_once() {
+fn a_single_try_reports_busy_immediately() {
     let place = Place::new();
     let holder = place.start(&Place::lock("x", &[], "echo in; read word"));
     holder.stdout_line("in", SOON);

@@ -3,7 +3,7 @@
 use crate::help::{Place, Ran};
 
 #[test]
-fn next_prints_one_instant_a_line_and_none_at_the_end() {
+fn next_prints_one_instant_per_line_and_none_at_the_end() {
     let place = Place::new();
     let next = |args: &[&str]| {
         let ran = place.run(&[&["cron", "next"], args].concat());

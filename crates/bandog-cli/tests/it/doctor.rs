@@ -27,15 +27,15 @@ fn a_healthy_file_has_no_findings() {
 #[test]
 fn the_store_and_its_origin_are_printed() {
     let place = Place::new();
-    let told = |ran: &Ran| finding(ran, "store").unwrap()["says"].as_str().unwrap().to_owned();
+    let finding_text = |ran: &Ran| finding(ran, "store").unwrap()["says"].as_str().unwrap().to_owned();
     let ran = place.run(&["doctor", "--json"]);
     ran.assert_ended(0, &[]);
-    assert!(told(&ran).ends_with("state/bandog/locks.db, the default without --url and BANDOG_URL"));
+    assert!(finding_text(&ran).ends_with("state/bandog/locks.db, the default without --url and BANDOG_URL"));
     assert_eq!(finding(&ran, "database").unwrap()["level"], "fine");
-    assert!(!place.path("state").exists(), "who only looks makes nothing");
+    assert!(!place.path("state").exists(), "a query creates no file");
     let mut command = place.bandog(&["doctor", "--json"]);
     command.env("BANDOG_URL", "sqlite:gone.db");
     let ran = Ran::from(command);
     ran.assert_ended(69, &["gone.db"]);
-    assert!(told(&ran).ends_with("gone.db, from BANDOG_URL"), "findings without the store are printed");
+    assert!(finding_text(&ran).ends_with("gone.db, from BANDOG_URL"), "findings without the store are printed");
 }

@@ -43,7 +43,7 @@ fn a_child_that_ignores_signals_is_killed_with_its_descendants() {
 }
 
 #[test]
-fn without_any_grace_the_child_is_killed_at_once() {
+fn with_a_kill_after_of_zero_the_child_is_killed_immediately() {
     let place = Place::new();
     let mut bandog = place.start(&Place::lock("x", &["--lease", "2s", "--kill-after", "0s"], STUBBORN));
     let pids = ["child", "left", "orphan"].map(|name| place.pid(name));
@@ -52,7 +52,7 @@ fn without_any_grace_the_child_is_killed_at_once() {
 }
 
 #[test]
-fn a_stopped_child_is_woken_to_end() {
+fn a_stopped_child_is_continued_so_that_it_can_exit() {
     let place = Place::new();
     let script = "trap 'echo told; exit 0' TERM; kill -STOP $$; while :; do sleep 0.02; done";
     let mut bandog = place.start(&Place::lock("x", &["--lease", "2s", "--kill-after", "500ms"], script));
@@ -61,7 +61,7 @@ fn a_stopped_child_is_woken_to_end() {
 }
 
 #[test]
-fn a_bandog_that_was_stopped_past_its_deadline_kills() {
+fn a_bandog_that_was_stopped_past_the_deadline_kills_its_child() {
     let place = Place::new();
     let url = "sqlite:a.db?watchdog=1s";
     let mut bandog = place.start(&Place::lock("x", &["--url", url, "--kill-after", "500ms"], STUBBORN));
@@ -91,15 +91,15 @@ fn a_child_that_exits_after_the_loss_is_reported_as_lost() {
 }
 
 #[test]
-fn time_for_the_end_is_kill_after() {
+fn the_time_between_term_and_kill_is_kill_after() {
     let place = Place::new();
     let script = "trap 'echo told' TERM; echo ready; while :; do sleep 0.01; done";
     let mut bandog = place.start(&Place::lock("x", &["--lease", "4s", "--kill-after", "2s"], script));
     bandog.stdout_line("ready", SOON);
     bandog.stdout_line("told", SOON);
-    let told = Instant::now();
+    let terminated_at = Instant::now();
     bandog.wait(SOON);
-    let grace = told.elapsed();
+    let grace = terminated_at.elapsed();
     assert!((Duration::from_secs(1)..Duration::from_secs(4)).contains(&grace), "{grace:?}");
 }
 

@@ -34,11 +34,11 @@ fn bad_names_are_refused() {
 #[test]
 fn bad_durations_are_refused() {
     for value in ["0s", "-5s", "99ms", "366d", "10", "soon", "", "99999999999999999999d"] {
-        refused(&lock("x", &["--lease", value]), &[&format!("'{value}'"), "--lease", "100ms to 365d"]);
+        refused(&lock("x", &["--lease", value]), &[&format!("'{value}'"), "--lease", "between 100ms and 365d"]);
     }
     for value in ["-5s", "366d", "10", "soon", ""] {
-        refused(&lock("x", &["--wait", value]), &[&format!("'{value}'"), "--wait", "0s to 365d"]);
-        refused(&lock("x", &["--kill-after", value]), &[&format!("'{value}'"), "--kill-after", "0s to 365d"]);
+        refused(&lock("x", &["--wait", value]), &[&format!("'{value}'"), "--wait", "between 0s and 365d"]);
+        refused(&lock("x", &["--kill-after", value]), &[&format!("'{value}'"), "--kill-after", "between 0s and 365d"]);
     }
     let ran = Place::new().run(&lock("x", &["--wait", "\u{1b}[31m\u{7}\r"]));
     ran.assert_ended(64, &["--wait"]);
@@ -46,11 +46,11 @@ fn bad_durations_are_refused() {
 }
 
 #[test]
-fn a_child_cannot_have_more_time_to_end_than_there_is() {
-    refused(&lock("x", &["--lease", "2s", "--kill-after", "2s"]), &["--kill-after is 2s", "0s to 1.96s"]);
-    refused(&lock("x", &["--kill-after", "16s"]), &["--kill-after is 16s", "0s to 15s"]);
+fn kill_after_has_a_maximum() {
+    refused(&lock("x", &["--lease", "2s", "--kill-after", "2s"]), &["--kill-after is 2s", "between 0s and 1.96s"]);
+    refused(&lock("x", &["--kill-after", "16s"]), &["--kill-after is 16s", "between 0s and 15s"]);
     let url = "sqlite:state/x.db?watchdog=2s";
-    refused(&lock("x", &["--url", url, "--kill-after", "1001ms"]), &["--kill-after is 1.001s", "0s to 1s"]);
+    refused(&lock("x", &["--url", url, "--kill-after", "1001ms"]), &["--kill-after is 1.001s", "between 0s and 1s"]);
     Place::new().run(&lock("x", &["--url", url, "--kill-after", "1s"])).assert_ended(0, &[]);
 }
 
@@ -67,12 +67,12 @@ fn bad_urls_are_refused_without_their_secrets() {
         ("redis:app:hunter2@db", ["redis://", "--url"]),
         ("redis://app:hunter2@db/notanumber", ["notanumber", "0 to 65535"]),
         ("memory:?watchdog=0s", ["watchdog", "100 ms to 365 days"]),
-        ("memory:?timeout=1ms", ["1ms", "10 ms to 365 days"]),
+        ("memory:?timeout=1ms", ["1ms", "10 ms and 365 days"]),
         ("sqlite:", ["no file", "sqlite:PATH"]),
         ("sqlite:~/x.db", ["sqlite:/home/NAME/x.db", "$HOME"]),
         ("sqlite::memory:", ["names no file", "sqlite:PATH"]),
         ("sqlite://tmp/x.db", ["sqlite:///tmp/x.db", "sqlite:tmp/x.db"]),
-        ("hunter2", ["no URL", "redis://HOST"]),
+        ("hunter2", ["not a URL", "redis://HOST"]),
     ] {
         let ran = Place::new().run(&lock("x", &["--url", url]));
         ran.assert_ended(64, &words);

@@ -42,7 +42,7 @@ fn the_jobs_of_a_correct_file_are_printed() {
 }
 
 #[test]
-fn a_program_reads_one_object_a_line() {
+fn json_output_has_one_object_per_line() {
     let place = Place::new();
     let ran = check(&place, GOOD, &["--json"]);
     assert!(!ran.stdout.contains("hunter2"), "values of the environment are not printed");
@@ -56,7 +56,7 @@ fn a_program_reads_one_object_a_line() {
 }
 
 #[test]
-fn the_documents_example_is_a_good_file() {
+fn the_example_of_the_docs_is_a_correct_file() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command.md");
     let page = fs::read_to_string(page).unwrap();
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
@@ -101,14 +101,14 @@ fn hints_about_cron_can_be_followed_in_a_file() {
         ("-", "- is no time; it is how Spring disables a job; write enabled = false".into()),
         (
             "@every  1h 30m",
-            "@every is a fixed rate, which no cron expression can say; write fixed_rate = \"1h 30m\"".into(),
+            "@every is a fixed rate, which a cron expression cannot express; write fixed_rate = \"1h 30m\"".into(),
         ),
-        ("@reboot", "no cron expression can say; a file cannot express that either".into()),
+        ("@reboot", "a cron expression cannot express; a file cannot express that either".into()),
         ("0 0 0 13 * FRI", "day of week: both day fields are restricted; write ? in one of them; to match".into()),
     ];
-    for (expression, told) in rows {
+    for (expression, message) in rows {
         let ran = check(&Place::new(), format!("[[job]]\nname = 'x'\ncron = '{expression}'\ncommand = 'true'"), &[]);
-        ran.assert_ended(64, &[&told]);
+        ran.assert_ended(64, &[&message]);
         for not_here in ["Job::", "DayMatch", "dialect", "attribute"] {
             assert!(!ran.stderr.contains(not_here), "{}", ran.stderr);
         }
@@ -121,7 +121,7 @@ fn hints_about_cron_can_be_followed_in_a_file() {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_a_warning() {
+fn a_missing_command_is_a_warning() {
     let place = Place::new();
     fs::write(place.path("text"), "").unwrap();
     for (command, words) in [("\"nowhere/to/be\"", "no such command"), ("\"./text\"", "the command is not executable")]
@@ -137,7 +137,7 @@ fn all_mistakes_of_a_file_are_reported_with_line_and_column() {
     let text = "[[job]]\nname = \"x\"\ncron = \"0 0 24 * * ?\"\ncomand = \"true\"\n";
     let ran = check(&place, text, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
-    let told = "bandog: jobs.toml has 3 mistakes
+    let message = "bandog: jobs.toml has 3 mistakes
   line 1, column 1: the job \"x\" has no command
     [[job]]
     ^^^^^^^
@@ -148,9 +148,9 @@ fn all_mistakes_of_a_file_are_reported_with_line_and_column() {
     comand = \"true\"
     ^^^^^^
 ";
-    assert_eq!(ran.stderr, told);
+    assert_eq!(ran.stderr, message);
     // Without --check the result is the same, and no store is created.
-    place.run(&["schedule", "jobs.toml"]).assert_ended(64, &[told]);
+    place.run(&["schedule", "jobs.toml"]).assert_ended(64, &[message]);
     assert!(!place.path("state").exists());
 }
 

@@ -79,5 +79,5 @@ fn a_wait_for_a_job_that_no_scheduler_has_warns() {
     ends(&mut old, 0);
     let _new = start("new");
     let wait = place.start(&["jobs", "run", "old", "--wait", "--url", &url]);
-    wait.stderr_line("of \"old\" waits although no run of this job is present", SOON);
+    wait.stderr_line("of \"old\" waits although no other run of this job is running", SOON);
 }

@@ -16,26 +16,26 @@ use crate::help::{Place, SOON};
 /// A running keeper, and bandog's end of its socket.
 struct Keeper {
     process: Child,
-    line: UnixStream,
+    socket: UnixStream,
 }
 
 impl Keeper {
     fn of(place: &Place, grace_ms: &str, script: &str) -> Self {
-        let (line, theirs) = UnixStream::pair().unwrap();
+        let (socket, theirs) = UnixStream::pair().unwrap();
         let mut command: Command = place.bandog(&["__keep", grace_ms, "--", "sh", "-c", script]);
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped());
-        Self { process: command.spawn().unwrap(), line }
+        Self { process: command.spawn().unwrap(), socket }
     }
 
     fn say(&mut self, word: u8) {
-        self.line.write_all(&[word]).unwrap();
+        self.socket.write_all(&[word]).unwrap();
     }
 
     /// Waits until the socket closes, and returns the report.
     fn reports(&mut self) -> Value {
-        self.line.set_read_timeout(Some(SOON)).unwrap();
+        self.socket.set_read_timeout(Some(SOON)).unwrap();
         let mut text = String::new();
-        self.line.read_to_string(&mut text).unwrap();
+        self.socket.read_to_string(&mut text).unwrap();
         self.process.wait().unwrap();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
     }
@@ -43,7 +43,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        let _ = self.line.shutdown(std::net::Shutdown::Both);
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
         let _ = self.process.wait();
     }
 }
@@ -105,7 +105,7 @@ fn a_command_that_outlives_the_grace_is_killed() {
 }
 
 #[test]
-fn a_second_order_kills_at_once() {
+fn a_second_order_kills_immediately() {
     let place = Place::new();
     let mut keeper = Keeper::of(&place, "3600000", &format!("exec {}", deaf("pid")));
     place.pid("pid");
@@ -117,21 +117,21 @@ fn a_second_order_kills_at_once() {
 #[test]
 fn no_process_outlives_a_bandog_that_has_ended() {
     let place = Place::new();
-    // One process has left the group, the session, its parent and its environment.
+    // The process `lone` has left its group, its session and its parent, and has an empty environment.
     let script = format!("(env -i PATH=$PATH setsid {} &); {} & exec {}", deaf("lone"), deaf("below"), deaf("pid"));
     let mut keeper = Keeper::of(&place, "3600000", &script);
     let pids = ["pid", "below", "lone"].map(|name| place.pid(name));
-    keeper.line.shutdown(std::net::Shutdown::Both).unwrap();
+    keeper.socket.shutdown(std::net::Shutdown::Both).unwrap();
     eventually(SOON, || keeper.process.try_wait().unwrap().is_some());
     assert_eq!(pids.map(is_alive), [false; 3]);
 }
 
 #[test]
-fn signals_to_the_keeper_are_bandogs_to_answer() {
+fn the_keeper_ignores_signals() {
     let place = Place::new();
     let mut keeper = Keeper::of(&place, "1000", "echo $$ > pid; while ! [ -e go ]; do sleep 0.01; done; exit 6");
     place.pid("pid");
-    // `setsid` and `env` have become it.
+    // The pid is that of the keeper, because `setsid` and `env` have replaced themselves by it.
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::TSTP] {
         send(keeper.process.id(), signal);
     }
@@ -149,7 +149,7 @@ fn the_command_dies_with_a_keeper_that_is_killed() {
 }
 
 #[test]
-fn the_command_reads_nothing_and_has_no_file_of_bandogs() {
+fn the_command_has_no_input_and_no_file_of_bandog() {
     let place = Place::new();
     let mut keeper = Keeper::of(&place, "1000", "cat; readlink /proc/self/fd/0; ls /proc/self/fd; env");
     assert_eq!(keeper.reports(), exit(0));
@@ -164,13 +164,13 @@ fn the_command_reads_nothing_and_has_no_file_of_bandogs() {
 #[test]
 fn a_command_that_cannot_be_run_is_reported() {
     let place = Place::new();
-    let (mut line, theirs) = UnixStream::pair().unwrap();
+    let (mut socket, theirs) = UnixStream::pair().unwrap();
     let mut command = place.bandog(&["__keep", "1000", "--", "./nowhere"]);
     let output = command.stdin(Stdio::from(OwnedFd::from(theirs))).output().unwrap();
     drop(command);
     let mut text = String::new();
-    line.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    line.read_to_string(&mut text).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.read_to_string(&mut text).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), exit(127));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot run \"./nowhere\""), "{output:?}");
 }

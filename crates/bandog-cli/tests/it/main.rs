@@ -1,6 +1,6 @@
-//! The command over SQLite: real processes, real signals, real kills. No server is needed.
+//! Tests of the command over SQLite, with real processes and real signals. No server is needed.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue can only panic")]
 
 #[path = "../help/mod.rs"]
 mod help;

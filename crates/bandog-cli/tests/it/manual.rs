@@ -58,7 +58,7 @@ fn the_manual_has_a_page_for_each_command() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_output_is_no_error() {
     let place = Place::new();
     for args in ["ls", "show x", "ls --json", "doctor", "man", "completions zsh", "--help", "lock --help"] {
         let script = format!("set -o pipefail; {} {args} | exec true", env!("CARGO_BIN_EXE_bandog"));

@@ -29,7 +29,7 @@ fn a_wait_of_limited_time_reports_busy() {
 }
 
 #[test]
-fn another_way_to_the_same_file_is_the_same_store() {
+fn a_store_is_the_same_if_the_path_of_its_file_is_written_differently() {
     let place = Place::new();
     symlink(".", place.path("link")).unwrap();
     let script = format!(
@@ -41,7 +41,7 @@ fn another_way_to_the_same_file_is_the_same_store() {
 
 /// The command lines differ, but the holder is the same.
 #[test]
-fn another_way_to_write_name_and_prefix_is_the_same_lock() {
+fn a_lock_is_the_same_if_name_and_prefix_are_written_differently() {
     let place = Place::new();
     for (outer, inner) in [("x.db?prefix=a:", "a:b --url sqlite:x.db"), ("x.db", "b --url sqlite:x.db?prefix=a%3A")] {
         let name = if outer.ends_with(':') { "b" } else { "a:b" };
@@ -73,7 +73,7 @@ fn a_process_that_outlives_the_command_may_take_the_lock_again() {
 #[test]
 fn a_background_process_may_wait_for_the_command() {
     let place = Place::new();
-    // When the process in between has ended, the waiter is no descendant of the command that holds the lock.
+    // When its parent has ended, the waiter is not a descendant of the command that holds the lock.
     let later =
         format!("while [ -e /proc/$$ ]; do sleep 0.01; done; exec {BANDOG} lock a -v -- sh -c \"echo ran > later\"");
     let script = format!("sh -c '({later}) &'; echo in; read word; exit 0");

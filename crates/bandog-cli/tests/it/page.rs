@@ -57,7 +57,7 @@ fn serving(place: &Place, more: &[&str]) -> Process {
 }
 
 #[test]
-fn a_job_is_seen_run_paused_and_resumed_by_it() {
+fn a_job_is_shown_run_paused_and_resumed_on_the_page() {
     let place = Place::new();
     let mut process = serving(&place, &[]);
     let at = address(&process);
@@ -91,7 +91,7 @@ fn a_job_is_seen_run_paused_and_resumed_by_it() {
 
     process.term();
     ends(&mut process, 0);
-    assert!(TcpStream::connect(&at).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(&at).is_err(), "the page still accepts connections");
 }
 
 /// Half of the page's timeout for a silent connection.
@@ -109,7 +109,7 @@ fn silent_connections_do_not_exclude_others() {
         let _here: Vec<_> = (0..200)
             .map(|_| {
                 let mut stream = TcpStream::connect(&at).unwrap();
-                // The page may have closed it for another one.
+                // The page may have closed this connection in favour of a newer one.
                 let _ = stream.write_all(said.as_bytes());
                 stream
             })
@@ -155,7 +155,7 @@ fn locks_and_metrics_are_served() {
 }
 
 #[test]
-fn a_name_that_turns_the_direction_of_a_text_is_written_out() {
+fn characters_that_change_the_text_direction_are_escaped() {
     let place = Place::new();
     let job = "[[job]]\nname = 'für\u{202e}gpj'\ncron = '0 0 0 1 1 ?'\ncommand = 'echo done'\n";
     let name = r"für\u{202e}gpj";
@@ -183,12 +183,12 @@ fn a_name_that_turns_the_direction_of_a_text_is_written_out() {
         let line = r#"bandog_runs_total{job="für\\u{202e}gpj",outcome="ok"} 1"#;
         if figures.lines().any(|found| found == line) { Ok(()) } else { Err(figures) }
     });
-    let told = process.stderr().join("\n");
-    assert!(told.contains(&format!("bandog: {name}: At 00:00")) && !told.contains('\u{202e}'), "{told}");
+    let stderr = process.stderr().join("\n");
+    assert!(stderr.contains(&format!("bandog: {name}: At 00:00")) && !stderr.contains('\u{202e}'), "{stderr}");
 }
 
 #[test]
-fn wrong_options_are_refused_at_once() {
+fn wrong_options_are_refused() {
     let place = Place::new();
     fs::write(place.path("jobs.toml"), JOBS).unwrap();
     let refused = |more: &[&str], code, words: &[&str]| {
@@ -207,7 +207,7 @@ fn wrong_options_are_refused_at_once() {
 }
 
 #[test]
-fn an_address_that_others_reach_is_warned_of() {
+fn an_address_that_other_machines_can_reach_causes_a_warning() {
     let place = Place::new();
     fs::write(place.path("jobs.toml"), JOBS).unwrap();
     let process = place.start(&["schedule", "jobs.toml", "--http", "0.0.0.0:0"]);

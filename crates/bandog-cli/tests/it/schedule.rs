@@ -33,9 +33,9 @@ fn state(place: &Place) -> (JobRow, Vec<RunRow>) {
         let options = ConnectOptions::parse(format!("sqlite:{}", place.path("a.db").display())).unwrap();
         let client = options.connect().await.unwrap();
         let jobs = Jobs::over(&client);
-        let told = (jobs.show("x").await.unwrap(), jobs.history("x").await.unwrap());
+        let rows = (jobs.show("x").await.unwrap(), jobs.history("x").await.unwrap());
         client.close().await.unwrap();
-        told
+        rows
     })
 }
 
@@ -54,7 +54,7 @@ fn stops(mut node: Process) -> Process {
 }
 
 #[test]
-fn the_command_finds_its_job_tick_fence_and_attempt() {
+fn the_environment_of_a_command_has_its_job_tick_fence_and_attempt() {
     let place = Place::new();
     let job = "fixed_rate = '1h'\ncommand = 'env > env.tmp; mv env.tmp env; pwd'\nenv = { A = '1  2', PATH = '/opt:/bin:/usr/bin' }";
     let node = running(&place, job);
@@ -85,7 +85,7 @@ fn output_is_forwarded_line_by_line_and_its_end_is_kept() {
     node.stderr_line("[x] two", SOON);
     let run = ended(&place);
     assert_eq!((run.state, &run.error), (State::Ok, &None));
-    // Two pipes have no common order; spaces and line ends at the end of the note are removed.
+    // The order of the lines of two pipes is not defined. Whitespace at the end of the note is removed.
     let notes = ["two\none\nthree\u{3}", "one\ntwo\nthree\u{3}", "one\nthree\u{3}two"];
     let note = run.note.unwrap();
     assert!(notes.contains(&note.as_str()), "{note:?}");
@@ -93,7 +93,7 @@ fn output_is_forwarded_line_by_line_and_its_end_is_kept() {
 }
 
 #[test]
-fn ends_are_recorded_as_text() {
+fn failures_are_recorded_as_text() {
     for (command, error) in [
         ("exit 3", "exit code 3"),
         ("kill -9 $$", "killed by SIGKILL"),
@@ -114,7 +114,7 @@ fn a_missing_command_is_reported_at_the_start_and_at_each_run() {
     let place = Place::new();
     file(&place, "[[job]]\nname = 'x'\nfixed_delay = '50ms'\ncommand = ['./later']\n");
     let node = place.start(&["schedule", "jobs.toml", "--url", URL]);
-    node.stderr_line("x: no such command: \"./later\"; its runs will fail until it is there", SOON);
+    node.stderr_line("x: no such command: \"./later\"; its runs will fail until it exists", SOON);
     node.stderr_line("error: \"no such command\"", SOON);
     assert_eq!(ended(&place).error.as_deref(), Some("no such command"));
     fs::write(place.path("text"), "#!/bin/sh\necho here\n").unwrap();
@@ -127,7 +127,7 @@ fn a_missing_command_is_reported_at_the_start_and_at_each_run() {
 }
 
 #[test]
-fn a_failed_run_is_tried_again_under_the_same_tick() {
+fn a_failed_run_is_retried_with_the_same_tick() {
     let place = Place::new();
     let job = "fixed_rate = '1h'\nretry = '2 from 1ms'\ncommand = 'echo $BANDOG_TICK $BANDOG_ATTEMPT >> tries; [ $BANDOG_ATTEMPT = 3 ]'";
     let node = running(&place, job);
@@ -140,7 +140,7 @@ fn a_failed_run_is_tried_again_under_the_same_tick() {
 }
 
 #[test]
-fn a_command_that_takes_too_long_is_ended_with_its_descendants() {
+fn a_command_past_its_timeout_is_terminated_with_its_descendants() {
     let place = Place::new();
     let job = "fixed_rate = '1h'\ntimeout = '500ms'\ncommand = '''
         (env -i setsid sh -c 'trap \"\" TERM; echo $$ > lone; while :; do sleep 0.02; done' &)
@@ -156,7 +156,7 @@ fn a_command_that_takes_too_long_is_ended_with_its_descendants() {
 }
 
 #[test]
-fn a_stop_lets_commands_end_in_their_own_time() {
+fn commands_may_finish_after_a_stop_signal() {
     let place = Place::new();
     let node =
         running(&place, "fixed_rate = '1s'\ncommand = 'echo in; while ! [ -e go ]; do sleep 0.01; done; echo out'");
@@ -174,7 +174,7 @@ fn a_stop_lets_commands_end_in_their_own_time() {
 }
 
 #[test]
-fn output_without_end_takes_no_memory() {
+fn endless_output_uses_little_memory() {
     let place = Place::new();
     let job =
         "fixed_rate = '1h'\ninitial_delay = '1s'\ncommand = \"head -c 64000000 /dev/zero | tr '\\\\0' x; echo end\"";
@@ -204,7 +204,7 @@ fn a_blocked_reader_does_not_prevent_the_stop() {
     let mut command = place.bandog(&["schedule", "jobs.toml", "--url", URL, "--drain", "0s"]);
     let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = place.pid("pid");
-    // Each pipe is full, up to our end of bandog's output.
+    // Wait until all pipes between the command and this test are full.
     let written = || fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     let mut last = String::new();
     eventually(SOON, || {
@@ -250,7 +250,7 @@ fn no_process_is_left_after_the_stop() {
     let node = running(&place, "fixed_rate = '20ms'\noverlap = 'allow(3)'\ncommand = 'echo $PPID >> keepers'");
     eventually(SOON, || place.lines("keepers").len() >= 10);
     let keepers: Vec<u32> = place.lines("keepers").iter().map(|pid| pid.parse().unwrap()).collect();
-    // Each is collected when its run has ended, so none is a zombie for long.
+    // Each keeper is reaped after its run has ended, so at most the last one may still exist.
     eventually(SOON, || keepers.iter().filter(|pid| fs::exists(format!("/proc/{pid}")).unwrap()).count() <= 1);
     let pid = node.pid();
     let _node = stops(node);
@@ -263,19 +263,19 @@ fn no_process_is_left_after_the_stop() {
 }
 
 #[test]
-fn without_a_url_it_prints_the_store() {
+fn without_a_url_the_default_store_is_printed() {
     let place = Place::new();
     file(&place, "[[job]]\nname = 'x'\nat = 2000-01-01T00:00:00Z\ncommand = 'true'\n");
     let node = place.start(&["schedule", "jobs.toml"]);
     node.stderr_line("bandog: 1 job of jobs.toml, 1 at a time, over sqlite:", SOON);
     node.stderr_line("bandog: started", SOON);
-    let told = node.stderr().join("\n");
-    assert!(told.contains("state/bandog/locks.db (the default without --url and BANDOG_URL)"), "{told}");
+    let stderr = node.stderr().join("\n");
+    assert!(stderr.contains("state/bandog/locks.db (the default without --url and BANDOG_URL)"), "{stderr}");
     assert!(
-        told.contains("bandog: x: Once at 2000-01-01T00:00:00Z (UTC)\n  next    never again\n  command sh -c true"),
-        "{told}"
+        stderr.contains("bandog: x: Once at 2000-01-01T00:00:00Z (UTC)\n  next    never again\n  command sh -c true"),
+        "{stderr}"
     );
-    assert!(told.contains("misfire_grace 1m, on_crash abandon, lease 30s"), "{told}");
+    assert!(stderr.contains("misfire_grace 1m, on_crash abandon, lease 30s"), "{stderr}");
     stops(node);
 }
 
@@ -300,7 +300,7 @@ fn peak(pid: u32) -> u64 {
 }
 
 #[test]
-fn a_command_that_kills_every_machine_is_given_up() {
+fn a_run_that_kills_every_node_is_given_up() {
     let place = Place::new();
     // The command's parent is the keeper of its run, whose parent is the scheduler.
     let kill = "echo $BANDOG_ATTEMPT >> runs; kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); sleep 100";

@@ -12,7 +12,7 @@ fn a_signal_while_waiting_leaves_the_queue() {
         let mut waiter = place.start(&["lock", "x", "--", "touch", "ran"]);
         // The handler of this signal is installed last, and a shell has none.
         eventually(SOON, || is_catching(waiter.pid(), Signal::TTOU));
-        waiter.signal(Signal::USR1); // It means nothing to somebody without a child.
+        waiter.signal(Signal::USR1); // A waiter without a child ignores this signal.
         waiter.signal(signal);
         ends(&mut waiter, code);
     }
@@ -75,7 +75,7 @@ fn a_child_that_a_signal_ends_releases_the_lock() {
 }
 
 #[test]
-fn the_child_can_be_stopped_and_go_on_while_the_lock_is_kept() {
+fn the_lock_is_kept_while_the_child_is_stopped() {
     let place = Place::new();
     let url = "sqlite:a.db?watchdog=500ms";
     let mut bandog = place.start(&Place::lock("x", &["--url", url], "echo $$; read word; exit 0"));
@@ -90,7 +90,7 @@ fn the_child_can_be_stopped_and_go_on_while_the_lock_is_kept() {
 }
 
 #[test]
-fn what_was_ignored_stays_ignored() {
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     let place = Place::new();
     let bandog = env!("CARGO_BIN_EXE_bandog");
     let script = format!("trap '' HUP; exec {bandog} lock x -- sh -c 'echo ready; read word; exit 0'");

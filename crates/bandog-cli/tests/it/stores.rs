@@ -44,7 +44,7 @@ fn the_option_wins_over_the_variable_and_the_variable_over_the_default() {
 }
 
 #[test]
-fn an_empty_variable_does_not_end_in_a_lock_of_ones_own() {
+fn an_empty_variable_does_not_select_the_default_store() {
     let place = Place::new();
     for args in [&["lock", "x", "--", "true"][..], &["show", "x"], &["ls"]] {
         let mut command = place.bandog(args);
@@ -94,7 +94,7 @@ fn the_child_knows_its_lock() {
     let second = fence(&place.run(&Place::lock("a name", &[], script)), "a name|none|");
     assert!(second > first);
     let url = "sqlite:a@b:c.db?watchdog=3s";
-    // With its absolute path, so that a child that changes its directory uses the same file.
+    // The child gets the absolute path, so that it uses the same file if it changes its directory.
     let whole = format!("sqlite:{}?watchdog=3s", place.path("a@b:c.db").display());
     fence(&place.run(&Place::lock("ü", &["--url", url], script)), &format!("ü|{whole}|"));
     let mut command = place.bandog(&Place::lock("x", &[], script));
@@ -132,7 +132,7 @@ fn a_directory_without_write_permission_is_reported() {
 }
 
 #[test]
-fn a_relative_file_is_the_same_for_a_child_elsewhere() {
+fn a_relative_path_is_the_same_file_for_a_child_in_another_directory() {
     let place = Place::new();
     let script = format!("mkdir -p sub && cd sub && {} show x --json", env!("CARGO_BIN_EXE_bandog"));
     let mut bandog = place.start(&["lock", "x", "--url", "sqlite:here.db", "--", "sh", "-c", &script]);

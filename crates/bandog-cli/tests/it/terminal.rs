@@ -1,4 +1,4 @@
-//! On a terminal: `script` gives the command one.
+//! Tests on a terminal, which the program `script` provides.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use bandog_testkit::{Process, Signal, eventually, process::send};
 
 use crate::help::{Place, SOON};
 
-/// `bandog` on a terminal of its own. This process writes the keys.
+/// Runs a shell command on a new terminal. Lines that the test writes to the process are its keys.
 fn on_terminal(place: &Place, line: &str) -> Process {
     let script = ["script", "--quiet", "--return", "--flush", "--command", line, "/dev/null"];
     Process::spawn(&place.command(&script))
@@ -62,7 +62,7 @@ fn the_child_stays_in_the_foreground_and_may_read_the_keys() {
 }
 
 #[test]
-fn the_end_for_the_locks_sake_spares_the_neighbours() {
+fn a_termination_for_the_lock_spares_other_processes_of_the_pipeline() {
     let place = Place::new();
     let script = "trap \"\" TERM; echo $$ > child; while :; do sleep 0.02; done";
     let line = pipeline(&format!("lock x --lease 2s -- sh -c '{script}'"));
@@ -85,11 +85,11 @@ fn a_waiter_shows_the_holder_in_one_line() {
     holder.close_stdin();
     assert_eq!(screen.wait(SOON).code(), Some(0));
     let seen = seen();
-    let told = seen.lines().filter(|line| line.contains("held")).collect::<Vec<_>>();
-    assert_eq!(told.len(), 1, "it is redrawn in one line: {seen:?}");
-    assert!(told[0].ends_with("\r\u{1b}[Kchild"), "it is gone before the child begins: {seen:?}");
-    for drawn in told[0].split("\r\u{1b}[K").filter(|drawn| drawn.contains("waiting")) {
-        assert_eq!(drawn.len(), 39, "it fits: {drawn:?}");
+    let lines = seen.lines().filter(|line| line.contains("held")).collect::<Vec<_>>();
+    assert_eq!(lines.len(), 1, "the holder is not shown in one line: {seen:?}");
+    assert!(lines[0].ends_with("\r\u{1b}[Kchild"), "the line is not cleared before the child begins: {seen:?}");
+    for drawn in lines[0].split("\r\u{1b}[K").filter(|drawn| drawn.contains("waiting")) {
+        assert_eq!(drawn.len(), 39, "the line does not fit: {drawn:?}");
     }
 }
 

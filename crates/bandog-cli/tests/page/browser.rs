@@ -1,4 +1,4 @@
-//! A real browser without a window, driven over its DevTools protocol.
+//! A real headless browser, driven over its DevTools protocol.
 //!
 //! Messages go through two named pipes (`--remote-debugging-pipe`), without a port or a WebSocket.
 
@@ -19,12 +19,12 @@ use tempfile::TempDir;
 
 use crate::help::SOON;
 
-/// Its name on Debian and other systems. `BANDOG_CHROMIUM` is another one.
+/// Names of the browser's program on Debian and other systems. The variable `BANDOG_CHROMIUM` may name another one.
 const NAMES: [&str; 5] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// It sends requests to the page only, and keeps no data. It has no sandbox, because tests often run as root or in a
-/// container; it loads only the tested files.
+/// With these flags the browser sends requests to the page only, and keeps no data. It has no sandbox, because tests
+/// often run as root or in a container. This is safe, because it loads only the tested files.
 const FLAGS: [&str; 11] = [
     "--headless",
     "--no-sandbox",

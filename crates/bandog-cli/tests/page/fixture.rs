@@ -1,4 +1,4 @@
-//! A Redis server, two nodes with jobs, and a browser with the page of the first node.
+//! A Redis server, a node with jobs, and a browser with the page of this node.
 
 use std::fs;
 
@@ -97,8 +97,8 @@ impl Fixture {
         self.browser.click(&format!("{} h3 button", Self::job(name)));
     }
 
-    /// The job in the API.
-    pub(crate) fn told(&self, name: &str) -> Value {
+    /// The job, as the API returns it.
+    pub(crate) fn api_job(&self, name: &str) -> Value {
         self.browser.eval(&format!("fetch('/api/jobs/{name}').then((reply) => reply.json()).then(({{ job }}) => job)"))
     }
 

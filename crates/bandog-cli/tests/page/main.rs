@@ -1,11 +1,11 @@
 //! The page in a real browser, served by the real command over a real Redis: `cargo xtask page`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue can only panic")]
 
 mod browser;
 mod fixture;
 #[path = "../help/mod.rs"]
-#[allow(dead_code, reason = "it helps others, too")]
+#[allow(dead_code, reason = "other tests use the rest")]
 mod help;
 mod many;
 mod pictures;

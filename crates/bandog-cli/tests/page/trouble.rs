@@ -38,7 +38,7 @@ fn the_page_reports_that_bandog_has_ended() {
     let mut fixture = Fixture::open(DESK);
     fixture.browser.says(&Fixture::job("report"), "10:15:00 CE");
     fixture.bandog.term();
-    // A second signal kills the present runs at once.
+    // A second signal kills the present runs immediately.
     fixture.bandog.stderr_line("stopping", SOON);
     fixture.bandog.term();
     assert!(!fixture.bandog.wait(SOON + Duration::from_secs(10)).success());

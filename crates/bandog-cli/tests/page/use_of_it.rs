@@ -8,7 +8,7 @@ use crate::{
     help::SOON,
 };
 
-/// The actions of the form.
+/// Clicks on an action of a job, and submits the form with this token.
 fn act(browser: &Browser, job: &str, act: &str, token: &str) {
     browser.click(&format!("{} [data-act='{act}']", Fixture::job(job)));
     browser.eval(&format!("document.querySelector('#ask [name=token]').value = '{token}'"));
@@ -16,7 +16,7 @@ fn act(browser: &Browser, job: &str, act: &str, token: &str) {
 }
 
 #[test]
-fn jobs_are_there_a_countdown_runs_and_runs_appear() {
+fn the_page_shows_jobs_a_countdown_and_new_runs() {
     let fixture = Fixture::open(DESK);
     let browser = &fixture.browser;
     for name in ["close-unpaid-orders", "reconcile-ledger", "report", "send-invoices", "warm-cache"] {
@@ -39,9 +39,9 @@ fn jobs_are_there_a_countdown_runs_and_runs_appear() {
     fixture.unfold("send-invoices");
     browser.says(&format!("{} .runs", Fixture::job("send-invoices")), "exit code 3");
 
-    // Repeated equal failures are one line, which opens.
+    // Equal failures in succession are one line, which can be unfolded.
     let rows = format!("document.querySelectorAll(\"{} .runs tbody tr\")", Fixture::job("send-invoices"));
-    // Beside a run that is running now.
+    // Only rows of failed runs count, because another row may be a run that is running now.
     let lines = format!("[...{rows}].filter((row) => row.cells[1].textContent.startsWith('failed')).length");
     browser.says(&format!("{} .fold", Fixture::job("send-invoices")), "× ");
     assert_eq!(browser.eval(&lines), 1, "more than one line for the same failure");
@@ -66,7 +66,7 @@ fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
     fixture.unfold("close-unpaid-orders");
     act(browser, "close-unpaid-orders", "pause", "not-the-token-at-all");
     browser.says("#ask", "This token is wrong.");
-    assert!(fixture.told("close-unpaid-orders")["paused"].is_null());
+    assert!(fixture.api_job("close-unpaid-orders")["paused"].is_null());
     // Texts of other users are never markup.
     let reason = "<b id=bold>stock</b> & <img src=/x onerror=alert(1)>";
     browser.eval(&format!("document.querySelector('#ask [name=reason]').value = '{reason}'"));
@@ -74,7 +74,7 @@ fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
     browser.click("#ask .main");
     browser.says(&format!("{} .next", Fixture::job("close-unpaid-orders")), reason);
     browser.says(&format!("{} .held", Fixture::job("close-unpaid-orders")), reason);
-    assert_eq!(fixture.told("close-unpaid-orders")["paused"]["reason"], reason);
+    assert_eq!(fixture.api_job("close-unpaid-orders")["paused"]["reason"], reason);
     assert_eq!(browser.eval("document.querySelector('#bold')"), serde_json::Value::Null);
 
     // The form does not ask for the token a second time.
@@ -103,7 +103,7 @@ fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
 }
 
 #[test]
-fn it_is_used_by_keys_alone() {
+fn the_page_can_be_used_with_the_keyboard_alone() {
     let fixture = Fixture::open(DESK);
     let browser = &fixture.browser;
     browser.says("#jobs", "warm-cache");
@@ -122,12 +122,12 @@ fn it_is_used_by_keys_alone() {
     eventually(SOON, || browser.eval("document.querySelector('#ask').open") == true);
     browser.press("Escape");
     eventually(SOON, || browser.eval("document.querySelector('#ask').open") == false);
-    assert_eq!(browser.eval("document.activeElement.dataset.act"), "run", "the focus is where it was");
+    assert_eq!(browser.eval("document.activeElement.dataset.act"), "run", "the focus is on the same button as before");
     let unnamed: Vec<_> = browser.controls().into_iter().filter(|(_, name)| name.trim().is_empty()).collect();
     assert_eq!(unnamed, []);
 }
 
-/// Records layout shifts from the second next frame on, when the last change of the screen is complete.
+/// Records layout shifts. It begins after two frames, when the last change of the screen is complete.
 const WATCH: &str = "(async () => {
     const frame = () => new Promise(requestAnimationFrame);
     await frame();
@@ -140,7 +140,7 @@ const WATCH: &str = "(async () => {
 })()";
 
 #[test]
-fn nothing_moves_and_nothing_is_too_wide() {
+fn the_layout_does_not_shift_and_fits_the_screen() {
     let fixture = Fixture::open(PHONE);
     let browser = &fixture.browser;
     browser.says(&format!("{} .last", Fixture::job("warm-cache")), "ok in ");
@@ -148,13 +148,13 @@ fn nothing_moves_and_nothing_is_too_wide() {
         browser.look_from(screen);
         let wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
         eventually(SOON, || match browser.eval(wide).as_i64() {
-            Some(more) if more <= 0 => Ok(()), // A scroll bar's place is no width of the page.
+            Some(more) if more <= 0 => Ok(()), // The difference is negative if there is a scroll bar.
             more => Err((screen.width, more)),
         });
     }
     browser.eval(WATCH);
     // Runs start and end meanwhile, and their texts change.
-    let before = fixture.told("warm-cache")["ok"].as_u64().unwrap();
-    eventually(SOON, || fixture.told("warm-cache")["ok"].as_u64() > Some(before + 1));
+    let before = fixture.api_job("warm-cache")["ok"].as_u64().unwrap();
+    eventually(SOON, || fixture.api_job("warm-cache")["ok"].as_u64() > Some(before + 1));
     assert_eq!(browser.eval("window.shifts"), serde_json::json!([]));
 }

@@ -126,13 +126,13 @@ fn a_killed_nodes_run_continues_elsewhere() {
 }
 
 #[test]
-fn a_stop_hands_over_at_once() {
+fn a_stopped_node_hands_its_run_over_immediately() {
     let store = Store::start();
     let (place, url) = store.both();
     let (mut runner, mut other, first, below) = two_nodes(place, url, "1h", &["--drain", "0s"]);
     runner.term();
     ends(&mut runner, 0);
-    // KILL came after TERM's grace, to all of it.
+    // All processes of the run have got KILL, after the time between TERM and KILL.
     dead(&[first.pid, below]);
     let second = is_taken_over(place, &first);
     other.term();
@@ -141,7 +141,7 @@ fn a_stop_hands_over_at_once() {
 }
 
 #[test]
-fn a_second_signal_ends_at_once_and_hands_over() {
+fn a_second_signal_kills_the_commands_and_hands_their_runs_over() {
     let store = Store::start();
     let (place, url) = store.both();
     let (mut runner, mut other, first, below) = two_nodes(place, url, "1h", &["--drain", "1h"]);

@@ -22,7 +22,7 @@ fn child_pids(place: &Place) -> [u32; 3] {
 }
 
 #[test]
-fn all_are_dead_before_the_lock_can_be_anothers() {
+fn all_processes_are_dead_before_another_client_can_hold_the_lock() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let wire = redis.wire();
     let url = format!("{}?watchdog=3s", wire.url());
@@ -59,7 +59,7 @@ fn a_paused_server_ends_the_command_in_time() {
 }
 
 #[test]
-fn a_short_outage_is_ridden_out() {
+fn a_short_outage_does_not_end_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let wire = redis.wire();
     let url = format!("{}?watchdog=6s&timeout=500ms", wire.url());
@@ -79,7 +79,7 @@ fn a_short_outage_is_ridden_out() {
 fn a_blocked_standard_error_delays_no_renewal() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let wire = redis.wire();
-    // A pipe that is full, and whose reader lives.
+    // Standard error is a pipe that is full and that no process reads.
     let line = format!(
         "mkfifo full; exec 3<> full; dd if=/dev/zero of=full bs=4096 oflag=nonblock 2> dd
         exec {} lock x -vvv --url '{}?watchdog=6s&timeout=500ms' -- sh -c 'echo ready; read word; exit 5' 2>&3",
@@ -106,7 +106,11 @@ fn a_server_that_came_back_empty_ends_the_command() {
     let start = Instant::now();
     redis.restart();
     ends(&mut bandog, 76);
-    assert!(start.elapsed() < Duration::from_secs(5), "long before its ttl: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "the command did not end long before the ttl: {:?}",
+        start.elapsed()
+    );
     dead(&pids);
     reports(&bandog, "taken away");
     assert!(place.path("told").exists(), "TERM came before KILL");

@@ -24,7 +24,7 @@ fn contenders_take_turns_and_lose_nothing() {
 }
 
 #[test]
-fn a_password_is_not_passed_on() {
+fn a_password_is_not_passed_to_the_command() {
     let (redis, place) = (RedisServer::start_with(&["--requirepass", "hunter2"]), Place::new());
     let url = redis.url().replace("redis://", "redis://default:hunter2@");
     let script = "env; cat /proc/$$/cmdline; echo $BANDOG_URL > url";
@@ -63,18 +63,18 @@ fn a_lock_that_would_wait_for_itself_is_refused() {
 }
 
 #[test]
-fn a_waiter_that_leaves_leaves_nothing() {
+fn a_waiter_that_leaves_leaves_no_data_in_the_store() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = redis.url();
     let mut holder = place.start(&Place::lock("x", &["--url", &url], "echo in; read word; exit 0"));
     holder.stdout_line("in", SOON);
-    // It registers in the store shortly after the grant.
+    // The holder registers in the store shortly after the grant.
     eventually(SOON, || !place.show("x", &["--url", &url])["holder"].is_null());
-    // Its entry in the index of clients is a second call.
+    // The entry in the index of clients is written by a second call.
     eventually(SOON, || redis.keys().iter().any(|key| key == "bandog:clients"));
     let before = (redis.keys(), redis.hash("x"));
     let mut waiter = place.start(&["lock", "x", "--url", &url, "--", "true"]);
-    // It subscribes after the store has answered that the lock is held.
+    // The waiter subscribes after the store has answered that the lock is held.
     eventually(SOON, || redis.cmd(&["PUBSUB", "CHANNELS", "*"]).texts().len() == 1);
     waiter.term();
     ends(&mut waiter, 143);
@@ -86,7 +86,7 @@ fn a_waiter_that_leaves_leaves_nothing() {
 }
 
 #[test]
-fn a_lock_of_redissons_is_seen_and_waited_for() {
+fn a_lock_of_redisson_is_shown_and_awaited() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = redis.url();
     let owner = "0c1d2e3f-0000-4000-8000-000000000001:57";

@@ -25,7 +25,7 @@ fn a_store_without_an_answer_or_with_a_refusal_is_reported() {
 }
 
 #[test]
-fn a_wait_outlives_a_short_outage_but_no_long_one() {
+fn a_wait_continues_after_a_short_outage_and_ends_after_a_long_one() {
     let place = Place::new();
     let redis = RedisServer::start();
     let url = redis.url();

@@ -1,6 +1,6 @@
-//! The command over Redis: a real server that is killed, stopped, cut off and emptied.
+//! Tests of the command over a real Redis server that is killed, stopped, disconnected and emptied.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue can only panic")]
 
 #[path = "../help/mod.rs"]
 mod help;

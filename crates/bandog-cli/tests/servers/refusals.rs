@@ -5,7 +5,7 @@ use bandog_testkit::RedisServer;
 use crate::help::{Place, Ran, SOON};
 
 #[test]
-fn a_wrong_password_is_reported_at_once_and_not_printed() {
+fn a_wrong_password_is_reported_immediately_and_not_printed() {
     let (redis, place) = (RedisServer::start_with(&["--requirepass", "right"]), Place::new());
     let url = redis.url().replace("redis://", "redis://:hunter2@");
     let start = Instant::now();
@@ -89,7 +89,7 @@ fn a_silent_server_is_unavailable_too() {
 }
 
 #[test]
-fn a_server_that_comes_in_time_is_waited_for() {
+fn a_server_that_starts_in_time_is_awaited() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.kill();
     let mut early = place.start(&["lock", "x", "--url", &redis.url(), "--", "true"]);

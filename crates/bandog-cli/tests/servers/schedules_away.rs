@@ -60,8 +60,8 @@ fn an_outage_is_reported_once_and_jobs_continue_after_it() {
     eventually(SOON, || place.lines("ticks").len() >= before + 10);
     node.term();
     ends(&mut node, 0);
-    let told = node.stderr().iter().filter(|line| line.contains("no shared job starts")).count();
-    assert_eq!(told, 1, "{:?}", node.stderr());
+    let reports = node.stderr().iter().filter(|line| line.contains("no shared job starts")).count();
+    assert_eq!(reports, 1, "{:?}", node.stderr());
     let mut ticks = place.lines("ticks");
     let all = ticks.len();
     ticks.sort_unstable();
@@ -70,7 +70,7 @@ fn an_outage_is_reported_once_and_jobs_continue_after_it() {
 }
 
 #[test]
-fn a_store_that_is_not_there_ends_it_at_the_start() {
+fn a_store_without_an_answer_ends_the_command_at_the_start() {
     let (redis, place) = (RedisServer::start(), Place::new());
     file(&place, "[[job]]\nname = 'x'\nfixed_rate = '1s'\ncommand = 'touch ran'\n");
     redis.kill();
@@ -80,7 +80,7 @@ fn a_store_that_is_not_there_ends_it_at_the_start() {
 }
 
 #[test]
-fn a_password_is_not_passed_on() {
+fn a_password_is_not_passed_to_the_command() {
     let (redis, place) = (RedisServer::start(), Place::new());
     redis.cmd(&["CONFIG", "SET", "requirepass", "for-jobs-only"]);
     file(

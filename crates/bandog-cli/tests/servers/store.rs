@@ -1,4 +1,4 @@
-//! The store of tests that are the same over any: a Redis.
+//! The store for tests that run over any store: a Redis server.
 
 use bandog_testkit::RedisServer;
 
@@ -16,7 +16,7 @@ impl Store {
         Self { place: Place::new(), url: redis.url(), _redis: redis }
     }
 
-    /// A place, and the store's URL without options.
+    /// A directory, and the store's URL without options.
     pub(crate) fn both(&self) -> (&Place, &str) {
         (&self.place, &self.url)
     }

@@ -1,4 +1,4 @@
-//! What `bandog jobs` says and does over any store, while a scheduler runs in another process.
+//! Tests of `bandog jobs` over any store, while a scheduler runs in another process.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ use crate::{
     store::Store,
 };
 
-/// Nodes look at the board once a second.
+/// Timeout for a node to notice a change. Nodes poll for changes once a second.
 const NOTICE: Duration = Duration::from_secs(2);
 
-/// Jobs for every law; those with an `h` in their period fire once, when the scheduler starts.
+/// The jobs of all tests. Those with a daily tick do not fire by themselves during a test.
 const JOBS: &str = r#"
 [pool]
 size = 8
@@ -69,7 +69,7 @@ impl<'a> Site<'a> {
         jobs(self.place, self.url, args)
     }
 
-    /// The same, which must do it; what it prints with `--json`.
+    /// Runs `bandog jobs ARGS --json`, asserts that it succeeds, and returns its output.
     #[track_caller]
     fn json(&self, args: &[&str]) -> Value {
         let ran = self.jobs(&[args, &["--json"]].concat());
@@ -168,7 +168,7 @@ fn ls_and_show_print_each_job() {
 }
 
 #[test]
-fn run_runs_a_job_beside_its_ticks() {
+fn run_runs_a_job_in_addition_to_its_ticks() {
     let store = Store::start();
     let (place, url) = store.both();
     let site = Site::new(place, url);
@@ -185,7 +185,7 @@ fn run_runs_a_job_beside_its_ticks() {
     assert_eq!((&run["id"], &run["state"], &run["note"]), (&2.into(), &"ok".into(), &"noted".into()));
 
     site.jobs(&["run", "bad", "--wait"]).assert_ended(1, &["run 1 of \"bad\" ended failed", "exit code 3"]);
-    // Also where its ticks do not run.
+    // A disabled job can be run, too.
     site.jobs(&["run", "off", "--wait"]).assert_ended(0, &["ended ok"]);
     assert_eq!(place.lines("off"), ["run"]);
 
@@ -199,7 +199,7 @@ fn run_runs_a_job_beside_its_ticks() {
     eventually(SOON, || site.show("long")["ok"] == 2);
 }
 
-/// After this there was a tick of what runs every second.
+/// Waits until the next second begins. So a job that runs every second had a tick.
 fn a_second_begins() {
     let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let now = second();
@@ -207,7 +207,7 @@ fn a_second_begins() {
 }
 
 #[test]
-fn pause_and_resume_stop_the_ticks_for_a_time() {
+fn ticks_do_not_run_between_pause_and_resume() {
     let store = Store::start();
     let (place, url) = store.both();
     let mut site = Site::new(place, url);
@@ -218,12 +218,12 @@ fn pause_and_resume_stop_the_ticks_for_a_time() {
     let row = site.show("often");
     assert_eq!((&row["paused"]["reason"], &row["next"]), (&"the moon".into(), &Value::Null));
     assert!(row["paused"]["by"].as_str().unwrap().contains('@'), "{row}");
-    assert!(site.jobs(&["ls"]).stdout.contains(": the moon"), "people see why");
-    // A run by hand comes after every tick that was claimed, so no tick is under way when it has ended.
+    assert!(site.jobs(&["ls"]).stdout.contains(": the moon"), "the table shows the reason");
+    // A requested run starts after all claimed ticks, so after its end no tick is in progress.
     site.jobs(&["run", "often", "--wait"]).assert_ended(0, &[]);
     let before = place.lines("often");
     site.jobs(&["run", "often", "--wait"]).assert_ended(0, &[]);
-    assert_eq!(place.lines("often").len(), before.len() + 1, "paused, it runs by hand only");
+    assert_eq!(place.lines("often").len(), before.len() + 1, "a paused job ran without a request");
 
     site.jobs(&["pause", "often", "--reason", "again"]).assert_ended(0, &["it was paused before, by ", ": the moon"]);
     a_second_begins();
@@ -259,9 +259,9 @@ fn requests_without_a_scheduler_warn() {
     ran.assert_ended(0, &["no scheduler runs over this store now: run 1 of \"daily\" waits until one starts"]);
     let late = site.jobs(&["run", "daily", "--wait", "--timeout", "100ms"]);
     late.assert_ended(75, &["no scheduler runs", "run 2 of \"daily\" has not ended within 100ms: it waits for a node"]);
-    let nobody = site.jobs(&["run", "daily", "--wait"]);
-    nobody.assert_ended(69, &["no scheduler runs over ", "run 3 of \"daily\" waits", "bandog jobs cancel daily 3"]);
-    // They were kept for whoever comes.
+    let unserved = site.jobs(&["run", "daily", "--wait"]);
+    unserved.assert_ended(69, &["no scheduler runs over ", "run 3 of \"daily\" waits", "bandog jobs cancel daily 3"]);
+    // The store has kept the runs for the next scheduler.
     site.scheduler = scheduler(place, url);
     eventually(SOON, || place.lines("daily").len() == 3);
 }
@@ -300,9 +300,12 @@ fn next_prints_the_ticks_in_the_order_of_time() {
     assert_eq!((fires.len(), fields(&fires[0])), (40, vec!["due", "job", "tick"]));
     let ticks: Vec<&str> = fires.iter().map(|fire| fire["tick"].as_str().unwrap()).collect();
     assert!(ticks.is_sorted(), "{ticks:?}");
-    assert!(fires.iter().all(|fire| fire["job"] == "often"), "the others are hours away, or off: {fires:?}");
+    assert!(
+        fires.iter().all(|fire| fire["job"] == "often"),
+        "the other jobs fire hours later, or are disabled: {fires:?}"
+    );
     let two = site.json(&["next", "[a-z]*", "--count", "2"]);
-    assert_eq!(two, Value::Array(Vec::new()), "brackets mean themselves");
+    assert_eq!(two, Value::Array(Vec::new()), "brackets have no special meaning in a pattern");
     let daily = site.jobs(&["next", "daily", "--count", "2"]);
     let lines: Vec<&str> = daily.stdout.lines().collect();
     assert!(
@@ -373,7 +376,7 @@ fn backfill_runs_ticks_of_the_past() {
     let range = ["--from", "2026-01-10T01:00:00Z", "--to", "2026-01-12T02:00:00+01:00"];
     let ticks = ["2026-01-10T01:00:00Z", "2026-01-11T01:00:00Z", "2026-01-12T01:00:00Z"];
     let dry = site.jobs(&[&["backfill", "daily", "--dry-run"], &range[..]].concat());
-    assert_eq!((dry.code, dry.stdout), (0, ticks.join("\n") + "\n"), "both ends belong to it");
+    assert_eq!((dry.code, dry.stdout), (0, ticks.join("\n") + "\n"), "both ends of the range are included");
     assert_eq!(site.json(&["history", "daily"]), Value::Array(Vec::new()), "none ran");
     let done = site.jobs(&[&["backfill", "daily"], &range[..]].concat());
     assert_eq!((done.code, done.stdout.as_str()), (0, "3\n"), "{done:?}");
@@ -417,7 +420,7 @@ fn forget_removes_a_job() {
     site.scheduler.term();
     ends(&mut site.scheduler, 0);
     site.scheduler = scheduler(place, url);
-    assert_eq!(site.show("off")["ok"], 0, "who starts with it registers it again");
+    assert_eq!(site.show("off")["ok"], 0, "a scheduler that has the job registers it again at its start");
 }
 
 #[test]
@@ -438,7 +441,7 @@ fn a_run_whose_node_was_killed_is_marked() {
     site.jobs(&["show", "long"]).assert_ended(64, &["knows no job"]);
 }
 
-/// Changes a time in a job's record by so many days.
+/// Changes a time in a job's record by this number of days.
 fn shift(url: &str, name: &str, field: &str, days: i64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -454,14 +457,14 @@ fn shift(url: &str, name: &str, field: &str, days: i64) {
 }
 
 #[test]
-fn reset_lets_a_job_go_on_that_was_claimed_ahead_of_time() {
+fn reset_resumes_a_job_that_was_claimed_ahead_of_time() {
     let store = Store::start();
     let (place, url) = store.both();
     let mut site = Site::new(place, url);
     eventually(SOON, || !place.lines("often").is_empty());
     site.scheduler.term();
     ends(&mut site.scheduler, 0);
-    // As if the store's clock had been ahead by a year when its last tick was claimed.
+    // This has the same effect as a store's clock that was ahead by a year at the last claim.
     shift(url, "often", "watermark", 365);
     site.scheduler = place.start(&["schedule", "jobs.toml", "--url", url]);
     site.scheduler.stderr_line("`bandog jobs reset` lets it go on", SOON);
@@ -512,7 +515,7 @@ fn all_jobs_that_rest_are_reset_by_one_command() {
 }
 
 #[test]
-fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen() {
+fn pauses_of_all_jobs_and_of_nodes_take_effect_and_are_shown() {
     let store = Store::start();
     let (place, url) = store.both();
     let site = Site::new(place, url);
@@ -530,7 +533,7 @@ fn pauses_of_all_jobs_and_of_nodes_hold_and_are_seen() {
     site.jobs(&["run", "often", "--wait"]).assert_ended(0, &[]);
     let before = place.lines("often").len();
     site.jobs(&["run", "often", "--wait"]).assert_ended(0, &[]);
-    assert_eq!(place.lines("often").len(), before + 1, "by hand only");
+    assert_eq!(place.lines("often").len(), before + 1, "a paused job ran without a request");
     site.jobs(&["pause", "--all", "--reason", "again"])
         .assert_ended(0, &["it was paused before, by ", ": the store is moved"]);
     a_second_begins();

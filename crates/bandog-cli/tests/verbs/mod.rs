@@ -1,4 +1,4 @@
-//! What `show`, `ls` and `release` do over any store.
+//! Tests of `show`, `ls` and `release` over any store.
 
 mod jobs;
 
@@ -10,7 +10,7 @@ use crate::{
     store::Store,
 };
 
-/// A holder of `x` whose script reads a word, once the store knows who it is.
+/// Starts a holder of `x` whose script reads a word, and waits until the holder is registered in the store.
 fn holder(place: &Place, url: &str, script: &str) -> Process {
     let holder = place.start(&Place::lock("x", &["--url", url], script));
     holder.stdout_line("in", SOON);

@@ -59,7 +59,8 @@ pub async fn inspect<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 95: the registry has the last row that a client wrote, until the client removes it or its ttl expires.
+/// Law 95: the registry has the last row that a client wrote, until the client removes the row or the row's ttl
+/// expires.
 pub async fn registry<W: World>(world: &W) -> Law {
     world.registry()?;
     let (ours, theirs) = (world.backend(), world.backend());
@@ -75,12 +76,12 @@ pub async fn registry<W: World>(world: &W) -> Law {
     ours.announce(&waiting, world.slack() * 10).await?;
     assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), waiting.clone()]), "the last row");
 
-    // Members are also found by their ids; an id without a row gives no member.
+    // Members are also found by their ids. An id without a row is left out.
     let sought = [waiting.id, ClientId::random()];
     assert_eq!(theirs.members_of(&sought).await?, std::slice::from_ref(&waiting));
     assert_eq!(theirs.members_of(&[]).await?, []);
 
-    // Every call may be repeated, and a client that is not there can be withdrawn.
+    // A call may be repeated: withdrawing a client without a row is not an error.
     for _ in 0..2 {
         theirs.withdraw(waiting.id).await?;
         assert_eq!(theirs.members().await?, std::slice::from_ref(&first));
@@ -107,7 +108,7 @@ pub async fn inspect_who<W: World>(world: &W) -> Law {
     };
     eventually_async(MAX_WAIT, reported).await;
     let row = c.list(Pattern::all()).await?.remove(0);
-    let holder = row.holder.expect("the list has the holder too");
+    let holder = row.holder.expect("the list has the holder, too");
     assert_eq!((holder.id, holder.pid), (a.id(), std::process::id()));
 
     guard.release().await?;
@@ -118,15 +119,15 @@ pub async fn inspect_who<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 96: after an eviction, waiters are notified and get the lock. The evicted holder is notified of the loss and
-/// cannot release the lock any more. Fences rise.
+/// Law 96: after an eviction, a waiter is notified and gets the lock with a greater fence. The evicted holder is
+/// notified of the loss and can no longer release the lock.
 pub async fn evict<W: World>(world: &W) -> Law {
     let (a, b, c) = (world.brisk(), world.client(), world.client());
     evictable(world).await?;
     assert_eq!(c.evict(NAME).await?, None, "the lock was free");
     let guard = take(&a, NAME).await?;
     let waiting = waiter(&b).await;
-    let row = c.evict(NAME).await?.expect("it was held");
+    let row = c.evict(NAME).await?.expect("the lock was held");
     assert_eq!((row.name.as_str(), row.held, row.client()), (NAME, true, Some(a.id())));
     assert!(row.fence >= Some(guard.fence()) && row.ttl.is_some(), "{row:?}");
     let next = served(waiting, world.prompt().max(world.slack())).await?;
@@ -136,7 +137,7 @@ pub async fn evict<W: World>(world: &W) -> Law {
     a.idle().await;
     assert!(!is_free(&a, NAME).await?, "the release freed the lock of the next holder");
     next.release().await?;
-    assert_eq!(c.evict(NAME).await?, None, "it was released");
+    assert_eq!(c.evict(NAME).await?, None, "the lock was released");
     nothing_left(world, &[&a, &b, &c]).await;
     Ok(())
 }
@@ -146,7 +147,7 @@ pub async fn evict_notifies<W: World>(world: &W) -> Law {
     evictable(world).await?;
     let (ours, theirs) = (world.backend(), world.backend());
     let held = bare_claim(NAME, world.slack() * 10);
-    let first = claim(&ours, &held).await?.expect("it is free").last();
+    let first = claim(&ours, &held).await?.expect("the lock is free").last();
     let notified = Arc::new(AtomicUsize::new(0));
     let notifier = Notifier::new({
         let notified = Arc::clone(&notified);
@@ -156,25 +157,25 @@ pub async fn evict_notifies<W: World>(world: &W) -> Law {
     });
     let subscription = theirs.subscribe(&held.key, notifier).await?;
     let before = notified.load(Relaxed);
-    let before_it = ours.show(&held.key).await?;
-    let row = ours.evict(&held.key).await?.expect("it was held");
-    assert_eq!((&row.owner, row.fence), (&before_it.owner, before_it.fence));
+    let shown = ours.show(&held.key).await?;
+    let row = ours.evict(&held.key).await?.expect("the lock was held");
+    assert_eq!((&row.owner, row.fence), (&shown.owner, shown.fence));
     assert_eq!(row.owner, Some(held.id.to_string()));
-    assert!(row.held && row.ttl <= before_it.ttl, "{row:?}, and before {before_it:?}");
+    assert!(row.held && row.ttl <= shown.ttl, "{row:?}, and before {shown:?}");
     assert_eq!(ours.evict(&held.key).await?, None);
     if !subscription.is_silent() {
         until(|| notified.load(Relaxed) > before).await;
     }
     drop(subscription);
-    assert!(!release(&ours, &held).await?, "the evicted claim still holds it");
+    assert!(!release(&ours, &held).await?, "the evicted claim still holds the lock");
     let next = bare_claim(NAME, world.slack() * 10);
-    assert!(claim(&theirs, &next).await?.expect("it is free").last() > first);
+    assert!(claim(&theirs, &next).await?.expect("the lock is free").last() > first);
     assert!(release(&theirs, &next).await?);
     nothing_left(world, &[]).await;
     Ok(())
 }
 
-/// Law 96: an eviction does not change data that are not a lock.
+/// Law 96: an eviction does not change data of other software that are not a lock.
 pub async fn evict_spares_others<W: World>(world: &W) -> Law {
     evictable(world).await?;
     let backend = world.backend();
@@ -193,7 +194,7 @@ pub async fn evict_spares_others<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Whether the backend supports eviction.
+/// Returns [`crate::Unkept::Cannot`] if the backend does not support eviction.
 async fn evictable<W: World>(world: &W) -> Law {
     let backend = world.backend();
     was_used(&backend).await?;
@@ -212,7 +213,7 @@ async fn evictable<W: World>(world: &W) -> Law {
 /// Takes and releases a lock, because a store may be created by its first lock.
 async fn was_used(backend: &impl Backend) -> Law {
     let first = bare_claim("first", Duration::from_secs(1));
-    claim(backend, &first).await?.expect("it is free");
+    claim(backend, &first).await?.expect("the lock is free");
     assert!(release(backend, &first).await?);
     Ok(())
 }
@@ -227,7 +228,7 @@ async fn gone<W: World>(world: &W, backend: &W::Backend) -> Law {
     Ok(())
 }
 
-/// A client of another machine. Its time has a resolution of one millisecond, like the registry.
+/// A row of a client of another machine. Its time has a resolution of one millisecond, because the registry has that.
 fn member(program: &str) -> Member {
     let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_000_000_123);
     let (host, program) = ("elsewhere".to_owned(), program.to_owned());

@@ -21,7 +21,7 @@ pub async fn acquire_release<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 2: `try_lock` on a held lock returns `None` at once, for the holder's client and for another client.
+/// Law 2: `try_lock` on a held lock returns `None` without waiting, for the holder's client and for another client.
 pub async fn second_try_fails<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
@@ -45,11 +45,11 @@ pub async fn independent_names<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 4: a released lock can be taken again any number of times. Each time, a second try is refused.
+/// Law 4: a released lock can be taken again any number of times. While it is held, a second try is refused.
 pub async fn relock_after_unlock<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
-    for turn in 0..10 {
-        let (taker, other) = if turn % 2 == 0 { (&a, &b) } else { (&b, &a) };
+    for round in 0..10 {
+        let (taker, other) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
         let guard = take(taker, NAME).await?;
         assert!(other.mutex(NAME).try_lock().await?.is_none());
         guard.release().await?;
@@ -65,7 +65,7 @@ pub async fn release_idempotent<W: World>(world: &W) -> Law {
     let [first, later, third] = [(); 3].map(|()| bare_claim(NAME, world.slack() * 10));
     let fences = claim(&backend, &first).await?;
     assert!(fences.is_some());
-    assert_eq!(claim(&backend, &first).await?, fences, "the same claim, the same fences");
+    assert_eq!(claim(&backend, &first).await?, fences, "a repeated claim gets the same fences");
     assert!(release(&backend, &first).await?);
     assert!(!release(&backend, &first).await?);
     assert!(claim(&backend, &later).await?.is_some());
@@ -104,6 +104,6 @@ pub async fn explicit_release_reports<W: World>(world: &W) -> Law {
     wire.always(Fate::Refused);
     assert_eq!(kind(guard.release().await), Some(ErrorKind::Unavailable));
     wire.heal();
-    nothing_left(world, &[&client]).await; // The release was retried in the background.
+    nothing_left(world, &[&client]).await; // The client repeats the release in the background.
     Ok(())
 }

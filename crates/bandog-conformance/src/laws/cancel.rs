@@ -11,8 +11,8 @@ use crate::{
     wrap::Delayed,
 };
 
-/// Law 20: a call may be dropped at every await. No lock stays held, no data stay in the store, and no two tasks hold
-/// the lock at the same time.
+/// Law 20: the future of a call may be dropped at every await. Then no lock stays held, no data stay in the store, and
+/// two tasks never hold the lock at the same time.
 pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
     const TASKS: u64 = 6;
     const ROUNDS: usize = 60;

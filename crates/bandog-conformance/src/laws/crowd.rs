@@ -1,4 +1,8 @@
-//! Many waiters, many names, many tasks.
+//! Many waiters, many names, and many tasks.
+//!
+//! In these laws, a turn is the time from a grant of the lock to its release. A client starves if its claims are
+//! refused for a second. An offer is a state of a released lock: for a short time, only starving clients are granted
+//! the lock.
 
 use std::{
     sync::{
@@ -18,7 +22,7 @@ use crate::{
     wrap::{Counting, WithoutSubscriptions},
 };
 
-/// Law 26: one release wakes one waiter of a client. It causes one or two claims, not one for each waiter.
+/// Law 26: one release wakes one of the waiters of a client. It causes one or two claims, and not one for each waiter.
 pub async fn no_herd<W: World>(world: &W) -> Law {
     const WAITERS: usize = 100;
     let counts = Counting::new(world.backend());
@@ -34,10 +38,10 @@ pub async fn no_herd<W: World>(world: &W) -> Law {
     let guard = served(first, world.slack()).await?;
     b.idle().await;
     let woken = counts.claims() - before;
-    assert!(woken <= 3, "one release made {woken} claims"); // A poll at this moment makes one more.
+    assert!(woken <= 3, "one release caused {woken} claims"); // A poll at the same moment may cause one more.
     guard.release().await?;
     for other in others {
-        within(MAX_WAIT, "a waiter", other).await.expect("it does not panic")?;
+        within(MAX_WAIT, "a waiter", other).await.expect("the task does not panic")?;
     }
     nothing_left(world, &[&a, &b]).await;
     Ok(())
@@ -78,7 +82,7 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
     }
     drop((guard, guards));
     for waiter in waiting {
-        within(MAX_WAIT * 3, "a waiter", waiter).await.expect("it does not panic")?;
+        within(MAX_WAIT * 3, "a waiter", waiter).await.expect("the task does not panic")?;
     }
     served(one, MAX_WAIT).await?.release().await?;
     assert_eq!(census.entered(), (names * WAITERS) as u64);
@@ -111,7 +115,7 @@ pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     };
     let tasks: Vec<_> = (0..TASKS).map(task).collect();
     for task in tasks {
-        within(MAX_WAIT * 2, "a task", task).await.expect("it does not panic")?;
+        within(MAX_WAIT * 2, "a task", task).await.expect("the task does not panic")?;
     }
     let sum: u64 = counters.iter().map(|counter| counter.load(Relaxed)).sum();
     assert_eq!(sum, TASKS as u64 * ROUNDS);
@@ -140,18 +144,18 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
     until(|| census.entered() > 0).await;
     let all = async {
         for task in tasks {
-            task.await.expect("it does not panic")?;
+            task.await.expect("the task does not panic")?;
         }
         Ok::<_, bandog_core::Error>(())
     };
-    within(Duration::from_secs(30), "a hundred turns", all).await?;
+    within(Duration::from_secs(30), "all tasks", all).await?;
     assert_eq!(census.entered(), TASKS as u64);
     nothing_left(world, &[&clients[0], &clients[1], &clients[2]]).await;
     Ok(())
 }
 
-/// Law 100: a waiter that cannot subscribe gets the lock beside a client whose tasks take it repeatedly. So do those
-/// tasks.
+/// Law 100: a waiter that cannot subscribe gets the lock, although the tasks of another client take it repeatedly.
+/// Those tasks continue to get it, too.
 pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
     const SERVED: u64 = 3;
@@ -162,21 +166,21 @@ pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
     tasks.push(take_turns(&polling, &served));
     let both = async {
         for _ in 0..2 {
-            let (theirs, ours) = (turns.load(Relaxed) + TASKS, served.load(Relaxed) + SERVED);
-            until(|| turns.load(Relaxed) >= theirs && served.load(Relaxed) >= ours).await;
+            let (goal, polling_goal) = (turns.load(Relaxed) + TASKS, served.load(Relaxed) + SERVED);
+            until(|| turns.load(Relaxed) >= goal && served.load(Relaxed) >= polling_goal).await;
         }
     };
-    within(MAX_WAIT * 2, "both", both).await;
+    within(MAX_WAIT * 2, "the turns of both clients", both).await;
     for task in tasks {
         task.abort();
-        assert!(task.await.is_err(), "it goes on until it is ended");
+        assert!(task.await.is_err(), "a task runs until it is aborted");
     }
     nothing_left(world, &[&busy, &polling]).await;
     Ok(())
 }
 
-/// Law 100: no client starves beside several clients whose tasks take the lock repeatedly, with or without
-/// subscriptions.
+/// Law 100: if the tasks of several clients take the lock repeatedly, every client gets it again and again, with or
+/// without subscriptions.
 pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     const TASKS: usize = 4;
     const SERVED: u64 = 2;
@@ -192,33 +196,35 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
             until(|| turns.iter().zip(&goals).all(|(turns, goal)| turns.load(Relaxed) >= *goal)).await;
         }
     };
-    within(MAX_WAIT * 3, "all", all).await;
+    within(MAX_WAIT * 3, "the turns of all clients", all).await;
     for task in tasks {
         task.abort();
-        assert!(task.await.is_err(), "it goes on until it is ended");
+        assert!(task.await.is_err(), "a task runs until it is aborted");
     }
     nothing_left(world, &[&clients[0], &clients[1], &clients[2], &clients[3]]).await;
     Ok(())
 }
 
-/// Law 100: if the store refuses the claim of a starving client, the next release offers the key to such claims only,
-/// once. An offer is not shown as a hold, and it expires.
+/// Law 100: after the store has refused the claim of a starving client, the next release makes one offer: the lock is
+/// granted to starving clients only. The store does not show an offer as a hold, and an offer expires.
 pub async fn offer<W: World>(world: &W) -> Law {
     let store = world.backend();
     let ttl = world.slack() * 10;
     let ask = || bare_claim(NAME, ttl);
     let starving = || Claim { offers: true, ..ask() };
-    let generous = starving; // The release of such a claim makes an offer, if a starving client was noted.
+    // A claim with `offers` also makes an offer when it is released, if the store has refused a starving client before.
+    let generous = starving;
     let (holder, waiter) = (ask(), starving());
-    let held = claim(&store, &holder).await?.expect("it is free");
+    let held = claim(&store, &holder).await?.expect("the lock is free");
     assert_eq!(claim(&store, &waiter).await?, None);
     assert_eq!(claim(&store, &waiter).await?, None, "a repeated claim is refused, too");
-    let heir = generous();
-    let passed = store.apply(&[Step::Pass { from: holder.clone(), to: heir.clone() }]).await;
+    let next_holder = generous();
+    let passed = store.apply(&[Step::Pass { from: holder.clone(), to: next_holder.clone() }]).await;
     assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
-    assert!(release(&store, &heir).await?);
+    assert!(release(&store, &next_holder).await?);
 
-    // The offer expires soon, and time may pass between two calls. The answers are checked only if all came within it.
+    // The offer expires soon. On a slow machine it may expire between these calls, so their answers are checked only if
+    // all of them came before the offer expired.
     let offered = time::Instant::now();
     let others = claim(&store, &ask()).await?;
     let row = store.show(&waiter.key).await?;
@@ -237,21 +243,23 @@ pub async fn offer<W: World>(world: &W) -> Law {
     }
     nothing_left(world, &[]).await;
 
-    let (holder, quitter, next) = (generous(), starving(), ask());
+    // A starving client that withdraws its claim, by releasing it, causes no offer.
+    let (holder, withdrawn, next) = (generous(), starving(), ask());
     assert!(claim(&store, &holder).await?.is_some());
-    assert_eq!(claim(&store, &quitter).await?, None);
-    assert!(!release(&store, &quitter).await?);
+    assert_eq!(claim(&store, &withdrawn).await?, None);
+    assert!(!release(&store, &withdrawn).await?);
     assert!(release(&store, &holder).await?);
-    assert!(claim(&store, &next).await?.is_some(), "a released claim causes no offer");
+    assert!(claim(&store, &next).await?.is_some(), "a withdrawn claim causes no offer");
     assert!(release(&store, &next).await?);
     nothing_left(world, &[]).await;
 
+    // A starving client that does not claim again causes an offer, which expires.
     let (holder, gone, next) = (generous(), starving(), ask());
     assert!(claim(&store, &holder).await?.is_some());
     assert_eq!(claim(&store, &gone).await?, None);
     assert!(release(&store, &holder).await?);
     let is_granted = async || claim(&store, &next).await.is_ok_and(|granted| granted.is_some());
-    bandog_testkit::eventually_async(OFFER + world.slack(), is_granted).await; // An offer expires by itself.
+    bandog_testkit::eventually_async(OFFER + world.slack(), is_granted).await;
     assert!(release(&store, &next).await?);
     nothing_left(world, &[]).await;
     Ok(())

@@ -8,8 +8,8 @@ use crate::{
     wrap::{Fate, Lossy},
 };
 
-/// Law 82: when the store restarts without a hold, the holder is notified of the loss, a waiter gets the lock, and
-/// fences rise.
+/// Law 82: when the store restarts without its data, the holder of a lock is notified of the loss, a waiter gets the
+/// lock, and its fence is greater than the earlier ones.
 pub async fn server_restart<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk(), world.client());
     let guard = take(&a, NAME).await?;
@@ -24,12 +24,13 @@ pub async fn server_restart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 83: a claim whose answer is lost is repeated and granted once. If its future is dropped in the meantime, it
-/// leaves no hold, also if the store applies it late.
+/// Law 83: a claim whose answer is lost is repeated, and it is granted once. If the caller drops the future in the
+/// meantime, the claim leaves no hold, even if the store applies it late.
 pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
-    take(&a, NAME).await?.release().await?; // After a first answer, the client waits through faults.
+    // After the store's first answer, calls of this client wait until faults end.
+    take(&a, NAME).await?.release().await?;
     let timeout = bandog_core::Leases::profile(&wire).timeout;
     for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Late(timeout / 20), Fate::Late(timeout / 2)] {
         wire.next([fate]);
@@ -51,7 +52,7 @@ pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 83, with the store's own connection: the store grants, and its answers are lost.
+/// Law 83, with faults in the real connection: the store grants a claim, and the answer is lost.
 pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     take(&a, NAME).await?.release().await?;
@@ -78,8 +79,8 @@ pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 83, with a stopped store: it continues after the request timeout, and grants a claim whose caller no longer
-/// waits.
+/// Law 83, with a stopped store: the store continues after the request timeout, and grants a claim whose caller no
+/// longer waits. The client releases that hold.
 pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law {
     let client = world.client();
     take(&client, NAME).await?.release().await?;
@@ -101,7 +102,7 @@ pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law
     Ok(())
 }
 
-/// Law 84: a release whose answer is lost is repeated and succeeds: the lock is free.
+/// Law 84: a release whose answer is lost is repeated until it succeeds. Then the lock is free.
 pub async fn ambiguous_release<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
@@ -135,7 +136,7 @@ pub async fn broken_connection<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 86: a thousand locks that are taken, awaited and released need no more connections than the first one.
+/// Law 86: taking, awaiting and releasing a lock a thousand times needs no more connections than the first time.
 pub async fn no_connection_leak<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let cycle = async |number: u32| {

@@ -1,4 +1,5 @@
-//! Fences: numbers with which a resource refuses a holder that does not know of its loss.
+//! Fences: numbers that a holder sends with its writes. With them, a resource refuses the write of a holder that does
+//! not know that it has lost its lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,8 +12,8 @@ use crate::{
     kit::{MAX_WAIT, NAME, nothing_left, take, within},
 };
 
-/// Law 49: a fence is greater than every earlier fence of its key: across turns, clients, expiry, and holds that were
-/// removed from the store.
+/// Law 49: a fence is greater than every earlier fence of its key: for other turns of the same client (the time from a
+/// grant to its release), for other clients, after leases expired, and after a hold was removed from the store.
 pub async fn token_monotonic<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let mut last = Fence::new(0);
@@ -55,7 +56,7 @@ pub async fn token_same_on_reentry<W: World>(world: &W) -> Law {
     let mutex = client.mutex(NAME).by(&owner);
     let first = mutex.lock().await?;
     let second = mutex.lock().await?;
-    let third = mutex.try_lock().await?.expect("its own lock");
+    let third = mutex.try_lock().await?.expect("an owner can lock its own lock again");
     assert_eq!(first.fence(), second.fence());
     assert_eq!(first.fence(), third.fence());
     drop(first);
@@ -81,7 +82,7 @@ pub async fn token_after_backend_restart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 52: a resource that refuses old fences loses no update, also if its writers pause for longer than their leases.
+/// Law 52: a resource that refuses old fences loses no update, even if its writers pause for longer than their leases.
 pub async fn fenced_counter<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
     const ADDITIONS: u64 = 5;
@@ -90,10 +91,10 @@ pub async fn fenced_counter<W: World>(world: &W) -> Law {
 
     // One writer pauses for longer than its lease, and does not check its guard before it writes.
     let late = a.mutex(NAME).lease(world.ttl()).lock().await?;
-    let read = store.read(late.fence()).expect("it is the first");
+    let read = store.read(late.fence()).expect("no fence was used before");
     let next = within(MAX_WAIT, "an expired lease", b.mutex(NAME).lock()).await?;
-    let newer = store.read(next.fence()).expect("its fence is greater");
-    assert!(!store.write(late.fence(), read + 1), "a stale write was let in");
+    let newer = store.read(next.fence()).expect("the fence is greater than the one before");
+    assert!(!store.write(late.fence(), read + 1), "a write with an old fence was accepted");
     assert!(store.write(next.fence(), newer + 1));
     drop((late, next));
 
@@ -104,7 +105,7 @@ pub async fn fenced_counter<W: World>(world: &W) -> Law {
         })
         .collect();
     for task in tasks {
-        within(MAX_WAIT * 3, "a writer", task).await.expect("it does not panic")?;
+        within(MAX_WAIT * 3, "a writer", task).await.expect("the task does not panic")?;
     }
     assert_eq!(store.value(), TASKS * ADDITIONS + 1);
     nothing_left(world, &[&a, &b]).await;
@@ -124,7 +125,7 @@ async fn add(client: Client, store: Fenced, seed: u64, times: u64, lease: time::
     Ok(())
 }
 
-/// A resource that remembers the greatest fence of its readers and writers.
+/// A resource with a number, which refuses a reader or writer whose fence is lower than the greatest fence so far.
 #[derive(Clone, Default)]
 struct Fenced(Arc<Mutex<(Option<Fence>, u64)>>);
 

@@ -14,16 +14,16 @@ use crate::{
     wrap::{Counting, Fate, Lossy},
 };
 
-/// Law 30: a hold that is not renewed expires after its ttl, not before. Then another client gets the lock.
+/// Law 30: a hold that is not renewed expires after its ttl, and not before. Then another client gets the lock.
 pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let before = world.clock().now();
     let guard = a.mutex(NAME).lease(world.ttl()).lock().await?;
     let granted = world.clock().now();
     let next = within(world.ttl() + world.slack(), "an expired lease", b.mutex(NAME).lock()).await?;
-    let had = world.clock().now();
-    assert!(had.since(before) >= world.ttl(), "the lease expired after {:?}", had.since(before));
-    assert!(had.since(granted) <= world.ttl() + world.slack());
+    let next_granted = world.clock().now();
+    assert!(next_granted.since(before) >= world.ttl(), "the lease expired after {:?}", next_granted.since(before));
+    assert!(next_granted.since(granted) <= world.ttl() + world.slack());
     assert!(guard.is_lost());
     next.release().await?;
     drop(guard);
@@ -50,7 +50,8 @@ pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 36: the release of a holder whose lease has expired does not free the lock of the next holder.
+/// Law 36: if a lease has expired and another client holds the lock, a release by the first holder does not free the
+/// lock.
 pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let stale = a.mutex(NAME).lease(world.ttl()).lock().await?;
@@ -58,7 +59,7 @@ pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     assert_eq!(kind(stale.release().await), Some(ErrorKind::Lost));
     a.idle().await;
     assert!(!is_free(&a, NAME).await?);
-    let owner = world.client().show(NAME).await?.owner.expect("it is held");
+    let owner = world.client().show(NAME).await?.owner.expect("the lock is held");
     assert!(owner.starts_with(&b.id().to_string()), "{owner}");
     guard.release().await?;
 
@@ -127,7 +128,8 @@ pub async fn renew_transient_error<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 44: a released or cancelled hold is not renewed any more. A thousand cancelled calls leave no key.
+/// Law 44: a hold is not renewed after it was released, or after its call was cancelled. A thousand cancelled calls
+/// leave no data in the store.
 pub async fn renew_after_unlock_never<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let client = world.brisk_over(world.ttl(), counts.clone());

@@ -1,4 +1,4 @@
-//! Holders that lose their lock are notified.
+//! The notification of a holder that loses its lock.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     wrap::{Stopped, Which},
 };
 
-/// Law 39: when a hold is removed from the store, its holder is notified by the next renewal.
+/// Law 39: when a hold is removed from the store, the next renewal notifies its holder of the loss.
 pub async fn lost_signal_on_kill<W: World>(world: &W) -> Law {
     let client = world.brisk();
     let guard = take(&client, NAME).await?;
@@ -26,7 +26,7 @@ pub async fn lost_signal_on_kill<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 40: after a loss, every call of `lost` completes at once.
+/// Law 40: after a loss, every call of `lost` completes immediately.
 pub async fn lost_signal_already_lost<W: World>(world: &W) -> Law {
     let client = world.client();
     let guard = client.mutex(NAME).lease(world.ttl()).lock().await?;
@@ -60,7 +60,7 @@ pub async fn lost_signal_not_on_release<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 42: a holder that cannot reach the store is notified of the loss strictly before another client gets the lock.
+/// Law 42: a holder that cannot reach the store is notified of the loss before another client can get the lock.
 pub async fn lost_before_server_expiry<W: World>(world: &W) -> Law {
     let wire = Stopped::new(world.backend());
     let (a, b) = (world.brisk_over(world.ttl(), wire.clone()), world.client());
@@ -71,9 +71,9 @@ pub async fn lost_before_server_expiry<W: World>(world: &W) -> Law {
     let next = within(world.ttl() + world.slack(), "the next holder", b.mutex(NAME).lock()).await?;
     assert!(guard.is_lost(), "two clients believe that they hold the lock");
     let ahead = world.clock().now().since(deadline);
-    // 5 ms without the rounding.
-    assert!(ahead >= Duration::from_millis(4), "notified {ahead:?} before the next grant");
-    within(world.slack(), "the task that is notified", notified).await.expect("it does not panic");
+    // The margin is 5 ms, and times may be rounded by 1 ms.
+    assert!(ahead >= Duration::from_millis(4), "the holder was notified {ahead:?} before the next grant");
+    within(world.slack(), "the task that is notified", notified).await.expect("the task does not panic");
     next.release().await?;
     wire.go_on();
     drop(guard);
@@ -81,7 +81,7 @@ pub async fn lost_before_server_expiry<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 45: a lost guard stays lost, also if the same client takes the lock again.
+/// Law 45: a lost guard stays lost, even if the same client takes the lock again.
 pub async fn lost_never_resurrects<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk(), world.client());
     let old = take(&a, NAME).await?;
@@ -99,12 +99,13 @@ pub async fn lost_never_resurrects<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 48: a release after a loss returns a `Lost` error. So does `run` when the lock is lost under its body.
+/// Law 48: a release after a loss fails with `ErrorKind::Lost`. `run` fails in the same way if the lock is lost while
+/// its body runs.
 pub async fn release_after_loss<W: World>(world: &W) -> Law {
     let client = world.client();
     let guard = client.mutex(NAME).lease(world.ttl()).lock().await?;
     guard.lost().await;
-    let error = guard.release().await.expect_err("it was lost");
+    let error = guard.release().await.expect_err("the lock was lost");
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert_eq!(error.key().map(bandog_core::Key::as_str), Some(NAME));
     let mutex = client.mutex(NAME).lease(world.ttl());
@@ -114,8 +115,8 @@ pub async fn release_after_loss<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 96: when an operator removes a hold from the store, a waiter gets the lock, the holder is notified of the loss,
-/// and fences rise.
+/// Law 96: when an operator removes a hold from the store, a waiter gets the lock with a greater fence, and the holder
+/// is notified of the loss.
 pub async fn force_unlock<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk(), world.client());
     let guard = take(&a, NAME).await?;

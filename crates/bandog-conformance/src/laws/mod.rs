@@ -1,4 +1,7 @@
-//! The laws. Each has its number in its documentation.
+//! The laws. The documentation of each law begins with its number.
+//!
+//! Words in the laws: a *hold* is a granted claim in the store. A *fence* is the number of a grant. A hold expires
+//! after its *ttl* if it is not renewed; a lock with a *lease* is never renewed.
 
 pub mod admin;
 pub mod basics;

@@ -10,19 +10,20 @@ use crate::{
     wrap::Counting,
 };
 
-/// Law 8: an invalid value is reported by an error that names it, before any I/O and without any effect.
+/// Law 8: a call with an invalid value fails with `ErrorKind::Misused`, before any I/O and without any effect. The
+/// error contains the value.
 pub async fn bad_arguments<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let client = world.over(counts.clone());
     for ttl in [Duration::ZERO, Duration::from_millis(99), MAX_TTL + Duration::from_nanos(1), Duration::MAX] {
         let made = world.options().watchdog(ttl).over(counts.clone());
         assert_eq!(kind(made), Some(ErrorKind::Misused), "a watchdog of {ttl:?}");
-        let error = client.mutex(NAME).lease(ttl).lock().await.expect_err("no such lease");
+        let error = client.mutex(NAME).lease(ttl).lock().await.expect_err("the lease must be refused");
         assert_eq!(error.kind(), ErrorKind::Misused);
         assert!(error.to_string().contains(&format!("{ttl:?}")), "{error}");
     }
     for wait in [MAX_TTL + Duration::from_nanos(1), Duration::MAX] {
-        let error = client.mutex(NAME).try_lock_for(wait).await.expect_err("no such wait");
+        let error = client.mutex(NAME).try_lock_for(wait).await.expect_err("the wait must be refused");
         assert_eq!(error.kind(), ErrorKind::Misused);
         assert!(error.to_string().contains(&format!("{wait:?}")), "{error}");
     }
@@ -66,7 +67,8 @@ pub async fn name_case_sensitive<W: World>(world: &W) -> Law {
     distinct(world, ["order", "Order", "ORDER", "ORDEr"]).await
 }
 
-/// Law 11: names with equal first bytes are different locks, for any number of equal bytes.
+/// Law 11: names are different locks even if they differ only after many equal bytes. So a store does not truncate
+/// names.
 pub async fn long_names_no_truncation<W: World>(world: &W) -> Law {
     for same in [63, 64, 127, 128, 191, 255, 256, 512, 767, MAX_KEY_LEN - 1] {
         let name = "n".repeat(same);

@@ -1,4 +1,4 @@
-//! Holders in other processes, which are killed or stopped.
+//! Locks held by other processes, which end, are killed, or are stopped.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::{
 /// The ttl of a child's hold.
 const TTL: Duration = Duration::from_millis(500);
 
-/// Law 79: processes exclude each other: at most one holds a lock, and a counter in a file loses no addition.
+/// Law 79: at most one process holds a lock. So a counter in a file that the lock protects loses no addition.
 pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     const ADDITIONS: u32 = 25;
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
-    child.tell("lock");
+    child.send("lock");
     let fence: u64 = child.says("locked").parse().expect("a fence");
     assert!(!is_free(&client, NAME).await?);
     let waiting = waiter(&client).await;
-    child.tell("release");
+    child.send("release");
     child.says("released");
     let guard = served(waiting, MAX_WAIT).await?;
     assert!(guard.fence().get() > fence);
@@ -33,7 +33,7 @@ pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     let mut others = [Child::start(world, TTL)?, Child::start(world, TTL)?];
     let mut children: Vec<_> = std::iter::once(&mut child).chain(&mut others).collect();
     for child in &mut children {
-        child.tell(&format!("add {ADDITIONS} {}", counter.display()));
+        child.send(&format!("add {ADDITIONS} {}", counter.display()));
     }
     for child in &children {
         child.says("added");
@@ -43,11 +43,11 @@ pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 80: when a holder is killed, the next waiter gets the lock within the ttl plus one second.
+/// Law 80: when the process of a holder is killed, the next waiter gets the lock within the ttl plus one second.
 pub async fn kill_holder<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
-    child.tell("lock");
+    child.send("lock");
     child.says("locked");
     let waiting = waiter(&client).await;
     child.kill();
@@ -55,19 +55,20 @@ pub async fn kill_holder<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 81: when a holder's process ends without a release, the next waiter gets the lock within the ttl.
+/// Law 81: when the process of a holder exits without a release, the next waiter gets the lock within the ttl.
 pub async fn holder_exits<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
-    child.tell("lock");
+    child.send("lock");
     child.says("locked");
     let waiting = waiter(&client).await;
-    child.tell("exit");
+    child.send("exit");
     served(waiting, TTL + world.slack()).await?.release().await?;
     Ok(())
 }
 
-/// Stops a child at a moment when it does not block the store for others, as it may do during a write to a file.
+/// Stops a child at a moment when it does not block the store. A child that is stopped while it writes to a file may
+/// block other processes; then it is continued and stopped again.
 async fn stop_between_requests(child: &mut Child, client: &Client) {
     for _ in 0..20 {
         child.stop();
@@ -79,22 +80,22 @@ async fn stop_between_requests(child: &mut Child, client: &Client) {
     panic!("the child blocked the store at each of 20 stops");
 }
 
-/// Law 46: a holder that was stopped for longer than its ttl is notified of its loss as soon as it continues. A
-/// resource that checks fences refuses its write.
+/// Law 46: a process that was stopped for longer than the ttl of its lock learns of the loss as soon as it continues. A
+/// resource that checks fences refuses the write of this process.
 pub async fn paused_process<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
-    child.tell("lock");
+    child.send("lock");
     let stale: u64 = child.says("locked").parse().expect("a fence");
     stop_between_requests(&mut child, &client).await;
     let guard = within(TTL + world.slack(), "the lock of a stopped holder", client.mutex(NAME).lock()).await?;
     assert!(guard.fence().get() > stale, "a store that has seen {} refuses {stale}", guard.fence());
-    // The command waits in the pipe, so it is the first thing that the child does when it continues.
-    child.tell("check");
+    // The command is in the child's pipe before the child continues, so the child checks its guard first.
+    child.send("check");
     child.go_on();
     assert_eq!(child.says("checked"), "lost");
     eventually_async(MAX_WAIT, async || child.has_said("loss")).await;
-    child.tell("release");
+    child.send("release");
     assert_eq!(child.says("not released"), "Lost");
     assert!(!guard.is_lost());
     guard.release().await?;

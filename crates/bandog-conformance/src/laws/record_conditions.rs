@@ -1,4 +1,5 @@
-//! The conditions of a swap besides the version: an earliest time, and a claim that holds its lock.
+//! The conditions of a swap besides the version: an earliest time, and a holding, which is a claim that must hold its
+//! lock.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,20 +10,20 @@ use tokio::time;
 use crate::{
     Law, World,
     kit::{MAX_WAIT, NAME, bare_claim, claim, one, take},
-    record_kit::{RECORD, delete, done, get, key, line, stands, swap, whole, write},
+    record_kit::{RECORD, delete, done, get, key, line, record_and_history, stands, swap, write},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// The resolution of `not_before`.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Law 111: before its earliest time a swap changes nothing. The answer is the remaining time by the store's clock.
+/// Law 111: a swap before its earliest time changes nothing. The answer is the remaining time by the store's clock.
 pub async fn record_too_early<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
     let first = done(&client, Swap { lines: vec![line("ok:0", "fine")], ..write(RECORD, None, "one") }).await?;
-    let before = whole(&client, RECORD).await?;
-    // A store need not support times more than a hundred years ahead.
+    let before = record_and_history(&client, RECORD).await?;
+    // For a time more than a hundred years ahead, a store may return a shorter remaining time.
     let century = HOUR * 24 * 365 * 100;
     for ahead in [Duration::from_secs(20), HOUR, century, century * 10] {
         let not_before = Some(client.read(&[], &[]).await?.now + ahead);
@@ -33,13 +34,13 @@ pub async fn record_too_early<W: World>(world: &W) -> Law {
             assert!(missing <= ahead + TICK, "{missing:?} of {ahead:?}");
             assert!(ahead.min(century) <= missing + world.slack(), "{missing:?} of {ahead:?}");
         }
-        assert_eq!(whole(&client, RECORD).await?, before);
-        assert_eq!(whole(&client, "other").await?, (None, Vec::new()));
+        assert_eq!(record_and_history(&client, RECORD).await?, before);
+        assert_eq!(record_and_history(&client, "other").await?, (None, Vec::new()));
     }
     Ok(())
 }
 
-/// Law 112: a swap is done after its earliest time: when the reported remaining time has passed, and for any time in
+/// Law 112: a swap succeeds when the remaining time that the store reported has passed, and if its earliest time is in
 /// the past.
 pub async fn record_late_enough<W: World>(world: &W) -> Law {
     world.records()?;
@@ -57,12 +58,12 @@ pub async fn record_late_enough<W: World>(world: &W) -> Law {
         done(&client, timed).await?;
     }
     assert_eq!(get(&client, RECORD).await?.map(|record| record.value), Some("in time".into()));
-    assert!(client.read(&[], &[]).await?.now >= soon - TICK, "it was done before its time");
+    assert!(client.read(&[], &[]).await?.now >= soon - TICK, "the swap was done before its time");
     Ok(())
 }
 
-/// Law 113: a swap with a holding is done while the claim holds its lock, for any client. With a claim that has
-/// released the lock, that never held it, or that never existed, it changes nothing.
+/// Law 113: a swap with a holding succeeds while the claim holds its lock, whichever client makes the swap. If the
+/// claim has released the lock, never held it, or never existed, the swap changes nothing.
 pub async fn record_held<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -93,7 +94,8 @@ pub async fn record_held<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 114: a renewed holding stands for many ttls. A holding that expired or was evicted never stands again.
+/// Law 114: a holding stands for many ttls if its claim is renewed. After the claim has expired or was evicted, the
+/// holding never stands again.
 pub async fn record_held_no_more<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.brisk(), world.client());
@@ -116,7 +118,8 @@ pub async fn record_held_no_more<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 115: after a pass, the holding of the next claim stands, and that of the previous claim does not.
+/// Law 115: a pass gives the lock from one claim to the next. After it, the holding of the next claim stands, and the
+/// holding of the previous claim does not.
 pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
     world.records()?;
     let (backend, client) = (world.backend(), world.client());
@@ -131,7 +134,7 @@ pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 116: the conditions are checked in this order: the version, the earliest time, the holding.
+/// Law 116: a store checks the conditions in this order: the version, the earliest time, the holding.
 pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -153,7 +156,8 @@ pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 117: the client's own clock has no effect. The store's clock is returned, decides, and gives the versions.
+/// Law 117: the client's clock has no effect. The store returns the time of its own clock, checks the earliest time by
+/// it, and makes the versions from it.
 pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
     world.records()?;
     let clock = world.clock();
@@ -177,7 +181,7 @@ pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
 
 /// Asserts that the holding does not stand, and that swaps with it change nothing.
 async fn assert_not_held(records: &impl Records, holding: &Holding, from: Option<Version>) -> Result<(), Error> {
-    let before = whole(records, RECORD).await?;
+    let before = record_and_history(records, RECORD).await?;
     let held = Some(holding.clone());
     let lines = vec![line("ok:0", "not held")];
     for refused in [write(RECORD, from, "not held"), delete(RECORD, from), write("other", None, "not held")] {
@@ -185,7 +189,7 @@ async fn assert_not_held(records: &impl Records, holding: &Holding, from: Option
         assert_eq!(answer, Swapped::NotHeld, "{holding:?}");
     }
     assert!(!stands(records, holding).await?);
-    assert_eq!(whole(records, RECORD).await?, before);
-    assert_eq!(whole(records, "other").await?, (None, Vec::new()));
+    assert_eq!(record_and_history(records, RECORD).await?, before);
+    assert_eq!(record_and_history(records, "other").await?, (None, Vec::new()));
     Ok(())
 }

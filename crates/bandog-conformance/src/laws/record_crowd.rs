@@ -12,22 +12,24 @@ use crate::{
     record_kit::{RECORD, add_one, get, key, line, sum, swap, write},
 };
 
-/// Law 141: of concurrent swaps from the same version exactly one is done. The others return the record that it wrote.
+/// Law 141: of concurrent swaps from the same version, exactly one is done. The other swaps return the record that the
+/// winner wrote.
 pub async fn record_one_winner<W: World>(world: &W) -> Law {
     const ROUNDS: usize = 40;
     world.records()?;
     let clients = [world.client(), world.client(), world.client(), world.client()];
     let mut from = None;
     for round in 0..ROUNDS {
-        let names: Vec<String> = (0..clients.len()).map(|who| format!("{round} by {who}")).collect();
+        let names: Vec<String> = (0..clients.len()).map(|number| format!("{round} by {number}")).collect();
         let race = clients.iter().zip(&names).map(|(client, name)| swap(client, write(RECORD, from, name)));
         let answers: Vec<Swapped> = join_all(race).await.into_iter().collect::<Result<_, _>>()?;
-        let winners: Vec<_> = (0..answers.len()).filter(|who| matches!(answers[*who], Swapped::Done(_))).collect();
+        let won = |number: &usize| matches!(answers[*number], Swapped::Done(_));
+        let winners: Vec<_> = (0..answers.len()).filter(won).collect();
         let [winner] = winners[..] else { panic!("{} of {answers:?} have won", winners.len()) };
-        let record = get(&clients[0], RECORD).await?.expect("it was written");
+        let record = get(&clients[0], RECORD).await?.expect("the record was written");
         assert_eq!(record.value, names[winner]);
-        for (who, answer) in answers.into_iter().enumerate() {
-            let expected = if who == winner {
+        for (number, answer) in answers.into_iter().enumerate() {
+            let expected = if number == winner {
                 Swapped::Done(Some(record.version))
             } else {
                 Swapped::Differs(Some(record.clone()))
@@ -50,7 +52,7 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
         tokio::spawn(add(client, number.to_string(), ADDITIONS))
     };
     for task in (0..TASKS).map(task).collect::<Vec<_>>() {
-        within(MAX_WAIT * 2, "a task", task).await.expect("it does not panic")?;
+        within(MAX_WAIT * 2, "a task", task).await.expect("the task does not panic")?;
     }
     assert_eq!(sum(&clients[0]).await?, TASKS as u64 * ADDITIONS);
     let each: Vec<_> = (0..TASKS).map(|task| line(&task.to_string(), &ADDITIONS.to_string())).collect();
@@ -58,15 +60,15 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 143: the same holds for several processes. A process that is killed has done each addition completely or not at
-/// all.
+/// Law 143: concurrent additions of several processes to one record lose no addition and no line. A process that is
+/// killed has done each addition completely or not at all.
 pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
     const ADDITIONS: u64 = 25;
     world.records()?;
     let client = world.client();
     let mut children = [Child::start(world, MAX_WAIT)?, Child::start(world, MAX_WAIT)?, Child::start(world, MAX_WAIT)?];
     for (number, child) in children.iter_mut().enumerate() {
-        child.tell(&format!("swap {ADDITIONS} {number}"));
+        child.send(&format!("swap {ADDITIONS} {number}"));
     }
     within(MAX_WAIT, "additions", add(client.clone(), "parent".into(), ADDITIONS)).await?;
     for child in &children {
@@ -74,21 +76,21 @@ pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
     }
     assert_eq!(sum(&client).await?, ADDITIONS * 4);
 
-    children[0].tell("swap 1000000 killed");
-    children[1].tell("swap 1000000 killed too");
+    children[0].send("swap 1000000 killed");
+    children[1].send("swap 1000000 killed too");
     eventually_async(MAX_WAIT, async || matches!(sum(&client).await, Ok(sum) if sum > ADDITIONS * 5)).await;
     children.iter().for_each(Child::kill);
     within(MAX_WAIT, "an addition after a kill", add_one(&client, "parent", ADDITIONS)).await?;
-    let halves = async || -> Result<(u64, u64), Error> {
+    let sum_and_lines = async || -> Result<(u64, u64), Error> {
         let lines = client.history(&key(RECORD)).await?;
         Ok((sum(&client).await?, lines.iter().map(|line| line.value.parse::<u64>().unwrap_or_default()).sum()))
     };
-    // Swaps that were sent may still be applied.
-    eventually_async(MAX_WAIT, async || matches!(halves().await, Ok((sum, lines)) if sum == lines)).await;
+    // The last swaps of the killed processes may reach the store between the two reads, so this checks repeatedly.
+    eventually_async(MAX_WAIT, async || matches!(sum_and_lines().await, Ok((sum, lines)) if sum == lines)).await;
     Ok(())
 }
 
-/// Adds one `times` times, and counts the additions in a line of its own.
+/// Adds one to the record `times` times. The line of `slot` has the number of these additions.
 async fn add(client: Client, slot: String, times: u64) -> Result<(), Error> {
     for done in 0..times {
         add_one(&client, &slot, done).await?;

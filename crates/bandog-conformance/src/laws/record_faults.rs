@@ -1,4 +1,4 @@
-//! Records with lossy connections, and after the loss of their store.
+//! Records over connections with faults, and in stores that stop, restart or lose their data.
 
 use std::time::Duration;
 
@@ -9,12 +9,15 @@ use tokio::time;
 use crate::{
     Law, World,
     kit::{MAX_WAIT, kind, polled_at_most, within},
-    record_kit::{MAX_ATTEMPTS, RECORD, delete, done, get, key, line, swap, swap_until_answered, whole, write},
+    record_kit::{
+        MAX_ATTEMPTS, RECORD, delete, done, get, key, line, record_and_history, swap, swap_until_answered, write,
+    },
     wrap::{Delayed, Fate, Lossy},
 };
 
-/// Law 151: a swap whose answer is lost reports that it may have been done. When it is repeated, either it is done, or
-/// the answer is the record that its first attempt wrote. It is never done twice, also if the first attempt comes late.
+/// Law 151: if the answer of a swap is lost, its error reports that the swap may have been done. When the caller
+/// repeats the swap, either it is done, or the answer is the record that the first attempt wrote. It is never done
+/// twice, even if the first attempt reaches the store late.
 pub async fn record_lost_answer<W: World>(world: &W) -> Law {
     world.records()?;
     let wire = Lossy::new(world.backend());
@@ -36,8 +39,8 @@ pub async fn record_lost_answer<W: World>(world: &W) -> Law {
             }
             (answer, fate) => panic!("{answer:?} after {fate:?}"),
         };
-        time::sleep(late * 2).await; // Until the late attempt was applied.
-        let (record, history) = whole(&b, RECORD).await?;
+        time::sleep(late * 2).await; // By then the late attempt has reached the store.
+        let (record, history) = record_and_history(&b, RECORD).await?;
         assert_eq!((record, history), (Some(Record { version, value: value.clone() }), vec![line("ok:0", &value)]));
         from = Some(version);
     }
@@ -58,7 +61,7 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
         let wire = Lossy::new(Delayed::new(world.backend(), seed, way, way));
         let client = world.over(wire.clone());
         tokio::spawn(async move {
-            // The store has answered.
+            // Connects to the store before the faults begin.
             assert_eq!(swap_until_answered(&client, &delete("another", None)).await, Swapped::Done(None));
             wire.at_random(seed, 0.3, way * 10);
             for number in 0..WORDS {
@@ -69,12 +72,12 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     };
     let mut lost = 0;
     for writer in (1..=WRITERS).map(writer).collect::<Vec<_>>() {
-        lost += within(MAX_WAIT * 3, "a writer", writer).await.expect("it does not panic");
+        lost += within(MAX_WAIT * 3, "a writer", writer).await.expect("the task does not panic");
     }
     assert!(lost > 0, "no call was lost");
-    time::sleep(way * 20).await; // Until the last late swap was applied.
-    let (record, history) = whole(&world.client(), RECORD).await?;
-    let text = record.expect("it was written").value;
+    time::sleep(way * 20).await; // By then the last late swap has reached the store.
+    let (record, history) = record_and_history(&world.client(), RECORD).await?;
+    let text = record.expect("the record was written").value;
     let mut words: Vec<&str> = text.split_whitespace().collect();
     words.sort_unstable();
     let mut expected: Vec<String> =
@@ -85,7 +88,7 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Adds a word to the record.
+/// Adds a word to the record. If the record has the word after a lost answer, an earlier attempt has added it.
 async fn add_word(client: &Client, word: &str) {
     let mut present = None;
     for _ in 0..MAX_ATTEMPTS {
@@ -105,8 +108,8 @@ async fn add_word(client: &Client, word: &str) {
     panic!("{word:?} could not be added")
 }
 
-/// Law 153: a swap at a stopped store returns an error within the timeout. If the error is ambiguous, the swap is done
-/// at most once; otherwise it is not done.
+/// Law 153: while the store is stopped, a swap returns an error within the timeout. If the error says that the swap may
+/// have been done, the store does it at most once. Otherwise the store does not do it.
 pub async fn record_standstill<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -115,7 +118,7 @@ pub async fn record_standstill<W: World>(world: &W) -> Law {
     let second = write(RECORD, Some(first), "two");
     let tried = within(MAX_WAIT, "a swap", swap(&client, second.clone())).await;
     world.stand_still(false).await?;
-    let error = tried.expect_err("the store stood still");
+    let error = tried.expect_err("the store was stopped");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let version = match swap_until_answered(&client, &second).await {
         Swapped::Done(Some(version)) => version,
@@ -146,19 +149,19 @@ pub async fn record_broken_connection<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 155: after a shutdown and a restart, a store has every record with its version and its history. Its versions
-/// rise.
+/// Law 155: after a regular shutdown and a restart, a store has every record with its version and its history. Later
+/// versions are greater than the earlier ones.
 pub async fn record_restart<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
     let first = done(&client, write(RECORD, None, "one")).await?;
     let lines = vec![line("ok:0", "fine"), line("ok:1", "fine, too")];
     done(&client, Swap { lines, ..write(RECORD, Some(first), "two") }).await?;
-    let before = whole(&client, RECORD).await?;
+    let before = record_and_history(&client, RECORD).await?;
     client.close().await?;
     world.restart().await?;
     let client = world.client();
-    assert_eq!(whole(&client, RECORD).await?, before);
+    assert_eq!(record_and_history(&client, RECORD).await?, before);
     assert_eq!(swap(&client, write(RECORD, Some(first), "three")).await?, Swapped::Differs(before.0.clone()));
     let second = before.0.map(|record| record.version);
     let third = done(&client, write(RECORD, second, "three")).await?;
@@ -166,8 +169,8 @@ pub async fn record_restart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 156: a store that has lost its data assigns no version again. So a client that read a record before the loss
-/// cannot swap a record that was written after it.
+/// Law 156: after a store has lost its data, it does not use old versions again. So a client that read a record before
+/// the loss cannot overwrite a record that was written after the loss.
 pub async fn record_restart_empty<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -184,7 +187,8 @@ pub async fn record_restart_empty<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 157: foreign data under a record's name stay unchanged. In a batch, only the swap of this record fails.
+/// Law 157: if other software has written data under a record's name, the data stay unchanged. In a batch of swaps,
+/// only the swaps of this record fail.
 pub async fn record_existing<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -201,7 +205,7 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
             write("last", None, "2"),
         ];
         let mut swapped = client.swap(&batch).await?.each.into_iter();
-        let mut next = || swapped.next().expect("an answer each");
+        let mut next = || swapped.next().expect("an answer for each swap");
         let first = next()?;
         assert!(wrong(kind(next())) && wrong(kind(next())), "{bad}");
         for (name, answer) in [("first", first), ("last", next()?)] {
@@ -214,7 +218,8 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 158: a swap whose future is dropped at any await is done once or not at all, and does not affect later swaps.
+/// Law 158: the future of a swap may be dropped at any await. Then the swap is done once or not at all, and it does not
+/// affect later swaps.
 pub async fn record_dropped<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -229,10 +234,10 @@ pub async fn record_dropped<W: World>(world: &W) -> Law {
             (Swapped::Differs(Some(record)), _) if record.value == value => record.version,
             (answer, _) => panic!("{answer:?} after {answered:?}"),
         };
-        // If the dropped swap comes late, it changes nothing.
+        // If the dropped swap reaches the store only now, it changes nothing.
         assert_eq!(get(&a, RECORD).await?, Some(Record { version, value: value.clone() }));
         assert_eq!(
-            whole(&b, RECORD).await?,
+            record_and_history(&b, RECORD).await?,
             (Some(Record { version, value: value.clone() }), vec![line("ok:0", &value)])
         );
         if answered.is_some() {

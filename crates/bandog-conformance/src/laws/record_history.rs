@@ -1,15 +1,15 @@
-//! The history of a record.
+//! The history of a record: lines, each in a named slot. A new line replaces the line of its slot.
 
 use bandog_core::{ErrorKind, Line, Records, Swap, Swapped, Version};
 
 use crate::{
     Law, World,
     kit::{kind, odd_names},
-    record_kit::{RECORD, done, get, key, line, swap, whole, write},
+    record_kit::{RECORD, done, get, key, line, record_and_history, swap, write},
 };
 
-/// Law 121: lines are written together with their swap, and only if it is done. A line stays until its slot is written
-/// again.
+/// Law 121: the lines of a swap are written if and only if the swap is done, in the same step. A line stays until its
+/// slot is written again.
 pub async fn record_lines<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -31,8 +31,8 @@ pub async fn record_lines<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 122: a writer that uses a fixed number of slots in turn keeps that number of lines. They are sorted by the bytes
-/// of their slots.
+/// Law 122: if a writer uses a fixed number of slots, one after the other, the history keeps that number of lines.
+/// Lines are sorted by the bytes of their slots.
 pub async fn record_slots_go_round<W: World>(world: &W) -> Law {
     const SLOTS: u32 = 12;
     world.records()?;
@@ -49,8 +49,8 @@ pub async fn record_slots_go_round<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 123: every allowed slot works and is returned unchanged. A slot that is not allowed is `Misused`, and no swap of
-/// that call is done.
+/// Law 123: every allowed name of a slot works and is returned unchanged. If a name is not allowed, the call fails with
+/// `ErrorKind::Misused`, and no swap of the call is done.
 pub async fn record_odd_slots<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -64,18 +64,18 @@ pub async fn record_odd_slots<W: World>(world: &W) -> Law {
 
     for wrong in ["", "tab\t", "line\n", "nul\0", "delete\u{7f}", &"x".repeat(65), &format!("{}x", "🐕".repeat(16))] {
         let bad = Swap { lines: vec![line("good", ""), line(wrong, "")], ..write(RECORD, Some(version), "two") };
-        let error = client.swap(&[write("other", None, "one"), bad]).await.expect_err("no such slot");
+        let error = client.swap(&[write("other", None, "one"), bad]).await.expect_err("the slot must be refused");
         assert_eq!(error.kind(), ErrorKind::Misused, "{wrong:?}");
         assert!(error.to_string().contains(&format!("{wrong:?}")), "{error}");
     }
     assert_eq!(get(&client, "other").await?, None);
-    let (record, history) = whole(&client, RECORD).await?;
+    let (record, history) = record_and_history(&client, RECORD).await?;
     assert_eq!((record.map(|record| record.version), history), (Some(version), kept));
     assert_eq!(kind(client.history(&key("other")).await), None);
     Ok(())
 }
 
-/// Law 124: each record has its own history, also if names are similar.
+/// Law 124: each record has its own history, even if names are similar.
 pub async fn record_histories_apart<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();

@@ -19,8 +19,8 @@ use crate::{
     wrap::{Counting, Fate, Lossy, Stopped, Which},
 };
 
-/// Law 161: each notifying swap of a record notifies the subscribers of the record: a creation, a replacement or a
-/// deletion, by the subscriber's client or another one. At the notification, the swap is visible.
+/// Law 161: each notifying swap notifies the subscribers of its record, if it creates, replaces or deletes the record.
+/// The subscriber's own client or another client may make the swap. When the notification comes, the swap is visible.
 pub async fn record_notified<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -40,8 +40,8 @@ pub async fn record_notified<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 162: a swap that does not notify, that is refused, or that is of another record, notifies no subscriber. A
-/// notifying swap in the same call does.
+/// Law 162: a subscriber is not notified of a swap without `notifies`, of a refused swap, or of a swap of another
+/// record. It is notified of a notifying swap in the same call.
 pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -64,7 +64,7 @@ pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
     client.swap(&refused).await?;
     let batch = [
         write("neighbour", None, "silent"),
-        notifying(write(RECORD, Some(first), "news")),
+        notifying(write(RECORD, Some(first), "notifying")),
         write("last", None, "silent"),
     ];
     for swapped in client.swap(&batch).await?.each {
@@ -86,7 +86,7 @@ pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
     for value in ["one", "two", "three"] {
         let before = count.load(SeqCst);
         from = Some(done(&b, notifying(write(RECORD, from, value))).await?);
-        // Notifications that come together may be one.
+        // Two notifications that come close together may become one, so this waits after each swap.
         until(|| count.load(SeqCst) > before).await;
     }
     next(&mut notifications, "a notification that came before").await?;
@@ -95,7 +95,7 @@ pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 164: a subscriber does not miss a swap that is done before the store has confirmed the subscription, or while
+/// Law 164: a subscriber is also notified of a swap that was done before the store confirmed the subscription, or while
 /// the client could not reach the store.
 pub async fn record_notified_when_it_subscribes<W: World>(world: &W) -> Law {
     world.records()?;
@@ -115,8 +115,8 @@ pub async fn record_notified_when_it_subscribes<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 165: a broken connection notifies each subscriber, because a notification may have been lost. The subscription
-/// continues on a new connection.
+/// Law 165: after a connection broke, each subscriber is notified, because a notification may have been lost. The
+/// subscription continues on a new connection.
 pub async fn record_notified_after_a_cut<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -127,13 +127,13 @@ pub async fn record_notified_after_a_cut<W: World>(world: &W) -> Law {
         world.cut().await?;
         next(&mut notifications, "the notification of a new connection").await?;
         from = Some(written(&b, from, value).await?);
-        next(&mut notifications, "a notification on it").await?;
+        next(&mut notifications, "a notification on the new connection").await?;
     }
     Ok(())
 }
 
-/// Law 166: a store that was killed and lost its data notifies each subscriber when it is back. Later swaps notify as
-/// before.
+/// Law 166: after a store was killed, lost its data and was started again, each subscriber is notified. Later swaps
+/// notify as before.
 pub async fn record_notified_after_a_restart<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -148,7 +148,7 @@ pub async fn record_notified_after_a_restart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 167: a subscriber that is dropped leaves no subscription. Other subscribers are still notified.
+/// Law 167: a subscription ends when its subscriber is dropped. Other subscribers are still notified.
 pub async fn record_notifications_end<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -170,7 +170,7 @@ pub async fn record_notifications_end<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 168: a swap of another process notifies, too.
+/// Law 168: a subscriber is also notified of the swaps of another process.
 pub async fn record_notified_by_processes<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -178,7 +178,7 @@ pub async fn record_notified_by_processes<W: World>(world: &W) -> Law {
     let mut notifications = subscribed(&client).await?;
     let mut child = Child::start(world, MAX_WAIT)?;
     for round in 1..=3 {
-        child.tell("notify");
+        child.send("notify");
         next(&mut notifications, "a notification of another process's swap").await?;
         child.says("notified");
         assert_eq!(get(&client, RECORD).await?.map(|record| record.value), Some(round.to_string()));
@@ -192,7 +192,7 @@ async fn can_notify<W: World>(world: &W) -> Result<(), Unkept> {
     if subscription.is_silent() { Err(Unkept::Cannot("it has no notifications")) } else { Ok(()) }
 }
 
-/// The notifications of the record, after the store has confirmed the subscription.
+/// Subscribes to the record, and waits until the store has confirmed the subscription.
 async fn subscribed(client: &Client) -> Result<Notifications, Error> {
     let mut notifications = client.subscribe(&key(RECORD))?;
     next(&mut notifications, "the notification that confirms the subscription").await?;
@@ -203,7 +203,7 @@ async fn next(notifications: &mut Notifications, what: &str) -> Result<(), Error
     within(MAX_WAIT, what, notifications.next()).await
 }
 
-/// Counts the notifications of a backend without an engine.
+/// Subscribes directly at a backend, and counts the notifications.
 async fn counted(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Subscription), Error> {
     let count = Arc::new(AtomicUsize::new(0));
     let notifications = Arc::clone(&count);
@@ -212,7 +212,7 @@ async fn counted(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Subscripti
     Ok((count, subscription))
 }
 
-/// Repeats a notifying swap until it is done, over broken connections.
+/// Repeats a notifying swap until it is done, although connections break.
 async fn written(
     client: &Client,
     from: Option<bandog_core::Version>,

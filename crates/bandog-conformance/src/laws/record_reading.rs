@@ -5,10 +5,10 @@ use bandog_core::{Error, ErrorKind, Holding, MAX_KEY_LEN, Pattern, Records, Swap
 use crate::{
     Law, World,
     kit::{MAX_WAIT, NAME, bare_claim, kind, odd_names, take},
-    record_kit::{RECORD, delete, done, get, key, line, swap, whole, write},
+    record_kit::{RECORD, delete, done, get, key, line, record_and_history, swap, write},
 };
 
-/// Law 131: every read and every swap returns the store's time, which does not go back from one call to the next.
+/// Law 131: every read and every swap returns the store's time. It never goes back from one call to the next.
 pub async fn record_time<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -86,7 +86,7 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     guard.release().await?;
     let _forced = take(&a, NAME).await?;
     a.evict(NAME).await?;
-    let (record, history) = whole(&b, NAME).await?;
+    let (record, history) = record_and_history(&b, NAME).await?;
     assert_eq!((record.map(|record| record.version), history), (Some(version), lines));
 
     let guard = take(&b, NAME).await?;
@@ -107,7 +107,7 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
     }
     done(&b, write("b's own", None, "")).await?;
     for (client, value) in [(&a, "of a"), (&b, "of b"), (&odd, "odd"), (&plain, "plain")] {
-        let (record, history) = whole(client, RECORD).await?;
+        let (record, history) = record_and_history(client, RECORD).await?;
         assert_eq!(record.map(|record| record.value).as_deref(), Some(value));
         assert_eq!(history, [line("ok:0", value)]);
     }
@@ -123,7 +123,7 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
         done(client, Swap { held: Some(guard.holding()), ..write("held", None, "") }).await?;
     }
 
-    // With the prefix a name can be too long. Then no swap of the call is done.
+    // A name may be too long after the prefix is added. Then no swap of the call is done.
     let long = "n".repeat(MAX_KEY_LEN - 1);
     let swaps = [write("beside it", None, ""), write(&long, None, "")];
     assert_eq!(kind(a.swap(&swaps).await), Some(ErrorKind::Misused));
@@ -144,7 +144,7 @@ pub async fn record_texts<W: World>(world: &W) -> Law {
     let mut from = None;
     for text in texts {
         from = Some(done(&a, Swap { lines: vec![line("ok:0", &text)], ..write(RECORD, from, &text) }).await?);
-        let (record, history) = whole(&b, RECORD).await?;
+        let (record, history) = record_and_history(&b, RECORD).await?;
         let start: String = text.chars().take(20).collect();
         assert!(record.is_some_and(|record| record.value == text), "{start:?} has changed");
         assert!(history == [line("ok:0", &text)], "the line {start:?} has changed");
@@ -169,7 +169,7 @@ pub async fn record_name_roundtrip<W: World>(world: &W) -> Law {
         assert!(matches!(created?, Swapped::Done(Some(_))), "two names are one record");
     }
     for name in &names {
-        let (record, history) = whole(&client, name).await?;
+        let (record, history) = record_and_history(&client, name).await?;
         assert_eq!(record.map(|record| record.value).as_ref(), Some(name));
         assert_eq!(history, [line("ok:0", name)]);
     }
@@ -177,7 +177,7 @@ pub async fn record_name_roundtrip<W: World>(world: &W) -> Law {
     let listed: Vec<String> = client.names(&Pattern::all()).await?.iter().map(ToString::to_string).collect();
     assert_eq!(listed, names);
     for name in &names {
-        let record = get(&client, name).await?.expect("it is there");
+        let record = get(&client, name).await?.expect("the record exists");
         swap(&client, delete(name, Some(record.version))).await?;
     }
     assert_eq!(client.names(&Pattern::all()).await?, []);

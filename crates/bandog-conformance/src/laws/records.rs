@@ -5,10 +5,10 @@ use bandog_core::{ErrorKind, Holding, Key, Line, Pattern, Records, Swap, Swapped
 use crate::{
     Law, World,
     kit::{MAX_WAIT, NAME, bare_claim, kind, take},
-    record_kit::{RECORD, delete, done, get, key, swap, whole, write},
+    record_kit::{RECORD, delete, done, get, key, record_and_history, swap, write},
 };
 
-/// Law 101: a store supports records, or returns `Unsupported` for every call about them.
+/// Law 101: a store either supports records, or returns `ErrorKind::Unsupported` for every call for records.
 pub async fn record_support<W: World>(world: &W) -> Law {
     let client = world.client();
     let kinds = [
@@ -23,27 +23,28 @@ pub async fn record_support<W: World>(world: &W) -> Law {
     has
 }
 
-/// Law 102: an absent record reads as none and has no history and no name. A swap from any version does not create it.
+/// Law 102: a read of an absent record returns `None`, and the record has no history and no name. A swap from any
+/// version does not create it.
 pub async fn record_absent<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
     let absent = (None, Vec::new());
-    assert_eq!(whole(&client, RECORD).await?, absent);
+    assert_eq!(record_and_history(&client, RECORD).await?, absent);
     let never = Version::new(7);
     assert_eq!(swap(&client, write(RECORD, never, "one")).await?, Swapped::Differs(None));
     assert_eq!(swap(&client, delete(RECORD, never)).await?, Swapped::Differs(None));
     assert_eq!(swap(&client, delete(RECORD, None)).await?, Swapped::Done(None));
-    assert_eq!(whole(&client, RECORD).await?, absent);
+    assert_eq!(record_and_history(&client, RECORD).await?, absent);
     assert_eq!(client.names(&Pattern::all()).await?, []);
     Ok(())
 }
 
-/// Law 103: a creation of an existing record changes nothing and returns the record.
+/// Law 103: a swap that creates a record changes nothing if the record exists. It returns the record.
 pub async fn record_created_once<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
     let version = done(&a, write(RECORD, None, "one")).await?;
-    let first = get(&b, RECORD).await?.expect("it was created");
+    let first = get(&b, RECORD).await?.expect("the record was created");
     assert_eq!((first.version, first.value.as_str()), (version, "one"));
     for client in [&a, &b] {
         assert_eq!(swap(client, write(RECORD, None, "two")).await?, Swapped::Differs(Some(first.clone())));
@@ -61,7 +62,7 @@ pub async fn record_swapped<W: World>(world: &W) -> Law {
     let first = done(&a, write(RECORD, None, "a long first value")).await?;
     let second = done(&b, write(RECORD, Some(first), "two")).await?;
     assert!(second > first, "{second} after {first}");
-    let present = get(&a, RECORD).await?.expect("it is there");
+    let present = get(&a, RECORD).await?.expect("the record exists");
     assert_eq!((present.version, present.value.as_str()), (second, "two"));
     let near = [second.get() - 1, second.get() + 1, u64::MAX, 1].map(Version::new);
     for wrong in [Some(first), None].into_iter().chain(near) {
@@ -72,7 +73,8 @@ pub async fn record_swapped<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 105: a deletion removes the record, its name and its history. A record that is created again has none of them.
+/// Law 105: a deletion removes the record, its name and its history. A record that is created again has an empty
+/// history.
 pub async fn record_deleted<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -82,14 +84,14 @@ pub async fn record_deleted<W: World>(world: &W) -> Law {
     let late = Line { slot: "late".into(), ..line.clone() };
     let deletion = Swap { lines: vec![late], ..delete(RECORD, Some(version)) };
     assert_eq!(swap(&b, deletion.clone()).await?, Swapped::Done(None));
-    assert_eq!(whole(&a, RECORD).await?, (None, Vec::new()));
+    assert_eq!(record_and_history(&a, RECORD).await?, (None, Vec::new()));
     assert_eq!(a.names(&Pattern::all()).await?, [key("neighbour")]);
     assert_eq!(swap(&b, deletion).await?, Swapped::Differs(None));
 
     let again = done(&a, write(RECORD, None, "again")).await?;
     assert!(again > version, "{again} after {version}");
     assert_eq!(a.history(&key(RECORD)).await?, []);
-    let (other, lines) = whole(&a, "neighbour").await?;
+    let (other, lines) = record_and_history(&a, "neighbour").await?;
     assert_eq!((other.map(|record| record.version), lines), (Some(neighbour), vec![line]));
     Ok(())
 }
@@ -114,8 +116,8 @@ pub async fn record_versions_rise<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 107: the swaps of a batch are done in their order, each on its own. Of two from the same version, the first is
-/// done. A batch may delete and create the same record.
+/// Law 107: the swaps of a batch are done in their order, and each succeeds or fails alone. Of two swaps from the same
+/// version, the first succeeds. A batch may delete and create the same record.
 pub async fn record_batch_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -168,7 +170,7 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     let reading = client.read(&keys, &holdings).await?;
     assert_eq!((reading.records.len(), reading.held.len()), (many, many));
     for ((key, swapped), record) in keys.iter().zip(created).zip(reading.records) {
-        let record = record?.expect("it was created");
+        let record = record?.expect("the record was created");
         assert_eq!((swapped?, record.value.as_str()), (Swapped::Done(Some(record.version)), key.as_str()));
     }
     for (at, held) in reading.held.into_iter().enumerate() {
@@ -178,7 +180,7 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 109: a closed client sends no request and returns `Closed`.
+/// Law 109: a closed client sends no request. Its calls fail with `ErrorKind::Closed`.
 pub async fn record_closed<W: World>(world: &W) -> Law {
     world.records()?;
     let (client, other) = (world.client(), world.client());

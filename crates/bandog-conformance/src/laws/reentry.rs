@@ -15,7 +15,7 @@ pub async fn reentrant_count<W: World>(world: &W) -> Law {
     let owner = a.owner();
     let mutex = a.mutex(NAME).by(&owner);
     let (first, second) = tokio::try_join!(mutex.lock(), mutex.lock())?; // Two concurrent first calls share one claim.
-    let third = mutex.try_lock_for(MAX_WAIT).await?.expect("its own lock");
+    let third = mutex.try_lock_for(MAX_WAIT).await?.expect("an owner can lock its own lock again");
     assert_eq!(counts.claims(), 1);
     second.release().await?;
     assert!(!is_free(&b, NAME).await?);
@@ -42,14 +42,15 @@ pub async fn reentrant_other_owner_blocks<W: World>(world: &W) -> Law {
     client.idle().await;
     assert!(!waiting.is_finished());
     guard.release().await?;
-    let guard = within(MAX_WAIT, "the other owner", waiting).await.expect("it does not panic")?;
+    let guard = within(MAX_WAIT, "the other owner", waiting).await.expect("the task does not panic")?;
     assert!(client.mutex(NAME).by(&one).try_lock().await?.is_none());
     guard.release().await?;
     nothing_left(world, &[&client]).await;
     Ok(())
 }
 
-/// Law 59: an owner that has lost its lock gets a `Lost` error for each further call, until its old guards are dropped.
+/// Law 59: after an owner has lost its lock, each of its further calls fails with `ErrorKind::Lost`, until its old
+/// guards are dropped or released.
 pub async fn reentry_after_loss_errors<W: World>(world: &W) -> Law {
     let client = world.client();
     let owner = client.owner();
@@ -69,8 +70,8 @@ pub async fn reentry_after_loss_errors<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 60: an owner is a handle of the program. It can be moved between tasks and threads, and two owners in one task
-/// are different owners.
+/// Law 60: an owner is a value in the program, and not a task or a thread. It can be moved between tasks and threads,
+/// and two owners in one task are different.
 pub async fn owner_is_explicit<W: World>(world: &W) -> Law {
     let client = world.client();
     let owner = client.owner();
@@ -80,7 +81,7 @@ pub async fn owner_is_explicit<W: World>(world: &W) -> Law {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async { mutex.lock().await.map(|guard| guard.fence()) })
     });
-    // Re-entry needs no request to the store, and so nothing of this thread.
+    // This thread is blocked here. The other thread can still re-enter, because re-entry needs no request to the store.
     let same = elsewhere.join().expect("the other thread does not panic")?;
     assert_eq!(same, fence);
     assert!(client.mutex(NAME).by(&client.owner()).try_lock().await?.is_none());

@@ -29,13 +29,13 @@ pub async fn wait_then_get<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 16: a wait with a limit returns `None` when the limit has passed, not before and not much later, and leaves no
-/// data. This holds alone and beside another waiter of the same client.
+/// Law 16: a wait with a limit returns `None` when the limit has passed, not before and not much later. It leaves no
+/// data in the store. This is true with and without another waiter of the same client.
 pub async fn wait_timeout<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
     for round in 0..2 {
-        let company = if round == 0 { None } else { Some(waiter(&b).await) };
+        let other_waiter = if round == 0 { None } else { Some(waiter(&b).await) };
         // The short waits end before the next poll.
         for wait in [world.ttl() / 8, world.ttl() / 8, world.ttl()] {
             let asked = time::Instant::now();
@@ -43,18 +43,19 @@ pub async fn wait_timeout<W: World>(world: &W) -> Law {
             assert!(got.is_none());
             assert!(asked.elapsed() >= wait, "a wait of {wait:?} ended after {:?}", asked.elapsed());
         }
-        if let Some(company) = company {
-            company.abort();
+        if let Some(other_waiter) = other_waiter {
+            other_waiter.abort();
         }
     }
-    within(MAX_WAIT, "idling", b.idle()).await; // All waiters have ended, and the store has removed them.
+    within(MAX_WAIT, "idling", b.idle()).await; // Now all waiters have ended, and the store has removed their data.
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;
     assert!(is_free(&b, NAME).await?);
     Ok(())
 }
 
-/// Law 17: a wait with a limit of zero is a try: one claim, `None` for a held lock, the guard for a free lock.
+/// Law 17: `try_lock_for` with a wait of zero does the same as `try_lock`: it makes one claim, and returns `None` for a
+/// held lock and the guard for a free lock.
 pub async fn zero_timeout_equals_try<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
@@ -76,7 +77,7 @@ pub async fn infinite_wait<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk_over(world.ttl() * 2, counts.clone()), world.client());
     let guard = take(&a, NAME).await?;
     let waiter = waiter(&b).await;
-    until(|| counts.renewed() >= 8).await; // Renewed at each third of the ttl.
+    until(|| counts.renewed() >= 8).await; // A hold is renewed after each third of its ttl.
     assert!(!waiter.is_finished());
     assert!(!guard.is_lost());
     guard.release().await?;
@@ -85,7 +86,8 @@ pub async fn infinite_wait<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 19: a waiter whose future is dropped leaves no place in a queue, no hold and no subscription.
+/// Law 19: when the future of a waiter is dropped, the waiter leaves its queue, and it leaves no hold and no
+/// subscription.
 pub async fn cancel_waiter<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
@@ -119,7 +121,7 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
         async move { mutex.lock().await.map(drop) }
     });
     within(MAX_WAIT, "the claim", wire.until_held(1)).await;
-    assert!(a.show(NAME).await?.held, "it was granted, and the client has no answer");
+    assert!(a.show(NAME).await?.held, "the claim was granted, and the answer is held back");
     asking.abort();
     assert!(asking.await.is_err());
     wire.go_on();
@@ -128,8 +130,8 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 27: a release between a refused claim and the subscription does not delay a waiter: it claims again when it has
-/// subscribed.
+/// Law 27: a lock may be released after a waiter's claim was refused and before the waiter has subscribed. This does
+/// not delay the waiter, because it claims again when it has subscribed.
 pub async fn missed_wakeup<W: World>(world: &W) -> Law {
     let stopped = Stopped::new(world.backend());
     let counts = Counting::new(stopped.clone());
@@ -146,7 +148,7 @@ pub async fn missed_wakeup<W: World>(world: &W) -> Law {
     let asked = time::Instant::now();
     stopped.go_on();
     let guard = served(waiting, world.slack()).await?;
-    assert!(asked.elapsed() <= world.prompt() || counts.claims() == claims + 1, "a poll came by chance");
+    assert!(asked.elapsed() <= world.prompt() || counts.claims() == claims + 1, "only a poll found the free lock");
     assert!(guard.fence() > Fence::new(0));
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;

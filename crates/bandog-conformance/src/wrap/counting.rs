@@ -69,7 +69,7 @@ impl<B: Backend> Counting<B> {
         self.0.calls.load(Relaxed)
     }
 
-    /// The number of requested claims, without passes.
+    /// The number of requested claims, without passes. A pass exchanges the hold of one claim for that of another.
     pub fn claims(&self) -> usize {
         self.0.claims.load(Relaxed)
     }

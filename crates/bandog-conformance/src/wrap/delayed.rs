@@ -16,23 +16,23 @@ use tokio::time;
 /// Calls are applied in the order in which they were first polled, as the trait requires. Their answers come in any
 /// order. The same seed gives the same delays.
 #[derive(Debug)]
-pub struct Delayed<B>(Arc<Wire<B>>);
+pub struct Delayed<B>(Arc<DelayedShared<B>>);
 
 #[derive(Debug)]
-struct Wire<B> {
+struct DelayedShared<B> {
     backend: B,
     before: Duration,
     after: Duration,
     random: Mutex<fastrand::Rng>,
-    /// Held by the call that is being sent to the store. It is a fair lock, so calls keep their order.
-    way: tokio::sync::Mutex<()>,
+    /// Held by the call that is being sent to the store. The mutex is fair, so calls keep their order.
+    sending: tokio::sync::Mutex<()>,
 }
 
 impl<B: Backend> Delayed<B> {
-    /// Delays each call by up to `before`, one after the other, and each answer by up to `after`.
+    /// Delays each call by up to `before`, one call at a time, and each answer by up to `after`.
     pub fn new(backend: B, seed: u64, before: Duration, after: Duration) -> Self {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
-        Self(Arc::new(Wire { backend, before, after, random, way: tokio::sync::Mutex::default() }))
+        Self(Arc::new(DelayedShared { backend, before, after, random, sending: tokio::sync::Mutex::default() }))
     }
 
     pub(super) fn inner(&self) -> &B {
@@ -41,10 +41,10 @@ impl<B: Backend> Delayed<B> {
 
     pub(super) async fn slowly<T>(&self, call: impl Future<Output = T>) -> T {
         let (before, after) = self.delays();
-        let way = self.0.way.lock().await;
+        let sending = self.0.sending.lock().await;
         pause(before).await;
         let answer = call.await;
-        drop(way);
+        drop(sending);
         pause(after).await;
         answer
     }

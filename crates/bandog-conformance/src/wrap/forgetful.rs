@@ -13,7 +13,7 @@ use bandog_core::{
 };
 use tokio::sync::watch;
 
-/// A backend that remembers its grants, so that a test can remove a hold, and that can report a new connection.
+/// A backend that remembers its grants, so that a test can remove a hold. It can also report a new connection.
 #[derive(Debug)]
 pub struct Forgetful<B>(Arc<ForgetfulShared<B>>);
 
@@ -21,6 +21,7 @@ pub struct Forgetful<B>(Arc<ForgetfulShared<B>>);
 struct ForgetfulShared<B> {
     backend: B,
     holders: Mutex<HashMap<Key, Claim>>,
+    /// The number of connections that the backend has reported.
     epoch: watch::Sender<u64>,
 }
 

@@ -13,22 +13,23 @@ use bandog_core::{
 };
 use tokio::time;
 
-/// The fate of a call.
+/// What happens to a call. An ambiguous error is one after which the call may have been applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is applied and answered.
+    /// The call is applied and answered.
     Well,
-    /// It is not applied, and the error is not ambiguous, like one of a refused connection.
+    /// The call is not applied, and its error is not ambiguous, as if the connection was refused.
     Refused,
-    /// It is not applied, and the error is ambiguous.
+    /// The call is not applied, and its error is ambiguous.
     RequestLost,
-    /// It is applied, and the error is ambiguous.
+    /// The call is applied, and its error is ambiguous.
     ReplyLost,
-    /// The error is ambiguous, and the call is applied this time later, like one at a server that had been stopped.
+    /// The error is ambiguous, and the call is applied this time later, as if the server had been stopped.
     Late(Duration),
 }
 
-/// A backend that loses calls: first by a list of fates, then at random.
+/// A backend that loses calls. Their fates come first from a list, then from a fixed fate if one is set, else from a
+/// random generator.
 ///
 /// All steps of one call have the same fate, as on a connection. Late calls need a Tokio runtime.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ struct LossyShared<B> {
 struct LossyState {
     /// The fates of the next calls of `apply` and `swap`.
     next: VecDeque<Fate>,
-    /// The fate of every other call. None: it is random.
+    /// The fate of every other call. If it is `None`, the fate is random.
     always: Option<Fate>,
     random: fastrand::Rng,
     rate: f64,
@@ -85,7 +86,7 @@ impl<B: Backend> Lossy<B> {
         (state.always, state.rate) = (None, 0.0);
     }
 
-    /// The number of fates of [`Lossy::next`] that no call has had yet.
+    /// The number of fates of [`Lossy::next`] that were not used yet.
     pub fn pending(&self) -> usize {
         self.state().next.len()
     }
@@ -103,7 +104,7 @@ impl<B: Backend> Lossy<B> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies a fate to a call that has no effect when it comes late: a late call is not made.
+    /// Applies a fate to a call for which being late makes no difference. A late call is not made at all.
     pub(super) async fn ask<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let fate = self.state().fate(false);
         match fate {
@@ -114,8 +115,8 @@ impl<B: Backend> Lossy<B> {
         Err(lost())
     }
 
-    /// Applies a fate to a call that has an effect also when it comes late. The call owns its data, because a late call
-    /// runs in a task of its own.
+    /// Applies a fate to a call that changes the store even if it comes late. The call owns its data, because a late
+    /// call runs in a separate task.
     pub(super) async fn send<T, F>(&self, call: impl FnOnce(Self) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -124,7 +125,7 @@ impl<B: Backend> Lossy<B> {
         let (fate, call) = (self.state().fate(true), call(self.clone()));
         match fate {
             Fate::Well => return Ok(call.await),
-            Fate::Refused => return Err(Error::unavailable("refused, as the test wanted")),
+            Fate::Refused => return Err(Error::unavailable("refused by the test")),
             Fate::RequestLost => {}
             Fate::ReplyLost => drop(call.await),
             Fate::Late(delay) => {
@@ -160,7 +161,7 @@ impl LossyState {
 }
 
 fn lost() -> Error {
-    Error::unavailable("lost, as the test wanted").ambiguous()
+    Error::unavailable("lost by the test").ambiguous()
 }
 
 impl<B> Clone for Lossy<B> {

@@ -1,6 +1,6 @@
 //! Backends that wrap another backend: they count, delay, lose or hold its calls.
 //!
-//! Clones share their state, so a test keeps one and passes the other to a client.
+//! A clone of a wrapper shares its state, so a test keeps one clone and passes the other to a client.
 
 mod counting;
 mod delayed;
@@ -17,7 +17,7 @@ pub use lossy::{Fate, Lossy};
 pub use stopped::{Stopped, Which};
 pub use without_subscriptions::WithoutSubscriptions;
 
-/// Implements `Inspect`: the wrappers pass its calls to the backend unchanged.
+/// Implements `Inspect` for a wrapper. The calls are passed to the backend unchanged.
 macro_rules! impl_inspect {
     ($wrapper:ident) => {
         #[async_trait::async_trait]

@@ -8,18 +8,18 @@ use bandog_core::{
 };
 use tokio::sync::watch;
 
-/// The part of the calls that a [`Stopped`] holds while it is stopped.
+/// The part of a call that a [`Stopped`] holds while it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Requests. They are applied when the backend continues, like those at a server that was stopped.
+    /// Requests. They are applied when the backend continues, as after a stop of the server.
     Requests,
-    /// Answers. Requests are applied at once, and answered when the backend continues.
+    /// Answers. Requests are applied immediately, and answered when the backend continues.
     Answers,
     /// Requests that subscribe. All other calls pass.
     Subscriptions,
 }
 
-/// A backend that can be stopped and continued. A call that is held does not end by itself, not even at the timeout.
+/// A backend that can be stopped and continued. A held call has no timeout: it waits until the backend continues.
 #[derive(Debug)]
 pub struct Stopped<B>(Arc<StoppedShared<B>>);
 
@@ -33,7 +33,7 @@ struct StoppedShared<B> {
 #[derive(Debug, Default)]
 struct Standstill {
     which: Option<Which>,
-    /// New calls pass. Only the calls that are held already stay held.
+    /// Whether new calls pass, so that only the calls that are held already stay held.
     passes_new_calls: bool,
 }
 
@@ -53,7 +53,7 @@ impl<B: Backend> Stopped<B> {
         }))
     }
 
-    /// Holds this part of all calls from now on.
+    /// Holds all calls at this part from now on.
     pub fn stop(&self, which: Which) {
         self.0.standstill.send_replace(Standstill { which: Some(which), passes_new_calls: false });
     }
@@ -75,7 +75,7 @@ impl<B: Backend> Stopped<B> {
 
     /// Waits until this number of calls has been held.
     pub async fn until_held(&self, calls: usize) {
-        // The sender lives as long as this.
+        // `wait_for` fails only if the sender is dropped, and `self` has the sender.
         let _ = self.0.held.subscribe().wait_for(|held| *held >= calls).await;
     }
 
@@ -90,17 +90,17 @@ impl<B: Backend> Stopped<B> {
         };
         if is_held {
             self.0.held.send_modify(|held| *held += 1);
-            // The sender lives as long as this.
+            // `wait_for` fails only if the sender is dropped, and `self` has the sender.
             let _ = self.0.standstill.subscribe().wait_for(|standstill| !standstill.holds(which)).await;
         }
     }
 
-    /// Holds a call of the registry like any other, and does not count it, because no caller waits for it.
+    /// Holds a call of the registry like any other call, but does not count it, because no caller waits for it.
     async fn uncounted<T>(&self, call: impl Future<Output = T>) -> T {
         let holds_any = |standstill: &Standstill| {
             !standstill.passes_new_calls && (standstill.holds(Which::Requests) || standstill.holds(Which::Answers))
         };
-        // The sender lives as long as this.
+        // `wait_for` fails only if the sender is dropped, and `self` has the sender.
         let _ = self.0.standstill.subscribe().wait_for(|standstill| !holds_any(standstill)).await;
         call.await
     }

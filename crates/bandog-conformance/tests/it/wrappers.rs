@@ -37,7 +37,7 @@ async fn passes_on(wrapper: impl Backend + Clone) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_wrapper_passes_everything_on() {
+async fn each_wrapper_passes_calls_to_its_backend() {
     passes_on(memory()).await;
     passes_on(Counting::new(memory())).await;
     passes_on(Delayed::new(memory(), 1, TTL / 100, TTL / 100)).await;
@@ -77,7 +77,7 @@ async fn faults_apply_to_records() {
     let key = Key::new("orders").unwrap();
     let creation = [Swap::new(key.clone(), None, "one")];
 
-    for (fate, at_once, in_time) in [
+    for (fate, first_value, later_value) in [
         (Fate::Refused, None, None),
         (Fate::RequestLost, None, None),
         (Fate::ReplyLost, Some("one"), Some("one")),
@@ -87,9 +87,9 @@ async fn faults_apply_to_records() {
         wire.next([fate]);
         let error = wire.swap(&creation).await.unwrap_err();
         assert_eq!((error.verb(), error.maybe_applied()), (Some("swap"), fate != Fate::Refused), "{fate:?}");
-        assert_eq!(value(&wire, &key).await.as_deref(), at_once, "{fate:?}");
+        assert_eq!(value(&wire, &key).await.as_deref(), first_value, "{fate:?}");
         tokio::time::sleep(TTL * 2).await;
-        assert_eq!(value(&wire, &key).await.as_deref(), in_time, "{fate:?}");
+        assert_eq!(value(&wire, &key).await.as_deref(), later_value, "{fate:?}");
         wire.always(Fate::RequestLost);
         assert!(wire.read(&[], &[]).await.is_err() && wire.names(&Pattern::all()).await.is_err());
         assert!(wire.history(&key).await.is_err() && wire.lost() == 4);

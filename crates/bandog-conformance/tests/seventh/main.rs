@@ -1,4 +1,4 @@
-//! A minimal backend, as a user would write it, keeps the laws.
+//! Runs the laws with a minimal backend, as a user would write it.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 #[allow(unreachable_pub, reason = "as its author would write it")]
@@ -21,7 +21,7 @@ impl World for InOneFile {
     type Backend = OneFile;
 
     async fn start() -> Self {
-        // In memory if possible, because every step writes the whole file.
+        // The file is in memory if possible, because every step writes the whole file.
         Self(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
     }
 
@@ -29,7 +29,7 @@ impl World for InOneFile {
         OneFile(self.0.path().join("locks"))
     }
 
-    /// It has no notifications.
+    /// The backend has no notifications, so its waiters poll once a second.
     fn prompt(&self) -> Duration {
         Duration::from_millis(1_500)
     }

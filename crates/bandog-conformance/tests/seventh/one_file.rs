@@ -3,16 +3,17 @@ use std::{collections::BTreeMap, fs, fs::File, io, path::PathBuf};
 use async_trait::async_trait;
 use bandog_core::*;
 
-/// Locks in one text file that the processes of a machine share, until it is restarted.
+/// Locks in one text file that the processes of a machine share. A restart of the machine ends all leases.
 #[derive(Debug, Clone)]
 pub struct OneFile(pub PathBuf);
 
 impl OneFile {
-    /// Reads the file, applies `change`, and replaces the file. A lock file makes this one process at a time.
+    /// Reads the file, applies `change`, and replaces the file. A lock file ensures that one process at a time does
+    /// this.
     fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Key, LockState>, Moment) -> T) -> io::Result<T> {
         let one_at_a_time = File::create(self.0.with_extension("lock"))?;
         one_at_a_time.lock()?;
-        File::options().append(true).create(true).open(&self.0)?; // Only creates the file.
+        File::options().append(true).create(true).open(&self.0)?; // Creates the file if it does not exist.
         let text = fs::read_to_string(&self.0)?;
         let parsed = text.lines().filter_map(|line| line.split_once('\t'));
         let parsed = parsed.filter_map(|(record, name)| Some((Key::new(name).ok()?, record.parse().ok()?)));

@@ -1,20 +1,20 @@
-//! In Chinese: from the year down to the time.
+//! Describes an expression in Chinese, from the year down to the time.
 
-use crate::fields::{Fields, ones};
+use crate::fields::{Fields, set_bits};
 
 use super::{Outline, Shape};
 
 const WEEKDAYS: [&str; 7] = ["周日", "周一", "周二", "周三", "周四", "周五", "周六"];
 
 pub(super) fn phrase(fields: &Fields, outline: &Outline) -> String {
-    let mut parts: Vec<_> = span(&outline.years, 2099, "年").into_iter().collect();
-    parts.extend(span(&outline.months, 12, "月"));
+    let mut parts: Vec<_> = range_phrase(&outline.years, 2099, "年").into_iter().collect();
+    parts.extend(range_phrase(&outline.months, 12, "月"));
     parts.push(days(fields, outline));
     parts.push(time(outline));
     parts.join("，")
 }
 
-fn span(shape: &Shape, max: u32, unit: &str) -> Option<String> {
+fn range_phrase(shape: &Shape, max: u32, unit: &str) -> Option<String> {
     Some(match shape {
         Shape::All => return None,
         Shape::Range(from, to) => format!("{from} 至 {to} {unit}"),
@@ -35,17 +35,17 @@ fn time(outline: &Outline) -> String {
             Shape::One(_) | Shape::List(_) | Shape::None => format!("{} 时整点", list(&outline.hours.values(23))),
         };
     }
-    let mut parts: Vec<_> = within(outline).into_iter().collect();
+    let mut parts: Vec<_> = hours_phrase(outline).into_iter().collect();
     if outline.minutes != Shape::All || outline.on_the_minute() {
-        parts.push(beat(&outline.minutes, "分钟", "分"));
+        parts.push(interval_phrase(&outline.minutes, "分钟", "分"));
     }
     if !outline.on_the_minute() {
-        parts.push(beat(&outline.seconds, "秒", "秒"));
+        parts.push(interval_phrase(&outline.seconds, "秒", "秒"));
     }
     parts.join("，")
 }
 
-fn beat(shape: &Shape, unit: &str, short: &str) -> String {
+fn interval_phrase(shape: &Shape, unit: &str, short: &str) -> String {
     match shape {
         Shape::All => format!("每{unit}"),
         Shape::Steps { from: 0, by } => format!("每 {by} {unit}"),
@@ -55,7 +55,7 @@ fn beat(shape: &Shape, unit: &str, short: &str) -> String {
     }
 }
 
-fn within(outline: &Outline) -> Option<String> {
+fn hours_phrase(outline: &Outline) -> Option<String> {
     match &outline.hours {
         Shape::All if matches!(outline.minutes, Shape::All | Shape::Steps { .. }) => None,
         Shape::All => Some("每小时".into()),
@@ -81,11 +81,11 @@ fn dates(fields: &Fields, outline: &Outline) -> Option<String> {
     }
     let mut found = Vec::new();
     if outline.days != Shape::None {
-        found.extend(span(&outline.days, 31, "日").map(|days| format!("每月 {days}")));
+        found.extend(range_phrase(&outline.days, 31, "日").map(|days| format!("每月 {days}")));
     }
-    found.extend(ones(fields.nearest).map(|day| format!("离每月 {day} 日最近的工作日")));
-    found.extend(ones(fields.from_last).map(from_last));
-    found.extend(ones(fields.nearest_from_last).map(|back| match back {
+    found.extend(set_bits(fields.nearest).map(|day| format!("离每月 {day} 日最近的工作日")));
+    found.extend(set_bits(fields.from_last).map(from_last));
+    found.extend(set_bits(fields.nearest_from_last).map(|back| match back {
         0 => "每月最后一个工作日".into(),
         back => format!("离{}最近的工作日", from_last(back)),
     }));
@@ -112,9 +112,9 @@ fn weekdays(fields: &Fields, outline: &Outline) -> Option<String> {
         }
     }
     for (set, which) in fields.nth.into_iter().zip(1..) {
-        found.extend(ones(set.into()).map(|day| format!("每月第 {which} 个{}", name(day))));
+        found.extend(set_bits(set.into()).map(|day| format!("每月第 {which} 个{}", name(day))));
     }
-    found.extend(ones(fields.last.into()).map(|day| format!("每月最后一个{}", name(day))));
+    found.extend(set_bits(fields.last.into()).map(|day| format!("每月最后一个{}", name(day))));
     Some(list(&found))
 }
 

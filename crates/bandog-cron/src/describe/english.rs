@@ -1,8 +1,8 @@
-//! In English.
+//! Describes an expression in English, from the time up to the year.
 
 use crate::{
     field::{MONTHS, WEEKDAYS},
-    fields::{Fields, ones},
+    fields::{Fields, set_bits},
 };
 
 use super::{Outline, Shape};
@@ -28,19 +28,19 @@ fn time(outline: &Outline) -> String {
             Shape::Steps { from: 0, by } => format!("every {by} hours"),
             Shape::Steps { from, by } => format!("every {by} hours from {from:02}:00"),
             Shape::Range(from, to) => format!("every hour from {from:02}:00 to {to:02}:00"),
-            Shape::One(_) | Shape::List(_) | Shape::None => format!("on the hour{}", within(outline)),
+            Shape::One(_) | Shape::List(_) | Shape::None => format!("on the hour{}", hours_phrase(outline)),
         };
     }
-    let seconds = if outline.on_the_minute() { None } else { Some(beat(&outline.seconds, "second", 59)) };
+    let seconds = if outline.on_the_minute() { None } else { Some(interval_phrase(&outline.seconds, "second", 59)) };
     let minutes = match (&outline.minutes, &seconds) {
         (Shape::All, Some(_)) => None,
-        (minutes, _) => Some(beat(minutes, "minute", 59)),
+        (minutes, _) => Some(interval_phrase(minutes, "minute", 59)),
     };
     let both: Vec<_> = seconds.into_iter().chain(minutes).collect();
-    format!("{}{}", both.join(", "), within(outline))
+    format!("{}{}", both.join(", "), hours_phrase(outline))
 }
 
-fn beat(shape: &Shape, unit: &str, max: u32) -> String {
+fn interval_phrase(shape: &Shape, unit: &str, max: u32) -> String {
     match shape {
         Shape::All => format!("every {unit}"),
         Shape::Steps { from: 0, by } => format!("every {by} {unit}s"),
@@ -51,7 +51,7 @@ fn beat(shape: &Shape, unit: &str, max: u32) -> String {
     }
 }
 
-fn within(outline: &Outline) -> String {
+fn hours_phrase(outline: &Outline) -> String {
     match &outline.hours {
         Shape::All if matches!(outline.minutes, Shape::All | Shape::Steps { .. }) => String::new(),
         Shape::All => " of every hour".into(),
@@ -85,9 +85,9 @@ fn dates(fields: &Fields, outline: &Outline) -> Option<String> {
             found.push(format!("on days {} of the month", list(&days.values(31))));
         }
     }
-    found.extend(ones(fields.nearest).map(|day| format!("on the weekday nearest to day {day} of the month")));
-    found.extend(ones(fields.from_last).map(|back| format!("on {}", from_last(back))));
-    found.extend(ones(fields.nearest_from_last).map(|back| match back {
+    found.extend(set_bits(fields.nearest).map(|day| format!("on the weekday nearest to day {day} of the month")));
+    found.extend(set_bits(fields.from_last).map(|back| format!("on {}", from_last(back))));
+    found.extend(set_bits(fields.nearest_from_last).map(|back| match back {
         0 => "on the last weekday (Monday to Friday) of the month".into(),
         back => format!("on the weekday nearest to {}", from_last(back)),
     }));
@@ -115,9 +115,9 @@ fn weekdays(fields: &Fields, outline: &Outline) -> Option<String> {
         }
     }
     for (set, which) in fields.nth.into_iter().zip(["1st", "2nd", "3rd", "4th", "5th"]) {
-        found.extend(ones(set.into()).map(|day| format!("on the {which} {} of the month", name(day))));
+        found.extend(set_bits(set.into()).map(|day| format!("on the {which} {} of the month", name(day))));
     }
-    found.extend(ones(fields.last.into()).map(|day| format!("on the last {} of the month", name(day))));
+    found.extend(set_bits(fields.last.into()).map(|day| format!("on the last {} of the month", name(day))));
     Some(list(&found))
 }
 

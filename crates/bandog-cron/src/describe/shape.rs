@@ -1,13 +1,14 @@
-//! How the values of a field lie.
+//! The shape of a field's values: one value, a range, equal steps or a list.
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     All,
     None,
     One(u32),
-    /// Three or more in a row.
+    /// Three or more consecutive values: the first and the last.
     Range(u32, u32),
-    /// From a value in equal steps to the end of the field, going on evenly in the next round.
+    /// Equal steps from a value to the end of the field. The step divides the field's size, so the steps stay equal
+    /// when the field starts again, such as minutes in the next hour.
     Steps {
         from: u32,
         by: u32,
@@ -37,7 +38,7 @@ impl Shape {
         }
     }
 
-    /// All values of a field that is not the clock's.
+    /// The values one by one, where `max` is the field's largest value. Empty for `All`, which needs no list.
     pub(super) fn values(&self, max: u32) -> Vec<u32> {
         match self {
             Self::All | Self::None => Vec::new(),

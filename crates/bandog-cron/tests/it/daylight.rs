@@ -1,8 +1,8 @@
-//! Where the clocks are set forward or back.
+//! Fires near the times at which clocks are set forward or back.
 
 use bandog_cron::{Cron, Daylight, Time, Zone};
 
-/// Number, expression, zone, from (which itself does not count), and the fires, all of them in this order.
+/// Number, expression, zone, an instant, and the fires that directly follow the instant.
 #[rustfmt::skip]
 const ROWS: &[(u32, &str, &str, &str, &[&str])] = &[
     (1, "0 30 2 * * ?", "America/New_York", "2026-03-07T02:30:00-05:00", &["2026-03-08T03:00:00-04:00", "2026-03-09T02:30:00-04:00"]),
@@ -23,12 +23,12 @@ const ROWS: &[(u32, &str, &str, &str, &[&str])] = &[
     (16, "0 0 12 * * ?", "Pacific/Apia", "2011-12-29T00:00:00-10:00", &["2011-12-29T12:00:00-10:00", "2011-12-31T12:00:00+14:00"]),
     // The gap ends with the date: 23:00 to 24:00 do not exist, and Sunday's midnight is not Saturday any more.
     (17, "0 30 23 * * ?", "America/Scoresbysund", "2026-03-27T23:30:00-02:00", &["2026-03-29T23:30:00-01:00"]),
-    // All that lies in one gap is one fire.
+    // All matches in one gap are one fire.
     (18, "0 0/10 2 * * ?", "Europe/Berlin", "2026-03-28T02:50:00+01:00", &["2026-03-29T03:00:00+02:00", "2026-03-30T02:00:00+02:00"]),
 ];
 
 #[test]
-fn every_row_forwards_and_backwards() {
+fn the_fires_of_each_row_are_found_forwards_and_backwards() {
     for (number, text, zone, from, fires) in ROWS {
         let cron = Cron::parse(text).unwrap().in_zone(Zone::named(zone).unwrap());
         let found = cron.after(from.parse::<Time>().unwrap()).take(fires.len());
@@ -45,7 +45,7 @@ fn every_row_forwards_and_backwards() {
 }
 
 #[test]
-fn a_schedule_may_say_otherwise() {
+fn on_daylight_chooses_another_rule_for_one_expression() {
     let new_york = Zone::named("America/New_York").unwrap();
     let first = |text: &str, daylight, from: &str| {
         let cron = Cron::parse(text).unwrap().in_zone(new_york.clone()).on_daylight(daylight);
@@ -75,7 +75,7 @@ fn an_instant_is_read_back_as_it_was_written() {
 }
 
 #[test]
-fn the_last_instant_that_people_write_can_be_read() {
+fn all_instants_of_the_last_day_of_9999_are_read_as_the_last_instant() {
     let end = Time::from_second(i64::MAX);
     assert_eq!(end.to_string(), "9999-12-30T22:00:00.999999999Z");
     for text in ["9999-12-31T23:59:59Z", "9999-12-31T00:00:00-05:00", "9999-12-30T22:00:00.999999999Z"] {

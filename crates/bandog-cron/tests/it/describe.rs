@@ -1,7 +1,8 @@
-//! Expressions in words.
+//! Descriptions of expressions in English and in Chinese.
 
 use bandog_cron::{Cron, Dialect, Language};
 
+/// Dialect, expression, and its description in English and in Chinese.
 #[rustfmt::skip]
 const ROWS: &[(Dialect, &str, &str, &str)] = &[
     (Dialect::Quartz, "* * * * * ?", "Every second, every day", "每天，每秒"),
@@ -31,7 +32,7 @@ const ROWS: &[(Dialect, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn in_english_and_in_chinese() {
+fn each_expression_is_described_in_english_and_in_chinese() {
     for (dialect, text, english, chinese) in ROWS {
         let cron = Cron::parse_with(text, *dialect).unwrap();
         assert_eq!(cron.describe(), *english, "{text}");

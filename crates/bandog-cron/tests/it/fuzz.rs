@@ -1,4 +1,4 @@
-//! Random inputs for what this crate reads.
+//! Random inputs for every parser of this crate.
 
 use bandog_cron::{Cron, DayMatch, Daylight, Dialect, Language, Time, Zone};
 use bandog_testkit::fuzz;
@@ -57,7 +57,8 @@ const WORDS: &[&str] = &[
     " ",
 ];
 
-/// Instants from which fires are looked for: before the first, between, at a gap of the clocks, near the end.
+/// Instants from which the test searches for fires: before the first fire, between fires, at a gap of the clocks, and
+/// near the last fire.
 const STARTS: [i64; 4] = [-62_000_000_000, 1_770_000_000, 1_774_745_999, 7_258_118_399];
 
 fn fuzz_dialect(dialect: Dialect, samples: &[&str]) {
@@ -71,7 +72,11 @@ fn fuzz_dialect(dialect: Dialect, samples: &[&str]) {
                 return false;
             }
         };
-        assert_eq!(Cron::parse_with(cron.text(), cron.rules()).unwrap(), cron, "its text is read as something else");
+        assert_eq!(
+            Cron::parse_with(cron.text(), cron.rules()).unwrap(),
+            cron,
+            "the text of a parsed expression is parsed as another one"
+        );
         assert!(!cron.describe_in(Language::English).is_empty() && !cron.describe_in(Language::Chinese).is_empty());
         let cron = cron.in_zone(berlin.clone());
         for start in STARTS.map(Time::from_second) {
@@ -151,7 +156,8 @@ fn fuzz_zone_files() {
     });
 }
 
-/// Such a file is valid: nothing is known after its last change. It made the search for changes endless.
+/// A zone file need not have a rule for the years after its last change. Such a file once made the search for changes
+/// endless.
 #[test]
 fn a_zone_file_without_a_rule_for_later_years_is_read() {
     let mut file = tzif(&[(1_000_000_000, 0), (1_100_000_000, 1)]);
@@ -159,12 +165,13 @@ fn a_zone_file_without_a_rule_for_later_years_is_read() {
     file.extend(b"\n\n");
     let zone = Zone::from_tzif("Test/Zone", &file).unwrap();
     let late = Cron::parse("0 0 12 1 1 ?").unwrap().in_zone(zone).next(Time::from_second(4_000_000_000)).unwrap();
-    assert_eq!(late.to_string(), "2097-01-01T10:00:00Z", "the last offset stays, which is two hours");
+    assert_eq!(late.to_string(), "2097-01-01T10:00:00Z", "the last offset, two hours, stays");
 }
 
 const FOOTER: &str = "\nCET-1CEST,M3.5.0,M10.5.0/3\n";
 
-/// A file of a zone with two offsets (RFC 8536, version 2) and these changes: when, and to which offset.
+/// The file (RFC 8536, version 2) of a zone with two offsets, of one hour and of two hours. Each change is an instant
+/// in UTC seconds and the number of the offset that holds from then on.
 fn tzif(changes: &[(i64, u8)]) -> Vec<u8> {
     let header = |changes: usize| {
         let mut header = b"TZif2".to_vec();

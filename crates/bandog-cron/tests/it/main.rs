@@ -1,4 +1,4 @@
-//! When expressions fire, against recorded answers and against slow calendars that share no code with the crate.
+//! Compares the fires of expressions with recorded answers, and with slow calendars that share no code with the crate.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 

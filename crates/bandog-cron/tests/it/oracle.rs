@@ -1,4 +1,5 @@
-//! Random expressions against a calendar that is walked day by day, and zones that are walked minute by minute.
+//! Compares random expressions with a calendar that is walked day by day, and with zones that are walked minute by
+//! minute.
 
 mod plan;
 mod walk;
@@ -11,7 +12,7 @@ use jiff::{Timestamp, tz::TimeZoneDatabase};
 use self::{plan::Plan, walk::Walk};
 
 #[test]
-fn next_and_prev_as_a_walk_through_all_days_finds_them() {
+fn next_and_prev_find_what_a_walk_through_all_days_finds() {
     let mut random = fastrand::Rng::with_seed(2026);
     let walk = Walk::all();
     for _ in 0..40 {
@@ -35,11 +36,11 @@ fn next_and_prev_as_a_walk_through_all_days_finds_them() {
 }
 
 #[test]
-fn marked_days_as_a_walk_through_four_years_finds_them() {
+fn days_with_special_characters_match_as_in_a_walk_through_four_years() {
     let mut random = fastrand::Rng::with_seed(31);
     let walk = Walk::all();
     for _ in 0..400 {
-        let plan = Plan::random_marks(&mut random);
+        let plan = Plan::random_special_days(&mut random);
         let text = plan.text();
         let cron = Cron::parse(&text).unwrap();
         let start = random.i64(0..80_000);
@@ -51,7 +52,7 @@ fn marked_days_as_a_walk_through_four_years_finds_them() {
 }
 
 #[test]
-fn two_restricted_day_fields_as_a_walk_through_twelve_years_finds_them() {
+fn two_restricted_day_fields_match_as_in_a_walk_through_twelve_years() {
     let mut random = fastrand::Rng::with_seed(13);
     let walk = Walk::all();
     let mut rare = 0;
@@ -84,7 +85,7 @@ fn two_restricted_day_fields_as_a_walk_through_twelve_years_finds_them() {
     assert!(rare > 5, "only {rare} expressions fired rarely");
 }
 
-/// A zone and a day near which its clocks are changed.
+/// A zone, and an instant near which its clocks change.
 const CHANGES: [(&str, &str); 19] = [
     ("America/New_York", "2026-03-08T07:00:00Z"),
     ("America/New_York", "2026-11-01T06:00:00Z"),
@@ -108,7 +109,7 @@ const CHANGES: [(&str, &str); 19] = [
 ];
 
 #[test]
-fn fires_in_zones_as_a_walk_through_all_minutes_finds_them() {
+fn fires_in_zones_are_those_that_a_walk_through_all_minutes_finds() {
     let mut random = fastrand::Rng::with_seed(7);
     let walk = Walk::all();
     let mut counted = 0;
@@ -120,7 +121,7 @@ fn fires_in_zones_as_a_walk_through_all_minutes_finds_them() {
 }
 
 #[test]
-fn fires_near_some_change_of_some_zones() {
+fn fires_near_random_changes_of_random_zones_are_right() {
     let mut random = fastrand::Rng::with_seed(8);
     let walk = Walk::all();
     let database = TimeZoneDatabase::bundled();
@@ -140,7 +141,8 @@ fn fires_near_some_change_of_some_zones() {
     compare_near("Africa/Monrovia", change, 2, &mut random, &walk);
 }
 
-/// How many fires were compared, two days before a change of the clocks and two days after it.
+/// Compares the fires of random expressions in the two days before and the two days after a change of the clocks.
+/// Returns the number of fires that were compared.
 fn compare_near(name: &str, change: i64, times: usize, random: &mut fastrand::Rng, walk: &Walk) -> usize {
     let (start, end) = (change - 2 * 86_400, change + 2 * 86_400);
     let walls = walls(name, start, end);
@@ -167,8 +169,8 @@ fn compare_near(name: &str, change: i64, times: usize, random: &mut fastrand::Rn
     counted
 }
 
-/// All minutes after `start` and before `end`, in UTC and as the clocks show them; all seconds, if the zone's clocks do
-/// not begin their minutes when UTC does.
+/// All minutes from `start` to `end`, in UTC and as the zone's clocks show them. If the zone's offset is not a whole
+/// minute, all seconds instead.
 fn walls(name: &str, start: i64, end: i64) -> Vec<(i64, i64)> {
     let rules = TimeZoneDatabase::bundled().get(name).unwrap();
     let wall = |second| second + i64::from(rules.to_offset(Timestamp::from_second(second).unwrap()).seconds());
@@ -176,7 +178,7 @@ fn walls(name: &str, start: i64, end: i64) -> Vec<(i64, i64)> {
     (start..end).step_by(if whole { 60 } else { 1 }).map(|second| (second, wall(second))).collect()
 }
 
-/// The rule of docs/cron.md, step by step.
+/// The fires by the rule for daylight saving in docs/cron.md, computed step by step.
 fn expected(plan: &Plan, walk: &Walk, walls: &[(i64, i64)], daylight: Daylight) -> Vec<i64> {
     let matches = |wall: i64| plan.has_day(walk.day(wall.div_euclid(86_400))) && plan.has_time(wall.rem_euclid(86_400));
     let step = walls[1].0 - walls[0].0;
@@ -197,7 +199,7 @@ fn expected(plan: &Plan, walk: &Walk, walls: &[(i64, i64)], daylight: Daylight) 
 }
 
 #[test]
-fn next_and_prev_are_each_others_way_back_in_every_zone() {
+fn prev_finds_the_same_fires_as_next_in_every_zone() {
     let mut random = fastrand::Rng::with_seed(600);
     let crons = ["0 30 0,1,2,23 * * ?", "0 0/20 * * * ?", "0 0 0 L * ?"].map(|text| Cron::parse(text).unwrap());
     for name in TimeZoneDatabase::bundled().available() {
@@ -213,7 +215,7 @@ fn next_and_prev_are_each_others_way_back_in_every_zone() {
 }
 
 #[test]
-fn the_two_day_fields_of_a_crontab_are_one_or_the_other() {
+fn in_a_crontab_one_of_two_restricted_day_fields_must_match() {
     let walk = Walk::all();
     for (text, both) in [("0 0 13 * 5", false), ("0 0 */13 * 5", true), ("0 0 13 * *", true), ("0 0 * * 5", true)] {
         let cron = Cron::parse_with(text, Dialect::Unix).unwrap();

@@ -1,9 +1,10 @@
-//! What is refused, where the error points, and that nothing ever panics.
+//! Expressions that are refused, and where each error points. No text makes the parser panic.
 
 use bandog_cron::{Cron, DayMatch, Dialect, Field, Language, Phrasing, Time, Zone};
 
 use Dialect::{Quartz, Spring, Unix};
 
+/// Dialect, expression, the field in the error, its column, and its reason.
 #[rustfmt::skip]
 const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
     (Quartz, "", None, 1, "the expression is empty; needed are second minute hour day month weekday, and perhaps a year"),
@@ -17,10 +18,10 @@ const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
     (Spring, "0 0 9 * * 1 2030", None, 13, "too many fields; Spring has second minute hour day month weekday; only Quartz has a year"),
     (Quartz, "0 15 10 * * ? 2005 *", None, 20, "too many fields; Quartz has second minute hour day month weekday, and perhaps a year"),
     (Quartz, "@often", None, 1, "@often is not known; known are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly"),
-    (Quartz, "@every 5m", None, 1, "@every is a fixed rate, which no cron expression can say; bandog's scheduler has fixed_rate = \"5m\" and Job::fixed_rate for it"),
-    (Unix, "@EVERY 1h 30m", None, 1, "@every is a fixed rate, which no cron expression can say; bandog's scheduler has fixed_rate = \"1h 30m\" and Job::fixed_rate for it"),
-    (Unix, "@every", None, 1, "@every is a fixed rate, which no cron expression can say; bandog's scheduler has fixed_rate = \"5m\" and Job::fixed_rate for it"),
-    (Unix, "@reboot", None, 1, "@reboot is the start of a program, which no cron expression can say; bandog's scheduler has Job::once for what is done once"),
+    (Quartz, "@every 5m", None, 1, "@every is a fixed rate, which a cron expression cannot express; bandog's scheduler has fixed_rate = \"5m\" and Job::fixed_rate for it"),
+    (Unix, "@EVERY 1h 30m", None, 1, "@every is a fixed rate, which a cron expression cannot express; bandog's scheduler has fixed_rate = \"1h 30m\" and Job::fixed_rate for it"),
+    (Unix, "@every", None, 1, "@every is a fixed rate, which a cron expression cannot express; bandog's scheduler has fixed_rate = \"5m\" and Job::fixed_rate for it"),
+    (Unix, "@reboot", None, 1, "@reboot is the start of a program, which a cron expression cannot express; bandog's scheduler has Job::once for a job that runs once"),
     (Quartz, "@daily 5", None, 8, "@daily stands alone; leave out what follows"),
     (Quartz, "0 0 24 * * ?", Some(Field::Hours), 5, "24 is too large; allowed are 0 to 23"),
     (Quartz, "0 99999999999999999999 0 * * ?", Some(Field::Minutes), 3, "99999999999999999999 is too large; allowed are 0 to 59"),
@@ -28,7 +29,7 @@ const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
     (Quartz, "0 0 0 1 1 ? 1969", Some(Field::Year), 13, "1969 is too small; allowed are 1970 to 2099"),
     (Quartz, "0 0 0 ? * 0", Some(Field::DayOfWeek), 11, "0 is too small; allowed are 1 to 7 or SUN to SAT (Sunday is 1 here, 0 or 7 in Spring and Unix)"),
     (Spring, "0 0 0 ? * 8", Some(Field::DayOfWeek), 11, "8 is too large; allowed are 0 to 7 or SUN to SAT (Sunday is 0 or 7 here, 1 in Quartz)"),
-    (Quartz, "0 0/0 * * * ?", Some(Field::Minutes), 5, "a step of 0 never gets on; a step is a number from 1 to 59"),
+    (Quartz, "0 0/0 * * * ?", Some(Field::Minutes), 5, "a step of 0 never advances; a step is a number from 1 to 59"),
     (Quartz, "0 0/61 * * * ?", Some(Field::Minutes), 5, "a step of 61 is too long; a step is a number from 1 to 59"),
     (Quartz, "0 0/ * * * ?", Some(Field::Minutes), 5, "the step is missing; a step is a number from 1 to 59"),
     (Quartz, "0 0/5/5 * * * ?", Some(Field::Minutes), 5, "5/5 is not a step; a step is a number from 1 to 59"),
@@ -36,8 +37,8 @@ const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
     (Quartz, "0 1,,2 * * * ?", Some(Field::Minutes), 5, "an item of the list is empty; leave out the comma"),
     (Quartz, "0 1, * * * ?", Some(Field::Minutes), 5, "an item of the list is empty; leave out the comma"),
     (Quartz, "0 1- * * * ?", Some(Field::Minutes), 5, "a number is missing; allowed are 0 to 59"),
-    (Quartz, "0 0 0 1 1 ? 2030-2026", Some(Field::Year), 13, "the range ends before it begins; years do not go round"),
-    (Spring, "0 0 22-2 * * *", Some(Field::Hours), 5, "the range ends before it begins; write 22-23,0-2; only the Quartz dialect goes round"),
+    (Quartz, "0 0 0 1 1 ? 2030-2026", Some(Field::Year), 13, "the range ends before it begins; a range of years cannot wrap around"),
+    (Spring, "0 0 22-2 * * *", Some(Field::Hours), 5, "the range ends before it begins; write 22-23,0-2; only in Quartz can a range wrap around"),
     (Unix, "0 0 * * 5-0", Some(Field::DayOfWeek), 9, "the range ends before it begins; Sunday is 7 at the end of a range"),
     (Quartz, "0 0 0 ? * MONX", Some(Field::DayOfWeek), 11, "MONX is not a day of the week; did you mean MON?"),
     (Quartz, "0 0 0 1 SEPT ?", Some(Field::Month), 9, "SEPT is not a month; did you mean SEP?"),
@@ -51,7 +52,7 @@ const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
     (Quartz, "0 0 0 WL * ?", Some(Field::DayOfMonth), 7, "WL is no day of the month; did you mean LW?"),
     (Quartz, "0 0 0 1-5W * ?", Some(Field::DayOfMonth), 7, "1-5W is no day of the month; W stands behind a single day, as in 15W or LW"),
     (Quartz, "0 0 0 0W * ?", Some(Field::DayOfMonth), 7, "0 is too small; allowed are 1 to 31"),
-    (Quartz, "0 0 0 L-31 * ?", Some(Field::DayOfMonth), 7, "no month has so many days; at most L-30"),
+    (Quartz, "0 0 0 L-31 * ?", Some(Field::DayOfMonth), 7, "no month has more than 31 days; at most L-30"),
     (Spring, "0 0 0 L-5W * ?", Some(Field::DayOfMonth), 7, "Spring has no L-5W; allowed are L, L-3 and LW"),
     (Quartz, "0 0 0 ? * 6#6", Some(Field::DayOfWeek), 11, "\"6\" is no week of the month; allowed are #1 to #5; L means the last"),
     (Quartz, "0 0 0 ? * L,2", Some(Field::DayOfWeek), 11, "L needs a day of the week before it here; write SAT, or name the day, as in FRIL"),
@@ -74,7 +75,7 @@ fn each_error_names_field_column_and_reason() {
 }
 
 #[test]
-fn a_very_long_text_is_refused_and_one_list_of_all_is_not() {
+fn a_text_of_200_kb_is_refused_and_a_list_of_all_seconds_and_minutes_is_read() {
     let error = Cron::parse(&"1,".repeat(100_000)).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -86,7 +87,7 @@ fn a_very_long_text_is_refused_and_one_list_of_all_is_not() {
 }
 
 #[test]
-fn nothing_panics_whatever_the_text() {
+fn no_random_text_makes_the_parser_panic() {
     let mut random = fastrand::Rng::with_seed(1);
     let pieces = [
         "0",
@@ -139,8 +140,8 @@ fn nothing_panics_whatever_the_text() {
 }
 
 #[test]
-fn nothing_panics_one_or_two_typing_errors_away_from_what_is_right() {
-    let right = [
+fn no_text_with_up_to_three_typing_errors_makes_the_parser_panic() {
+    let valid = [
         "0 0/5 9-17 ? * MON-FRI 2026-2030/2",
         "*/28 50-10 22-2 1W,15,LW,L-3,L-2W NOV-FEB ?",
         "0,30 59 23 ? 1,4,7 2#1,6L,SUNL,7#5 2099",
@@ -152,7 +153,7 @@ fn nothing_panics_one_or_two_typing_errors_away_from_what_is_right() {
     let keys: Vec<char> = "0123456789*?/-,LW#C@ \tMONFRIJAndü".chars().collect();
     let mut random = fastrand::Rng::with_seed(2);
     for _ in 0..20_000 {
-        let mut text: Vec<char> = right[random.usize(..right.len())].chars().collect();
+        let mut text: Vec<char> = valid[random.usize(..valid.len())].chars().collect();
         for _ in 0..random.usize(1..4) {
             let (at, key) = (random.usize(..text.len()), keys[random.usize(..keys.len())]);
             match random.u32(..3) {
@@ -169,14 +170,14 @@ fn try_all(text: &str) {
     for dialect in [Quartz, Spring, Unix] {
         for rules in [dialect.into(), dialect.days(DayMatch::And), dialect.days(DayMatch::Or)] {
             match Cron::parse_with(text, rules) {
-                Ok(cron) => try_it(&cron, text),
+                Ok(cron) => check_fires(&cron, text),
                 Err(error) => assert!(!error.to_string().is_empty() && error.picture().contains('^')),
             }
         }
     }
 }
 
-fn try_it(cron: &Cron, text: &str) {
+fn check_fires(cron: &Cron, text: &str) {
     assert_eq!(cron.to_string(), text);
     let [start, now, end] = [i64::MIN, 1_700_000_000, i64::MAX].map(Time::from_second);
     let (next, prev) = (cron.next(now), cron.prev(now));
@@ -191,7 +192,7 @@ fn try_it(cron: &Cron, text: &str) {
 }
 
 #[test]
-fn the_ends_of_time_are_no_trouble() {
+fn searches_from_the_first_and_the_last_instant_find_the_first_and_the_last_fire() {
     let [start, end] = [i64::MIN, i64::MAX].map(Time::from_second);
     for name in jiff::tz::TimeZoneDatabase::bundled().available() {
         let zone = Zone::named(name.as_str()).unwrap();
@@ -207,7 +208,8 @@ fn the_ends_of_time_are_no_trouble() {
     }
 }
 
-/// A hint must not change the meaning of an expression: five fields have a meaning in one dialect only.
+/// An expression of five fields is only valid in Unix. So the hint must propose that dialect, with the meaning that the
+/// expression has there, and not another expression.
 #[test]
 fn a_hint_that_is_followed_never_changes_the_meaning() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -237,8 +239,8 @@ fn a_hint_that_is_followed_never_changes_the_meaning() {
                 (Phrasing::Keys, "dialect = \"unix\""),
                 (Phrasing::Options, "--dialect unix"),
             ] {
-                let told = format!("{name} begins with seconds; read by {setting} it means: {}", unix.describe());
-                assert_eq!(phrased(phrasing), told);
+                let hint = format!("{name} begins with seconds; read by {setting} it means: {}", unix.describe());
+                assert_eq!(phrased(phrasing), hint);
             }
         }
     }

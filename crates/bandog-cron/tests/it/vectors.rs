@@ -1,4 +1,5 @@
-//! Expressions and their fires: what Quartz gives where it is right, and what Spring gives for the same text.
+//! Expressions and their fires. The expected fires are those of Quartz, except where Quartz has a defect, and those of
+//! Spring for the same text.
 
 use bandog_cron::{Cron, Dialect, Time, Zone};
 
@@ -7,22 +8,22 @@ use Answer::{Fires, Reject, Same};
 enum Answer {
     Fires(&'static [&'static str]),
     Reject,
-    /// As in Quartz.
+    /// The same answer as in Quartz.
     Same,
 }
 
-/// Number, expression, from (which itself does not count), zone, the first fires in Quartz, and in Spring.
+/// Number, expression, an instant, zone, and the first fires after the instant in Quartz and in Spring.
 type Row = (u32, &'static str, &'static str, &'static str, Answer, Answer);
 
 #[test]
-fn quartz() {
+fn each_row_fires_as_in_quartz() {
     for (number, text, from, zone, answer, _) in ROWS {
         check(*number, text, from, zone, answer, Dialect::Quartz);
     }
 }
 
 #[test]
-fn spring() {
+fn each_row_fires_as_in_spring() {
     for (number, text, from, zone, quartz, spring) in ROWS {
         let answer = if let Same = spring { quartz } else { spring };
         check(*number, text, from, zone, answer, Dialect::Spring);
@@ -46,9 +47,9 @@ fn check(number: u32, text: &str, from: &str, zone: &str, answer: &Answer, diale
     }
 }
 
-/// 47 of these is a date that never comes; it is read, and `never_fires` tells.
+/// Row 47 is 31 June. The expression is accepted, and `never_fires` is true.
 #[test]
-fn a_day_that_no_year_has() {
+fn an_expression_whose_date_never_comes_is_accepted() {
     let (_, text, ..) = ROWS[46];
     assert!(Cron::parse(text).unwrap().never_fires());
     assert!(ROWS.iter().filter_map(|row| Cron::parse(row.1).ok()).filter(Cron::never_fires).count() == 1);

@@ -1,4 +1,4 @@
-//! What each key takes. `bandog-schedule` reads the same texts again when the scheduler starts.
+//! The values that each key accepts. `bandog-schedule` reads the same texts again when the scheduler starts.
 
 use std::{num::NonZeroU32, str::FromStr, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     words::{listed, nearest},
 };
 
-/// Nothing, or what is wrong with a text, to be read after "`key` is "text"".
+/// `Ok`, or the end of an error that begins with "`key` is "text"".
 type Checked = std::result::Result<(), String>;
 
 /// A key of the attribute.
@@ -21,12 +21,12 @@ pub(crate) struct Key {
     pub(crate) check: fn(&str) -> Checked,
 }
 
-/// The keys that say when a job runs.
+/// The keys of the triggers.
 pub(crate) const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
 
 /// All keys.
 pub(crate) const KEYS: [Key; 25] = [
-    Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // Checked with its dialect: `cron`.
+    Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // `cron()` checks it with its dialect.
     Key { name: "fixed_rate", example: "5s", check: period },
     Key { name: "fixed_delay", example: "5s", check: period },
     Key { name: "at", example: "2026-12-31T23:59:00Z", check: instant },
@@ -53,13 +53,14 @@ pub(crate) const KEYS: [Key; 25] = [
     Key { name: "enabled", example: "true", check: |text| one_of(text, &["true", "false"]) },
 ];
 
-/// The cron expression, if there is one, by its rules: its error is shown under the expression.
+/// Checks the cron expression, if there is one, by the rules of the other keys. The error is shown under the
+/// expression.
 pub(crate) fn cron(texts: &[Text]) -> Result<()> {
     let Some(cron) = find(texts, "cron") else { return Ok(()) };
     let dialect = find(texts, "dialect").map_or(Some(Dialect::Quartz), read);
     let days = find(texts, "day_match").map(read::<DayMatch>);
     let (Some(dialect), false) = (dialect, days == Some(None)) else {
-        return Ok(()); // What it follows is not known, or told already.
+        return Ok(()); // The dialect or the day match is wrong, which is reported already, or is not known yet.
     };
     let rules: Rules = days.flatten().map_or_else(|| dialect.into(), |days| dialect.days(days));
     let Some(text) = cron.known().filter(|text| text.trim() != "-") else { return Ok(()) };
@@ -97,10 +98,10 @@ fn instant(text: &str) -> Checked {
     if text.trim() == "-" || text.parse::<Time>().is_ok() {
         return Ok(());
     }
-    Err(", which is no instant; write 2026-12-31T23:59:00Z or 2026-12-31T23:59:00+01:00".to_owned())
+    Err(", which is not an instant; write 2026-12-31T23:59:00Z or 2026-12-31T23:59:00+01:00".to_owned())
 }
 
-/// A trigger's; `-` is none at all.
+/// Checks the period of a trigger. `-` disables the job.
 fn period(text: &str) -> Checked {
     if text.trim() == "-" { Ok(()) } else { limit(text) }
 }
@@ -116,23 +117,23 @@ fn pause(text: &str) -> Checked {
 fn duration(text: &str, least: Duration, written: &str) -> Checked {
     match humantime::parse_duration(text) {
         Ok(time) if (least..=LONGEST).contains(&time) => Ok(()),
-        Ok(_) => Err(format!("; it takes {written} to 365d")),
-        Err(_) => Err(", which is no duration; write 500ms, 10s or 2m".to_owned()),
+        Ok(_) => Err(format!("; it must be between {written} and 365d")),
+        Err(_) => Err(", which is not a duration; write 500ms, 10s or 2m".to_owned()),
     }
 }
 
 fn number<T: FromStr>(text: &str, least: u8) -> Checked {
-    if text.trim().parse::<T>().is_ok() { Ok(()) } else { Err(format!("; it takes a number from {least}")) }
+    if text.trim().parse::<T>().is_ok() { Ok(()) } else { Err(format!("; it must be a number from {least}")) }
 }
 
 fn one_of(text: &str, known: &[&str]) -> Checked {
-    if known.contains(&text.trim()) { Ok(()) } else { Err(otherwise(text, known, &listed(known))) }
+    if known.contains(&text.trim()) { Ok(()) } else { Err(not_allowed(text, known, &listed(known))) }
 }
 
-fn otherwise(text: &str, known: &[&str], all: &str) -> String {
+fn not_allowed(text: &str, known: &[&str], all: &str) -> String {
     match nearest(text, known) {
-        Some(meant) => format!("; did you mean {meant:?}? It takes {all}"),
-        None => format!("; it takes {all}"),
+        Some(meant) => format!("; did you mean {meant:?}? Allowed are {all}"),
+        None => format!("; allowed are {all}"),
     }
 }
 
@@ -140,7 +141,7 @@ fn overlap(text: &str) -> Checked {
     match word(text) {
         ("skip" | "queue" | "replace", None) | ("queue" | "allow", Some(true)) => Ok(()),
         _ => {
-            Err(otherwise(text, &["skip", "queue", "replace"], "`skip`, `queue`, `queue(10)`, `allow(3)` or `replace`"))
+            Err(not_allowed(text, &["skip", "queue", "replace"], "`skip`, `queue`, `queue(10)`, `allow(3)`, `replace`"))
         }
     }
 }
@@ -148,14 +149,14 @@ fn overlap(text: &str) -> Checked {
 fn catch_up(text: &str) -> Checked {
     match word(text) {
         ("skip" | "once", None) | ("all", Some(true)) => Ok(()),
-        _ => Err(otherwise(text, &["skip", "once"], "`skip`, `once` or `all(10)`")),
+        _ => Err(not_allowed(text, &["skip", "once"], "`skip`, `once`, `all(10)`")),
     }
 }
 
 fn on_crash(text: &str) -> Checked {
     match word(text) {
         ("retry" | "abandon", None) | ("retry", Some(true)) => Ok(()),
-        _ => Err(otherwise(text, &["retry", "abandon"], "`retry`, `retry(3)` or `abandon`")),
+        _ => Err(not_allowed(text, &["retry", "abandon"], "`retry`, `retry(3)`, `abandon`")),
     }
 }
 
@@ -163,18 +164,19 @@ fn retry(text: &str) -> Checked {
     let mut words = text.split_whitespace().peekable();
     let is_number = words.next().is_some_and(|word| word.parse::<u32>().is_ok());
     let mut time = |word| {
-        let is_said = words.next_if_eq(&word).is_some();
-        !is_said || words.next().is_some_and(|text| humantime::parse_duration(text).is_ok())
+        let is_given = words.next_if_eq(&word).is_some();
+        !is_given || words.next().is_some_and(|text| humantime::parse_duration(text).is_ok())
     };
     let are_times = ["from", "to", "within"].map(&mut time) == [true; 3];
     let rest: Vec<&str> = words.collect();
     if is_number && are_times && (rest.is_empty() || rest == ["until", "next", "tick"]) {
         return Ok(());
     }
-    Err("; it takes `3`, `3 from 1s to 1m`, `3 within 10m` or `3 until next tick`".to_owned())
+    Err("; allowed are `3`, `3 from 1s to 1m`, `3 within 10m`, `3 until next tick`".to_owned())
 }
 
-/// `word`, or `word(number)` with whether that is a number from 1.
+/// Splits `word` or `word(number)`. The second part is `None` without parentheses, else whether they contain a number
+/// from 1.
 fn word(text: &str) -> (&str, Option<bool>) {
     let text = text.trim();
     match text.strip_suffix(')').and_then(|text| text.split_once('(')) {

@@ -1,4 +1,4 @@
-//! The function that a job runs, and the code that makes its job.
+//! The function that a job runs, and the code that makes the job.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
@@ -9,18 +9,18 @@ use syn::{
 use super::text::Text;
 use crate::signature;
 
-/// What is needed of it.
+/// The parts of the function that the generated code needs.
 pub(crate) struct Function<'a> {
     name: &'a Ident,
     vis: &'a Visibility,
-    /// Under which conditions it is there at all.
+    /// Its `#[cfg]` attributes, which the generated items must have, too.
     conditions: Vec<&'a Attribute>,
     is_async: bool,
     params: Vec<Param<'a>>,
     returned: TokenStream,
 }
 
-/// A parameter, which may be a reference to what the run gives.
+/// A parameter. The scheduler gives a value of the type `given`, or a reference to one.
 struct Param<'a> {
     reference: Option<&'a Token![&]>,
     given: &'a Type,
@@ -30,10 +30,10 @@ impl<'a> Function<'a> {
     pub(crate) fn read(function: &'a ItemFn) -> Result<Self> {
         let sig = &function.sig;
         if let Some(constness) = &sig.constness {
-            return Err(Error::new(constness.span, "a job is no `const fn`"));
+            return Err(Error::new(constness.span, "a job cannot be a `const fn`"));
         }
         if let Some(generic) = sig.generics.params.first() {
-            let message = "a job has no generic parameters: nothing would say what they are";
+            let message = "a job cannot have generic parameters, because a scheduler cannot choose them";
             return Err(Error::new(syn::spanned::Spanned::span(generic), message));
         }
         let params = sig.inputs.iter().map(|input| match input {
@@ -45,7 +45,7 @@ impl<'a> Function<'a> {
             }),
             FnArg::Receiver(receiver) => Err(Error::new(
                 receiver.self_token.span,
-                "a job is a free function: take what it needs as `Shared<T>`, and give it to `Scheduler::share`",
+                "a job must be a free function: take its values as `Shared<T>`, and give them to `Scheduler::share`",
             )),
         });
         Ok(Self {
@@ -58,7 +58,7 @@ impl<'a> Function<'a> {
         })
     }
 
-    /// The type of the function's name with `job()`, and the entry in the program's list of jobs.
+    /// The code of the type with the function's name and `job()`, and of the entry in the program's list of jobs.
     pub(crate) fn job(&self, texts: &[Text]) -> TokenStream {
         let Self { name, vis, conditions, .. } = self;
         let support = quote!(::bandog::schedule::__declared);
@@ -74,7 +74,7 @@ impl<'a> Function<'a> {
 
             #(#conditions)*
             impl #name {
-                #[doc = "The job, for `Scheduler::job`, with all that its attribute says; `Scheduler::declared` takes it by itself."]
+                #[doc = "The job with the settings of its attribute, for `Scheduler::job`. `Scheduler::declared` adds it without this call."]
                 #vis fn job() -> ::bandog::schedule::Job {
                     #[allow(unused_mut)]
                     let mut #declaring = #support::Declaring::new(#job_name, &[#(#values),*]);
@@ -89,7 +89,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The job with its body, which takes each parameter from the run.
+    /// The code that gives the job its body. The body takes the value of each parameter from the run.
     fn run(&self, declaring: &Ident) -> TokenStream {
         let Self { name, params, returned, .. } = self;
         let support = quote!(::bandog::schedule::__declared);
@@ -122,7 +122,7 @@ fn returned(output: &ReturnType) -> Result<TokenStream> {
         ReturnType::Type(_, returned) => match &**returned {
             Type::ImplTrait(_) => {
                 let message =
-                    "a job returns nothing or `Result<(), E>`; a future is what an `async fn` makes by itself";
+                    "a job must return nothing or `Result<(), E>`; write `async fn` instead of returning a future";
                 Err(Error::new(signature::span(returned), message))
             }
             returned => Ok(quote!(#returned)),

@@ -18,10 +18,10 @@ use crate::{
     words::listed,
 };
 
-/// The function again, and beside it a type of the same name that makes its job.
+/// The unchanged function, and a type of the same name that makes its job.
 pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(function).map_err(|error| {
-        Error::new(error.span(), format!("`#[bandog::scheduled]` stands before a function with a body: {error}"))
+        Error::new(error.span(), format!("`#[bandog::scheduled]` must be on a function with a body: {error}"))
     })?;
     let texts = read(attribute);
     let shape = Function::read(&function);
@@ -37,7 +37,7 @@ pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<To
     Ok(quote!(#function #job))
 }
 
-/// What the attribute says, checked as far as it is known now.
+/// Reads the attribute. Values with variables of the environment are checked with their defaults.
 fn read(attribute: TokenStream) -> Result<Vec<Text>> {
     let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
     let mut keys = Keys::parse(attribute, &known)?;
@@ -54,7 +54,7 @@ fn read(attribute: TokenStream) -> Result<Vec<Text>> {
         }
     }
     if faults.is_empty() {
-        faults.extend(together(&texts).err());
+        faults.extend(check_trigger(&texts).err());
     }
     faults.extend(check::cron(&texts).err());
     let mut faults = faults.into_iter();
@@ -63,7 +63,7 @@ fn read(attribute: TokenStream) -> Result<Vec<Text>> {
     Err(fault)
 }
 
-/// A text; where one would write a number or a truth value without quotes, that is one too.
+/// Reads a value as text. Keys for numbers and for `true` and `false` also accept values without quotes.
 fn literal(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     let span = keys::span(&value);
     match (name, value) {
@@ -77,20 +77,20 @@ fn literal(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     }
 }
 
-/// Which keys go with which.
-fn together(texts: &[Text]) -> Result<()> {
+/// Checks that the job has one trigger, and only keys that fit this trigger.
+fn check_trigger(texts: &[Text]) -> Result<()> {
     let mut triggers = TRIGGERS.iter().filter_map(|name| find(texts, name));
     let Some(trigger) = triggers.next() else {
-        let message = format!("nothing says when it runs: write one of {}", listed(&TRIGGERS));
+        let message = format!("the job has no trigger: write one of {}", listed(&TRIGGERS));
         return Err(Error::new(Span::call_site(), message));
     };
     if let Some(other) = triggers.next() {
-        let message = format!("a job has one trigger, and this one has `{}` and `{}`", trigger.key, other.key);
+        let message = format!("a job has one trigger, but this job has `{}` and `{}`", trigger.key, other.key);
         return Err(Error::new(other.span(), message));
     }
     let belongs = |name: &str, to: &[&str]| match find(texts, name) {
         Some(text) if !to.contains(&trigger.key) => {
-            let message = format!("`{name}` belongs to {}, and this job has `{}`", listed(to), trigger.key);
+            let message = format!("`{name}` is only for {}, but this job has `{}`", listed(to), trigger.key);
             Err(Error::new(text.span(), message))
         }
         Some(_) | None => Ok(()),

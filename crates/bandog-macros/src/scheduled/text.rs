@@ -1,10 +1,10 @@
-//! A value that may have places for the environment: `${REPORT_CRON:0 0 6 * * ?}`.
+//! A value that may contain environment variables: `${REPORT_CRON:0 0 6 * * ?}`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{Error, LitStr, Result};
 
-/// A key's text.
+/// The text of a key, split into its pieces.
 pub(crate) struct Text {
     pub(crate) key: &'static str,
     literal: LitStr,
@@ -26,18 +26,18 @@ impl Text {
         self.literal.span()
     }
 
-    /// The text, with the defaults where the environment has a place; none if there is a place without a default.
+    /// The text with the defaults of its variables; `None` if a variable has no default.
     pub(crate) fn known(&self) -> Option<String> {
         self.pieces.iter().map(Piece::known).collect()
     }
 
-    /// Checks what is known of it.
+    /// Checks the text with the defaults of its variables. Without all defaults, the text is checked at the start only.
     pub(crate) fn check(&self, check: fn(&str) -> std::result::Result<(), String>) -> Result<()> {
         let Some(text) = self.known() else { return Ok(()) };
         check(&text).map_err(|what| Error::new(self.span(), format!("`{}` is {text:?}{what}", self.key)))
     }
 
-    /// `("cron", &[Piece::Text("…")])`
+    /// The text as Rust code: `("cron", &[Piece::Text("…")])`.
     pub(crate) fn tokens(&self) -> TokenStream {
         let (key, pieces) = (self.key, self.pieces.iter().map(Piece::tokens));
         quote!((#key, &[#(#pieces),*]))

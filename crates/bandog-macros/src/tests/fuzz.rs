@@ -1,4 +1,4 @@
-//! Random attributes: each is expanded or refused with a message, and what is expanded is Rust.
+//! Random attributes. Each is either refused with a message or expanded to valid Rust.
 
 use bandog_testkit::fuzz;
 use proc_macro2::TokenStream;
@@ -52,7 +52,7 @@ fn fuzz_attribute(name: &str, samples: &[&str], expand: fn(TokenStream, TokenStr
             match expand(attribute.clone(), function.parse().unwrap()) {
                 Ok(made) => {
                     syn::parse2::<syn::File>(made.clone())
-                        .unwrap_or_else(|error| panic!("{text:?} makes no Rust: {error}\n{made}"));
+                        .unwrap_or_else(|error| panic!("{text:?} expands to invalid Rust: {error}\n{made}"));
                     accepted = true;
                 }
                 Err(error) => assert!(error.into_iter().all(|fault| !fault.to_string().is_empty())),

@@ -3,81 +3,113 @@ use crate::locked::expand;
 
 const METHOD: &str = "async fn cancel(&self, id: u64, (shop, _): (u8, u8)) -> Result<()> { Ok(()) }";
 
-/// The attribute is wrong on any method.
+/// Checks that the attribute is refused on an ordinary method.
 #[track_caller]
-fn no(attribute: &str, message: &str, place: &str) {
+fn rejects_attribute(attribute: &str, message: &str, place: &str) {
     refuses(expand, (attribute, METHOD), message, place);
 }
 
-/// The function is wrong.
+/// Checks that an ordinary attribute is refused on this function.
 #[track_caller]
-fn not_on(function: &str, message: &str, place: &str) {
+fn rejects_function(function: &str, message: &str, place: &str) {
     refuses(expand, ("name = \"orders\"", function), message, place);
 }
 
 #[test]
-fn keys_that_are_wrong() {
-    no("nmae = \"a\"", "unknown key `nmae`; did you mean `name`?", "nmae");
-    no("name = \"a\", maxHold = \"1s\"", "unknown key `maxHold`; did you mean `max_hold`?", "maxHold");
-    no(
+fn wrong_keys_are_refused() {
+    rejects_attribute("nmae = \"a\"", "unknown key `nmae`; did you mean `name`?", "nmae");
+    rejects_attribute("name = \"a\", maxHold = \"1s\"", "unknown key `maxHold`; did you mean `max_hold`?", "maxHold");
+    rejects_attribute(
         "name = \"a\", colour = 1",
         "unknown key `colour`; known are `name`, `client`, `wait`, `lease`, `max_hold`, `guard`",
         "colour",
     );
-    no("name = \"a\", name = \"b\"", "`name` is said twice", "name");
-    no("name", "`name` has no value: write name = \"…\"", "name");
-    no("\"orders\"", "a value needs its key: write name = \"orders\"", "\"orders\"");
-    no("", "the lock has no name: write name = \"orders\"", "");
-    no("name = \"a\", guard = 5", "`guard` takes the name that the guard has in the body: write guard = guard", "5");
+    rejects_attribute("name = \"a\", name = \"b\"", "`name` is given twice", "name");
+    rejects_attribute("name", "`name` has no value: write name = \"…\"", "name");
+    rejects_attribute("\"orders\"", "a value needs its key: write name = \"orders\"", "\"orders\"");
+    rejects_attribute("", "the lock has no name: write name = \"orders\"", "");
+    rejects_attribute(
+        "name = \"a\", guard = 5",
+        "`guard` must be a name for the guard in the body: write guard = guard",
+        "5",
+    );
     let all = faults(expand, "nmae = \"a\", leese = \"1s\"", METHOD);
-    assert_eq!(all.len(), 2, "all are told at once: {all:?}");
+    assert_eq!(all.len(), 2, "all errors are reported together: {all:?}");
 }
 
 #[test]
-fn names_that_are_wrong() {
-    no("name = \"o-{idd}\"", "`{idd}` names no parameter; did you mean `{id}`?", "\"o-{idd}\"");
-    no("name = \"o-{order}\"", "`{order}` names no parameter; there are `self`, `id`, `shop`", "\"o-{order}\"");
-    no("name = \"o-{}\"", "`{}` names no parameter; there are `self`, `id`, `shop`", "\"o-{}\"");
-    no("name = \"o-{id\"", "a brace stands alone in \"o-{id\"; write {{ or }} for one that is meant", "\"o-{id\"");
-    no("name = \"o-}\"", "a brace stands alone in \"o-}\"; write {{ or }} for one that is meant", "\"o-}\"");
-    let call = "`get()` in `{self.get()}` is no field; a place takes a parameter or fields of one";
-    no("name = \"{self.get()}\"", call, "\"{self.get()}\"");
-    let width = "`{id:width$}` takes its width from elsewhere; write it as a number";
-    no("name = \"{id:width$}\"", width, "\"{id:width$}\"");
-    no("name = \"\"", "the name has 0 bytes; it takes 1 to 1024", "\"\"");
-    no("name = \"a\\n\"", "the name has the control character '\\n'; only printable text is allowed", "\"a\\n\"");
+fn wrong_names_are_refused() {
+    rejects_attribute("name = \"o-{idd}\"", "`{idd}` names no parameter; did you mean `{id}`?", "\"o-{idd}\"");
+    rejects_attribute(
+        "name = \"o-{order}\"",
+        "`{order}` names no parameter; there are `self`, `id`, `shop`",
+        "\"o-{order}\"",
+    );
+    rejects_attribute("name = \"o-{}\"", "`{}` names no parameter; there are `self`, `id`, `shop`", "\"o-{}\"");
+    rejects_attribute(
+        "name = \"o-{id\"",
+        "a single brace in \"o-{id\"; write {{ or }} for a brace in the name",
+        "\"o-{id\"",
+    );
+    rejects_attribute("name = \"o-}\"", "a single brace in \"o-}\"; write {{ or }} for a brace in the name", "\"o-}\"");
+    let call = "`get()` in `{self.get()}` is not a field; a placeholder is a parameter or a field of one";
+    rejects_attribute("name = \"{self.get()}\"", call, "\"{self.get()}\"");
+    let width = "`{id:width$}` takes its width from another value; write the width as a number";
+    rejects_attribute("name = \"{id:width$}\"", width, "\"{id:width$}\"");
+    rejects_attribute("name = \"\"", "the name has 0 bytes; it must have between 1 and 1024", "\"\"");
+    rejects_attribute(
+        "name = \"a\\n\"",
+        "the name has the control character '\\n'; only printable text is allowed",
+        "\"a\\n\"",
+    );
     let none = "`{id}` names no parameter; the function has none";
     refuses(expand, ("name = \"{id}\"", "fn f() -> Result<()> {}"), none, "\"{id}\"");
 }
 
 #[test]
-fn durations_that_are_wrong() {
+fn wrong_durations_are_refused() {
     for (value, message) in [
-        ("\"5 parsecs\"", "`wait` is \"5 parsecs\", which is no duration; write 500ms, 10s or 2m"),
-        ("\"-1s\"", "`wait` is \"-1s\", which is no duration; write 500ms, 10s or 2m"),
-        ("\"\"", "`wait` is \"\", which is no duration; write 500ms, 10s or 2m"),
-        ("\"400d\"", "`wait` is \"400d\"; it takes 0s to 365d"),
+        ("\"5 parsecs\"", "`wait` is \"5 parsecs\", which is not a duration; write 500ms, 10s or 2m"),
+        ("\"-1s\"", "`wait` is \"-1s\", which is not a duration; write 500ms, 10s or 2m"),
+        ("\"\"", "`wait` is \"\", which is not a duration; write 500ms, 10s or 2m"),
+        ("\"400d\"", "`wait` is \"400d\"; it must be between 0s and 365d"),
         ("5", "`wait` takes a text: write wait = \"5s\""),
         ("true", "`wait` takes a text: write wait = \"5s\""),
     ] {
-        no(&format!("name = \"a\", wait = {value}"), message, value);
+        rejects_attribute(&format!("name = \"a\", wait = {value}"), message, value);
     }
-    no("name = \"a\", lease = \"99ms\"", "`lease` is \"99ms\"; it takes 100ms to 365d", "\"99ms\"");
-    no("name = \"a\", max_hold = \"0s\"", "`max_hold` is \"0s\"; it takes 100ms to 365d", "\"0s\"");
+    rejects_attribute(
+        "name = \"a\", lease = \"99ms\"",
+        "`lease` is \"99ms\"; it must be between 100ms and 365d",
+        "\"99ms\"",
+    );
+    rejects_attribute(
+        "name = \"a\", max_hold = \"0s\"",
+        "`max_hold` is \"0s\"; it must be between 100ms and 365d",
+        "\"0s\"",
+    );
 }
 
 #[test]
-fn functions_that_cannot_lock() {
-    let fails = "a lock can fail, so the function returns `Result<T, E>` with `E: From<bandog::Error>`";
-    not_on("fn f(client: &Client) {}", &format!("{fails}, and this function returns nothing"), "(client: &Client)");
-    let nameless = ", and this type has no name: write `async fn`, whose body runs under the lock, or name the type";
+fn functions_that_cannot_lock_are_refused() {
+    let fails = "a lock can fail, so the function must return `Result<T, E>` with `E: From<bandog::Error>`";
+    rejects_function(
+        "fn f(client: &Client) {}",
+        &format!("{fails}, but this function returns nothing"),
+        "(client: &Client)",
+    );
+    let nameless = ", but this type has no name: write `async fn`, whose body runs under the lock, or name the type";
     let future = "fn f(client: &Client) -> impl Future<Output = Result<()>> {}";
-    not_on(future, &format!("{fails}{nameless}"), "impl Future<Output = Result<()>>");
-    not_on("const fn f() -> Result<()> {}", "a `const fn` cannot lock: it may run in the compiler", "const");
-    let lost = "no client: name a parameter `client`, or say where it is: client = EXPRESSION";
-    not_on("async fn f(id: u64) -> Result<()> {}", lost, "");
+    rejects_function(future, &format!("{fails}{nameless}"), "impl Future<Output = Result<()>>");
+    rejects_function(
+        "const fn f() -> Result<()> {}",
+        "a `const fn` cannot lock, because it may run in the compiler",
+        "const",
+    );
+    let lost = "no client: add a parameter `client`, or write client = EXPRESSION";
+    rejects_function("async fn f(id: u64) -> Result<()> {}", lost, "");
     for item in ["struct Shop;", "async fn f(&self) -> Result<()>;"] {
         let found = faults(expand, "name = \"a\"", item);
-        assert!(found[0].0.starts_with("`#[bandog::locked]` stands before a function with a body: "), "{found:?}");
+        assert!(found[0].0.starts_with("`#[bandog::locked]` must be on a function with a body: "), "{found:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! What wrong attributes are told, and where. `compile_fail` examples in the docs hold what only the compiler knows.
+//! The errors of wrong attributes, and the places at which they point. Errors that only the compiler can find are
+//! tested by the `compile_fail` examples in the docs.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod fuzz;
@@ -9,7 +10,7 @@ use proc_macro2::TokenStream;
 
 type Expand = fn(TokenStream, TokenStream) -> syn::Result<TokenStream>;
 
-/// Every fault of this attribute on this function, each with the source that it points at.
+/// Every error of this attribute on this function, each with the source text at which it points.
 fn faults(expand: Expand, attribute: &str, function: &str) -> Vec<(String, String)> {
     let fault = match expand(attribute.parse().unwrap(), function.parse().unwrap()) {
         Ok(made) => panic!("no fault is found in {attribute}: {made}"),
@@ -19,9 +20,9 @@ fn faults(expand: Expand, attribute: &str, function: &str) -> Vec<(String, Strin
     fault.into_iter().map(at).collect()
 }
 
-/// The one fault.
+/// Checks that this attribute on this function has exactly one error, with this message, at this place.
 #[track_caller]
 fn refuses(expand: Expand, (attribute, function): (&str, &str), message: &str, place: &str) {
     let found = faults(expand, attribute, function);
-    assert_eq!(found, [(message.to_owned(), place.to_owned())], "of {attribute} on {function}");
+    assert_eq!(found, [(message.to_owned(), place.to_owned())], "{attribute} on {function}");
 }

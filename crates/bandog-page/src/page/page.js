@@ -15,7 +15,7 @@ const known = { jobs: [], bars: {}, locks: [], read: 0, locksRead: 0, ahead: 0, 
 const shown = { chip: "all", filter: "", offset: 0 };
 const open = new Map(); // Job's name -> its runs.
 const unfolded = new Set(); // Groups of failures that are shown one by one.
-let token; // Only in memory.
+let token; // Kept in memory only, never stored.
 let timer;
 let locksTimer;
 let storeTimer;
@@ -302,7 +302,7 @@ function showMessage(words) {
 
 // ---- Filtering
 
-/** Requests other jobs at once, from the first one. */
+/** Requests the jobs for the present filter immediately, from this offset. */
 function choose(offset = 0) {
   shown.offset = offset;
   paintChips();
@@ -349,7 +349,7 @@ for (const name of location.hash.slice(1).split("&").filter(Boolean)) {
   try {
     open.set(decodeURIComponent(name), undefined);
   } catch {
-    // A link from elsewhere.
+    // The fragment is not one that this page wrote, so it is ignored.
   }
 }
 

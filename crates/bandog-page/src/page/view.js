@@ -203,13 +203,16 @@ function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
   note(cells[8], [run.error, run.note].filter(Boolean).join("\n"));
 }
 
-/** The fences that the holder's grant reserved: one of them is the fence of its present turn. */
+/**
+ * The fences that the holder's grant reserved. The holder has one of them. Its process may pass the lock on with the
+ * next one.
+ */
 function fences(lock) {
   if (lock.fence == null) return "–";
   return lock.fence_to == null || lock.fence_to === lock.fence ? String(lock.fence) : `${lock.fence} to ${lock.fence_to}`;
 }
 
-/** A text of one line as it is; a longer one behind its first line. */
+/** Shows a text. If it has more than one line, only the first line is visible until it is unfolded. */
 function note(cell, text) {
   if (cell.dataset.text === text) return;
   cell.dataset.text = text;

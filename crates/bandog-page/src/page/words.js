@@ -10,7 +10,7 @@ export function span(ms) {
   return seconds(s);
 }
 
-/** The same in whole seconds, for texts that change once a second. */
+/** A duration in seconds as text, for texts that change once a second. */
 export function seconds(s) {
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min ${pad(s % 60)} s`;
@@ -23,7 +23,7 @@ export function ago(ms) {
   return s < 1 ? "just now" : `${seconds(s)} ago`;
 }
 
-/** Text for a fire that lies `ms` ahead; a claim takes a moment, so a second of delay is still now. */
+/** Text for a fire that is due in `ms`. A claim takes a moment, so a fire up to 2 s ago is shown as "now". */
 export function until(ms) {
   if (ms > 0) return `in ${seconds(Math.ceil(ms / 1000))}`;
   return ms > -2000 ? "now" : `overdue by ${seconds(Math.floor(-ms / 1000))}`;
@@ -56,7 +56,7 @@ function zoneName({ zone }, instant) {
   return zone.formatToParts(instant).find(({ type }) => type === "timeZoneName")?.value ?? "";
 }
 
-/** Date, time and zone, without what they share with `now`: the year, or the day. */
+/** Date, time and zone. The year is left out if it is the present year, and the date if it is today. */
 export function clock(instant, now, zone = HERE) {
   const formats = format(zone);
   const { day, date, year, time } = formats;
@@ -66,7 +66,7 @@ export function clock(instant, now, zone = HERE) {
   return `${brief.format(instant).replace(",", "")}, ${text}`;
 }
 
-/** Hours and minutes here, with or without the zone. */
+/** Hours and minutes in the browser's zone, with or without its name. */
 export function minute(instant, withZone = false) {
   const formats = format(HERE);
   return formats.short.format(instant) + (withZone ? ` ${zoneName(formats, instant)}` : "");

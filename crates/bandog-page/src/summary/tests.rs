@@ -39,7 +39,7 @@ fn a_job_whose_kept_runs_do_not_cover_a_day_is_counted() {
 }
 
 #[test]
-fn a_failure_after_which_the_job_was_well_does_not_stand() {
+fn a_failure_does_not_stand_after_a_later_run_ended_well() {
     let day = day(&[("a", vec![run(1, "timed_out", NOW - 9000, 5), run(2, "ok", NOW - 8000, 5)])]);
     assert_eq!((&day["oldest_failure"]["job"], &day["oldest_failure"]["stands"]), (&"a".into(), &false.into()));
 }

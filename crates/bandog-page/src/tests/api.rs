@@ -56,14 +56,14 @@ fn a_store_without_an_answer_is_reported_and_the_page_is_served() {
 }
 
 #[test]
-fn many_clients_at_once_query_the_store_once() {
+fn many_simultaneous_clients_cause_one_query_of_the_store() {
     let page = Served::read_only();
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| assert_eq!(page.get("/api/jobs").status, 200));
         }
     });
-    assert!(page.source.looks() < 8, "{} looks", page.source.looks());
+    assert!(page.source.job_queries() < 8, "{} job_queries", page.source.job_queries());
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn an_act_is_visible_in_the_next_answer() {
     let key = format!("Authorization: Bearer {TOKEN}");
     assert_eq!(page.asker().ask("POST", "/api/jobs/x/run", &["Host: localhost", &key], "").status, 200);
     page.get("/api/jobs");
-    assert_eq!(page.source.looks(), 2, "the rows of before were kept");
+    assert_eq!(page.source.job_queries(), 2, "an old answer was kept");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn pages_of_another_origin_do_not_act() {
 }
 
 #[test]
-fn a_form_of_another_page_is_no_json() {
+fn a_body_that_is_not_declared_as_json_is_refused() {
     let page = Served::to_act_on();
     let headers = ["Host: localhost", "Content-Type: text/plain", &key()];
     page.asker().ask("POST", "/api/jobs/x/pause", &headers, "{}").refuses(415, "body");

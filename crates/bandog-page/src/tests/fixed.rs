@@ -28,7 +28,7 @@ struct Inner {
     quiet: AtomicUsize,
     /// Number of good runs of each job.
     ok: AtomicUsize,
-    looks: AtomicUsize,
+    job_queries: AtomicUsize,
     histories: AtomicUsize,
     scans: AtomicUsize,
     scanning: AtomicUsize,
@@ -75,8 +75,8 @@ impl Fixed {
     }
 
     /// Number of queries of the jobs.
-    pub(super) fn looks(&self) -> usize {
-        self.0.looks.load(SeqCst)
+    pub(super) fn job_queries(&self) -> usize {
+        self.0.job_queries.load(SeqCst)
     }
 
     /// Number of queries of histories.
@@ -93,7 +93,7 @@ impl Fixed {
         self.0.acts.lock().unwrap().clone()
     }
 
-    async fn tell<T>(&self, rows: T) -> Result<T, Trouble> {
+    async fn answer<T>(&self, rows: T) -> Result<T, Trouble> {
         if self.0.hangs.load(SeqCst) {
             return std::future::pending().await;
         }
@@ -134,25 +134,25 @@ impl Source for Fixed {
     }
 
     async fn jobs(&self) -> Result<Vec<JobRow>, Trouble> {
-        self.0.looks.fetch_add(1, SeqCst);
+        self.0.job_queries.fetch_add(1, SeqCst);
         let more = (0..self.0.more.load(SeqCst)).map(|number| self.job(&format!("job-{number}")));
         let quiet = (0..self.0.quiet.load(SeqCst)).map(|number| self.job(&format!("quiet-{number}")));
-        self.tell(more.chain(quiet).chain([self.job(NAME)]).collect()).await
+        self.answer(more.chain(quiet).chain([self.job(NAME)]).collect()).await
     }
 
     async fn history(&self, name: &str) -> Result<Vec<RunRow>, Trouble> {
         self.0.histories.fetch_add(1, SeqCst);
-        self.tell(vec![run(name, 8, "failed"), run(name, 7, "ok")]).await
+        self.answer(vec![run(name, 8, "failed"), run(name, 7, "ok")]).await
     }
 
     async fn fires(&self, _within: Duration, _most: usize) -> Result<Vec<Fire>, Trouble> {
         let due = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        self.tell(vec![Fire { job: NAME.into(), tick: due.clone(), due }]).await
+        self.answer(vec![Fire { job: NAME.into(), tick: due.clone(), due }]).await
     }
 
     async fn nodes(&self) -> Answer {
         let nodes = value!({ "running": [{ "node": "web-1:17", "zones": "2026a" }], "pauses": {} });
-        json(&self.tell(nodes).await?)
+        json(&self.answer(nodes).await?)
     }
 
     async fn locks(&self) -> Result<Vec<Box<RawValue>>, Trouble> {
@@ -160,11 +160,11 @@ impl Source for Fixed {
         self.0.scanning.fetch_add(1, SeqCst);
         let _scan = Scan(&self.0.scanning);
         let lock = |name: &str| json(&value!({ "name": name, "held": true }));
-        self.tell(vec![lock("deploy")?, lock("nightly")?]).await
+        self.answer(vec![lock("deploy")?, lock("nightly")?]).await
     }
 
     async fn act(&self, name: &str, act: Act) -> Answer {
         self.0.acts.lock().unwrap().push((name.to_owned(), act));
-        json(&self.tell(value!({ "id": 8 })).await?)
+        json(&self.answer(value!({ "id": 8 })).await?)
     }
 }

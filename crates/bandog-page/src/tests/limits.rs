@@ -68,7 +68,7 @@ fn unanswered_queries_do_not_block_other_clients() {
     };
     let here: Vec<Asker> = (0..CONNECTIONS).map(come).collect();
     assert_eq!(page.get("/healthz").status, 200);
-    assert!(here.last().unwrap().waits(), "it was answered before");
+    assert!(here.last().unwrap().waits(), "the request was answered already");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_silent_client_is_disconnected() {
 }
 
 #[test]
-fn a_stop_lets_answers_out_and_takes_no_more() {
+fn a_stop_closes_the_connections_and_takes_no_more() {
     let mut page = Served::read_only();
     let mut here = page.asker();
     assert_eq!(here.get("/healthz").status, 200);
@@ -93,5 +93,5 @@ fn a_stop_lets_answers_out_and_takes_no_more() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(page.serving.take().unwrap().stop());
     assert!(here.ends() && hanging.ends());
-    assert!(std::net::TcpStream::connect(page.address).is_err(), "nobody listens any more");
+    assert!(std::net::TcpStream::connect(page.address).is_err(), "the page still accepts connections");
 }

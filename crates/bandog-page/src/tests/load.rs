@@ -11,7 +11,7 @@ use super::{
 };
 use crate::pace::{BURST, PER_SECOND};
 
-/// Requests these paths from this number of connections at once.
+/// Requests these paths from this number of connections at the same time.
 fn crowd(page: &Served, clients: usize, paths: &[String]) {
     thread::scope(|scope| {
         for client in 0..clients {
@@ -32,8 +32,8 @@ fn a_history_is_read_once_a_second_for_all_clients() {
     let begun = Instant::now();
     crowd(&page, 20, &vec![format!("/api/jobs/{SPELT}/history"); 2000]);
     let most = 2 + begun.elapsed().as_secs();
-    let (asked, looks) = (page.source.histories() as u64, page.source.looks() as u64);
-    assert!(asked <= most && looks <= most, "{asked} histories and {looks} looks, at most {most}");
+    let (asked, job_queries) = (page.source.histories() as u64, page.source.job_queries() as u64);
+    assert!(asked <= most && job_queries <= most, "{asked} histories and {job_queries} job_queries, at most {most}");
 }
 
 #[test]
@@ -50,14 +50,14 @@ fn histories_of_many_jobs_are_read_at_a_limited_pace() {
 }
 
 #[test]
-fn a_name_that_no_job_has_costs_the_store_nothing_more() {
+fn requests_for_unknown_jobs_cause_no_further_queries() {
     let page = Served::read_only();
     let path = |number| format!("/api/jobs/nobody-{number}{}", if number % 2 == 0 { "" } else { "/history" });
     let begun = Instant::now();
     crowd(&page, 20, &(0..1000).map(path).collect::<Vec<_>>());
     let most = 2 + begun.elapsed().as_secs();
-    let (asked, looks) = (page.source.histories(), page.source.looks() as u64);
-    assert!(asked == 0 && looks <= most, "{asked} histories, and {looks} looks, at most {most}");
+    let (asked, job_queries) = (page.source.histories(), page.source.job_queries() as u64);
+    assert!(asked == 0 && job_queries <= most, "{asked} histories, and {job_queries} job_queries, at most {most}");
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn a_history_that_has_not_changed_is_not_read_again_for_bars() {
     };
     assert_eq!(eventually(SOON, bars).len(), 2);
     assert_eq!(page.source.histories(), 1);
-    let looks = page.source.looks();
-    eventually(SOON, || bars().is_ok() && page.source.looks() > looks + 1);
-    assert_eq!(page.source.histories(), 1, "it was read again");
+    let job_queries = page.source.job_queries();
+    eventually(SOON, || bars().is_ok() && page.source.job_queries() > job_queries + 1);
+    assert_eq!(page.source.histories(), 1, "the history was read again");
     page.source.runs();
     eventually(SOON, || bars().is_ok() && page.source.histories() == 2);
 }
@@ -95,7 +95,7 @@ fn the_last_day_is_read_in_steps() {
 }
 
 #[test]
-fn jobs_that_have_not_run_for_a_day_need_no_reading() {
+fn histories_of_jobs_that_have_not_run_for_a_day_are_not_read() {
     let page = Served::read_only();
     page.source.has_quiet_jobs(5000);
     let day = eventually(SOON, || {
@@ -113,10 +113,10 @@ fn the_last_answer_is_served_while_a_new_one_takes_long() {
     page.source.hangs();
     eventually(SOON, || {
         assert_eq!(ask().status, 200);
-        page.source.looks() == 2
+        page.source.job_queries() == 2
     });
     let later = ask().json();
-    assert_eq!((&later["jobs"], &later["at"]), (&first["jobs"], &first["at"]), "it does not say how old it is");
+    assert_eq!((&later["jobs"], &later["at"]), (&first["jobs"], &first["at"]), "an old answer must have its own time");
 }
 
 #[test]
@@ -128,7 +128,8 @@ fn a_scan_is_shared_and_ends_with_the_last_client_that_waits_for_it() {
     eventually(SOON, || page.source.scans() == (1, 1));
     let mut two = page.asker();
     two.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    // The answer to a later request proves that the page has read the earlier one, and has noticed the disconnected client.
+    // The answer to a later request proves that the page has read the earlier one, and has noticed the disconnected
+    // client.
     assert_eq!(page.get("/healthz").status, 200);
     drop(one);
     assert_eq!(page.get("/healthz").status, 200);
@@ -143,18 +144,18 @@ fn a_long_scan_continues_for_the_next_request() {
     page.source.hangs();
     page.get("/api/locks").refuses(503, "scanning");
     page.get("/api/locks").refuses(503, "scanning");
-    assert_eq!(page.source.scans(), (1, 1), "it began anew");
+    assert_eq!(page.source.scans(), (1, 1), "a second scan began");
 }
 
 #[test]
-fn requests_are_answered_while_a_snapshot_is_worked_out() {
+fn requests_are_answered_while_a_snapshot_is_computed() {
     let page = Served::read_only();
     page.source.has_more_jobs(20_000);
     let mut slow = page.asker();
     slow.send(b"GET /api/jobs?limit=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    eventually(SOON, || page.source.looks() == 1);
+    eventually(SOON, || page.source.job_queries() == 1);
     // On the page's only thread this request would have to wait.
     assert_eq!(page.get("/healthz").status, 200);
-    assert!(slow.waits(), "it was answered before");
+    assert!(slow.waits(), "the request was answered already");
     assert_eq!(slow.reply("GET").unwrap().json()["total"], 20_001);
 }

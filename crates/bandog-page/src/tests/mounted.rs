@@ -19,7 +19,7 @@ async fn body(reply: Reply) -> String {
 }
 
 #[tokio::test]
-async fn it_answers_below_its_path_only() {
+async fn the_page_answers_below_its_path_only() {
     let page = Page::over(&client().await).under("/ops/bandog/");
     for path in ["/ops/bandog/", "/ops/bandog/page.js", "/ops/bandog/healthz", "/ops/bandog/api/about"] {
         assert_eq!(get(&page, path).await.status(), 200, "{path}");
@@ -33,7 +33,7 @@ async fn it_answers_below_its_path_only() {
 }
 
 #[tokio::test]
-async fn it_answers_to_every_host_until_one_is_named() {
+async fn the_page_answers_to_every_host_until_one_is_named() {
     let client = client().await;
     let ask = |page: Page, host: &'static str| async move {
         let request = Request::get("/api/about").header(header::HOST, host).body(Full::<Bytes>::default()).unwrap();
@@ -50,7 +50,7 @@ async fn it_answers_to_every_host_until_one_is_named() {
 }
 
 #[tokio::test]
-async fn jobs_of_the_same_program_are_seen_and_run() {
+async fn jobs_of_the_same_program_are_shown_and_run() {
     let client = client().await;
     let (ran, mut done) = tokio::sync::mpsc::channel(1);
     let body_of_job = move |_| {
@@ -60,8 +60,8 @@ async fn jobs_of_the_same_program_are_seen_and_run() {
     let job = Job::cron("sweep", "0 0 0 1 1 ?").run(body_of_job);
     let scheduler = Scheduler::over(&client).job(job).start().await.unwrap();
     let page = Page::over(&client).named("the shop's store").token(Token::new("correct-horse-battery").unwrap());
-    let told = body(get(&page, "/api/jobs?limit=10").await).await;
-    assert!(told.contains(r#""name":"sweep""#) && told.contains("the shop's store"), "{told}");
+    let text = body(get(&page, "/api/jobs?limit=10").await).await;
+    assert!(text.contains(r#""name":"sweep""#) && text.contains("the shop's store"), "{text}");
     let run = || Request::post("/api/jobs/sweep/run").header(header::AUTHORIZATION, "Bearer correct-horse-battery");
     let request = run().body(Full::<Bytes>::default()).unwrap();
     assert_eq!(Service::call(&page, request).await.unwrap().status(), 200);
@@ -72,7 +72,7 @@ async fn jobs_of_the_same_program_are_seen_and_run() {
 }
 
 #[tokio::test]
-async fn it_is_mounted_in_axum() {
+async fn the_page_can_be_mounted_in_axum() {
     let page = Page::over(&client().await).under("/bandog");
     let shop = axum::routing::get(|| async { "my shop" });
     let app: axum::Router = axum::Router::new().route("/", shop).fallback(move |request: axum::extract::Request| {

@@ -4,7 +4,7 @@ use super::Served;
 use crate::reply::ASSETS;
 
 #[test]
-fn all_files_are_there_and_load_nothing_from_elsewhere() {
+fn all_files_are_served_and_load_nothing_from_other_servers() {
     let page = Served::read_only();
     for asset in &ASSETS {
         let reply = page.get(asset.path);
@@ -23,7 +23,7 @@ fn all_files_are_there_and_load_nothing_from_elsewhere() {
 }
 
 #[test]
-fn each_answer_has_the_headers_that_keep_others_out() {
+fn each_answer_has_the_security_headers() {
     let page = Served::read_only();
     for path in ["/", "/page.js", "/api/jobs", "/metrics", "/healthz", "/nothing"] {
         let reply = page.get(path);
@@ -32,17 +32,17 @@ fn each_answer_has_the_headers_that_keep_others_out() {
             assert!(policy.contains(rule), "{path}: {policy}");
         }
         assert!(!policy.contains("unsafe"), "{policy}");
-        let told = |name| reply.header(name);
-        assert_eq!(told("x-content-type-options"), Some("nosniff"), "{path}");
-        assert_eq!(told("referrer-policy"), Some("no-referrer"), "{path}");
-        assert_eq!(told("cache-control"), Some("no-store"), "{path}");
-        assert_eq!(told("access-control-allow-origin"), None, "{path}");
-        assert_eq!(told("set-cookie"), None, "{path}");
+        let header = |name| reply.header(name);
+        assert_eq!(header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(header("referrer-policy"), Some("no-referrer"), "{path}");
+        assert_eq!(header("cache-control"), Some("no-store"), "{path}");
+        assert_eq!(header("access-control-allow-origin"), None, "{path}");
+        assert_eq!(header("set-cookie"), None, "{path}");
     }
 }
 
 #[test]
-fn health_and_figures_are_text() {
+fn health_and_metrics_are_text() {
     let page = Served::read_only();
     assert_eq!(page.get("/healthz").body, "ok\n");
     let figures = page.get("/metrics");
@@ -53,7 +53,7 @@ fn health_and_figures_are_text() {
 }
 
 #[test]
-fn a_head_is_a_get_without_its_body() {
+fn a_head_request_gets_the_headers_of_a_get_request() {
     let page = Served::read_only();
     let mut asker = page.asker();
     let head = asker.ask("HEAD", "/", &["Host: localhost"], "");

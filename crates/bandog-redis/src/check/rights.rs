@@ -1,4 +1,5 @@
-//! Checks the rights of the user with ACL DRYRUN, which runs no command.
+//! Checks the rights of the user with ACL DRYRUN. It reports whether the user may run a command, and does not run the
+//! command.
 
 use bandog_core::{Finding, Result};
 use redis::{Pipeline, Value};
@@ -6,8 +7,10 @@ use redis::{Pipeline, Value};
 use super::server_text;
 use crate::{leases::Redis, names, reply::text};
 
-/// The name for which the rights are checked, after the prefix of the client's names.
+/// The name of the lock and of the record for which the rights are checked. The prefix of the client's names is put
+/// before it.
 const NAME: &str = "bandog:probe";
+/// The hash of any script: ACL DRYRUN does not run it.
 const HASH: &str = "0000000000000000000000000000000000000000";
 /// Number of commands that run scripts. The user needs one of them.
 const SCRIPT_COMMANDS: usize = 2;
@@ -15,15 +18,15 @@ const SCRIPT_COMMANDS: usize = 2;
 /// The feature that needs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// Scripts, by hash or by text.
+    /// Calls of scripts, by hash or by text.
     Scripts,
     /// Claims, renewals and releases.
     Locks,
-    /// Notifications of waiters.
+    /// Notifications to waiters.
     Subscriptions,
-    /// Offers to starving waiters.
+    /// Offers: a released lock is reserved for a short time for clients that have waited for a second or more.
     Offers,
-    /// The index of clients, from which operators see the waiters.
+    /// The index of clients, from which operators see what each client waits for.
     Index,
     /// `show`, `ls` and `release --force`.
     Inspection,
@@ -41,8 +44,9 @@ enum DryRunResult {
     NoName,
 }
 
+/// A command that is checked, and the feature that needs it.
 struct RightsProbe {
-    wanted: Purpose,
+    purpose: Purpose,
     command: Vec<String>,
 }
 
@@ -69,9 +73,9 @@ impl Redis {
 }
 
 fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
-    let denied = |wanted: Purpose| {
+    let denied = |purpose: Purpose| {
         let denied =
-            answers.iter().filter(|(probe, right)| probe.wanted == wanted && *right == DryRunResult::NoCommand);
+            answers.iter().filter(|(probe, right)| probe.purpose == purpose && *right == DryRunResult::NoCommand);
         let mut names: Vec<String> = denied.map(|(probe, _)| probe.name()).collect();
         names.dedup();
         names
@@ -94,23 +98,23 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
         return Finding::advice("rights", says, grant(&notifications));
     }
     let out_of_reach = |(probe, right): &&(RightsProbe, DryRunResult)| {
-        probe.wanted != Purpose::Offers && *right == DryRunResult::NoName
+        probe.purpose != Purpose::Offers && *right == DryRunResult::NoName
     };
     if let Some((probe, _)) = answers.iter().find(out_of_reach) {
         return Finding::advice(
             "rights",
             format!(
-                "the user {user:?} may not use every name: {} is refused, and so are locks whose names, tokens, \
-                 channels or registry are out of its reach, and schedules whose records are",
+                "the user {user:?} may not use all keys and channels: {} is refused, and so are all locks and \
+                 schedules whose keys or channels this user may not use",
                 probe.command.join(" ")
             ),
             "see docs/redis.md for the patterns of keys and channels that a user needs",
         );
     }
-    if answers.iter().any(|(probe, right)| probe.wanted == Purpose::Offers && *right == DryRunResult::NoName) {
+    if answers.iter().any(|(probe, right)| probe.purpose == Purpose::Offers && *right == DryRunResult::NoName) {
         let says = format!(
-            "the user {user:?} may not use the keys {}*, so a client that waits beside several busy clients may wait for \
-             very long",
+            "the user {user:?} may not use the keys {}*, so a client that waits beside several busy clients may wait \
+             for a very long time",
             names::STARVING
         );
         return Finding::advice("rights", says, format!("ACL SETUSER {user} '~{}*'", names::STARVING));
@@ -118,7 +122,7 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
     let index = denied(Purpose::Index);
     if !index.is_empty() {
         let says = format!(
-            "the user {user:?} may not run {}, so operators see what a client holds and not what it waits for",
+            "the user {user:?} may not run {}, so operators see what a client holds, but not what it waits for",
             index.join(", ")
         );
         return Finding::advice("rights", says, grant(&index));
@@ -126,7 +130,8 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
     let inspection = denied(Purpose::Inspection);
     if !inspection.is_empty() {
         let says = format!(
-            "the user {user:?} may run all that locks need, but not {}, which show, ls and release --force need",
+            "the user {user:?} may run all commands that locks need, but not {}, which show, ls and release --force \
+             need",
             inspection.join(", ")
         );
         return Finding::advice("rights", says, grant(&inspection));
@@ -134,19 +139,19 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
     let records = denied(Purpose::Records);
     if !records.is_empty() {
         let says = format!(
-            "the user {user:?} may run all that locks need, but not {}, which schedules need",
+            "the user {user:?} may run all commands that locks need, but not {}, which schedules need",
             records.join(", ")
         );
         return Finding::advice("rights", says, grant(&records));
     }
-    Finding::fine("rights", format!("the user {user:?} may run all that locks need, and all that schedules do"))
+    Finding::fine("rights", format!("the user {user:?} may run all commands that locks and schedules need"))
 }
 
 fn probes(name: &str) -> Vec<RightsProbe> {
     let (token, channel) = (names::TokenKey(name).to_string(), names::Channel(name).to_string());
     let member = format!("{}probe", names::REGISTRY);
     let probe =
-        |wanted, command: &[&str]| RightsProbe { wanted, command: command.iter().map(ToString::to_string).collect() };
+        |purpose, command: &[&str]| RightsProbe { purpose, command: command.iter().map(ToString::to_string).collect() };
     let scripts: [&[&str]; SCRIPT_COMMANDS] = [&["EVALSHA", HASH, "1", name], &["EVAL", "return 0", "1", name]];
     let locks: [&[&str]; 10] = [
         &["PTTL", name],

@@ -1,4 +1,4 @@
-//! The server's settings, from `INFO` and `CONFIG GET`. Many users may run only one of them.
+//! The server's settings, from `INFO` and `CONFIG GET`. Many users may run only one of these two commands.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ const OLDEST: (u32, u32) = (6, 0);
 pub(super) struct Settings {
     info: HashMap<String, String>,
     config: HashMap<String, String>,
-    /// The server's last refusal, as the reason for unknown settings.
+    /// The server's last refusal. It is reported as the reason why a setting is unknown.
     refused: Option<String>,
 }
 
@@ -74,17 +74,19 @@ impl Settings {
             (Some(0), _) => Finding::fine(SUBJECT, "there is no memory limit, so nothing is evicted"),
             (Some(limit), Some("noeviction")) if used >= limit => Finding::danger(
                 SUBJECT,
-                format!("{used} of {limit} bytes are in use, so no lock can be taken; renewals and releases go on"),
-                "raise maxmemory, or remove what fills it",
+                format!(
+                    "{used} of {limit} bytes are in use, so no lock can be taken; renewals and releases still work"
+                ),
+                "raise maxmemory, or delete data that is not needed",
             ),
             (Some(limit), Some("noeviction")) => Finding::fine(
                 SUBJECT,
-                format!("noeviction: at {limit} bytes claims are refused, while renewals and releases go on"),
+                format!("noeviction: at {limit} bytes claims are refused, while renewals and releases still work"),
             ),
             (Some(limit), Some(policy)) => Finding::danger(
                 SUBJECT,
                 format!("{policy}: when {limit} bytes are in use, Redis may drop a lock that is held"),
-                "set maxmemory-policy noeviction, or give locks a server of their own",
+                "set maxmemory-policy noeviction, or use a separate server for locks",
             ),
             (None, _) | (_, None) => {
                 self.unknown(SUBJECT, "check `CONFIG GET maxmemory*`: the policy must be noeviction, or the limit 0")
@@ -92,21 +94,22 @@ impl Settings {
         }
     }
 
-    /// Which locks a restart loses.
+    /// Whether locks survive a restart of the server.
     pub(super) fn persistence(&self) -> Finding {
         const SUBJECT: &str = "persistence";
-        const CURE: &str = "set appendonly yes if locks shall outlive a restart";
+        const CURE: &str = "set appendonly yes if locks must survive a restart";
         let appends = match (self.config("appendonly"), self.info("aof_enabled")) {
             (Some(value), _) => Some(value == "yes"),
             (None, value) => value.map(|value| value == "1"),
         };
         match (appends, self.config("appendfsync"), self.config("save")) {
             (Some(true), Some("always"), _) => {
-                Finding::fine(SUBJECT, "the append-only file is synced with every write: locks outlive a restart")
+                Finding::fine(SUBJECT, "the append-only file is synced with every write: locks survive a restart")
             }
             (Some(true), ..) => Finding::fine(
                 SUBJECT,
-                "there is an append-only file: locks outlive a restart, but those of its last second, if the machine fails",
+                "there is an append-only file: locks survive a restart; if the machine fails, the locks of the last \
+                 second may be lost",
             ),
             (Some(false), _, Some("")) => Finding::advice(
                 SUBJECT,
@@ -134,7 +137,7 @@ impl Settings {
         if self.info("cluster_enabled") == Some("1") {
             findings.push(Finding::danger(
                 "cluster",
-                "this server is one node of a cluster: locks whose slot is elsewhere are refused",
+                "this server is one node of a cluster: it refuses the locks whose slot belongs to another node",
                 "use a server that is not part of a cluster",
             ));
         }
@@ -153,10 +156,10 @@ impl Settings {
             (Some("master"), replicas) => Finding::advice(
                 SUBJECT,
                 format!(
-                    "{replicas} replicas follow this server asynchronously: one that takes over may not know the \
-                     latest locks, and grants them again; fences still rise"
+                    "{replicas} replicas follow this server asynchronously: a replica that takes over may not have the \
+                     latest locks, and then grants them again; fences still rise"
                 ),
-                "let what the lock protects check the fence",
+                "let the resource that the lock protects check the fence",
             ),
             (Some(_), _) if read_only => Finding::danger(
                 SUBJECT,
@@ -165,11 +168,14 @@ impl Settings {
             ),
             (Some(_), _) => Finding::danger(
                 SUBJECT,
-                "this server is a replica that takes writes: its master and the clients there do not have these locks",
+                "this server is a replica that accepts writes: its master and the master's clients do not see these \
+                 locks",
                 "connect to its master",
             ),
-            (None, _) => self
-                .unknown(SUBJECT, "check `INFO replication`: the role must be master, and a failover may grant twice"),
+            (None, _) => self.unknown(
+                SUBJECT,
+                "check `INFO replication`: the role must be master; a failover to a replica may grant a lock twice",
+            ),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The errors of a refused login. They show the URL to write instead.
+//! The errors of a refused login. Their messages show the URL that the user should write instead.
 
 use bandog_core::{
     Error,
@@ -8,26 +8,29 @@ use redis::{RedisError, ServerError};
 
 use crate::{options::RedisOptions, refusal};
 
-/// The server refuses the user or the password.
+/// The error if the server refuses the user or the password.
 pub(super) fn wrong(options: &RedisOptions) -> Error {
     let store = options.store();
     let message = if options.user.is_some() {
-        format!("{store} refuses this user or password; write {}", with(&store, "USER:PASSWORD"))
+        format!("{store} refuses this user or password; write {}", with_login(&store, "USER:PASSWORD"))
     } else {
-        let (default, named) = (with(&store, ":PASSWORD"), with(&store, "USER:PASSWORD"));
-        format!("{store} refuses this password; write {default} for the user \"default\", {named} for another")
+        let (default, named) = (with_login(&store, ":PASSWORD"), with_login(&store, "USER:PASSWORD"));
+        format!("{store} refuses this password; write {default} for the user \"default\", {named} for another user")
     };
     Error::new(Denied, format!("{message}. In the URL, @ : / ? # and % of a password are %40 %3A %2F %3F %23 and %25"))
 }
 
-/// The server requires a login and the URL has none.
+/// The error if the server requires a login and the URL has none.
 fn missing(options: &RedisOptions) -> Error {
     let store = options.store();
-    let (default, named) = (with(&store, ":PASSWORD"), with(&store, "USER:PASSWORD"));
-    Error::new(Denied, format!("{store} wants a password; write {default}, or {named} for a user of the server's ACL"))
+    let (default, named) = (with_login(&store, ":PASSWORD"), with_login(&store, "USER:PASSWORD"));
+    Error::new(
+        Denied,
+        format!("{store} requires a password; write {default}, or {named} for a user of the server's ACL"),
+    )
 }
 
-/// The server has answered the login with an error.
+/// The error if the server has answered the login with an error.
 pub(super) fn refused(options: &RedisOptions, error: RedisError) -> Error {
     let store = options.store();
     // The redis crate replaces the server's error for a refused SELECT and drops its code.
@@ -38,11 +41,11 @@ pub(super) fn refused(options: &RedisOptions, error: RedisError) -> Error {
         Ok(error) if error.code() == "NOAUTH" => missing(options).caused_by(error),
         Ok(error) if error.code() == "WRONGPASS" => wrong(options).caused_by(error),
         Ok(error) => refusal::handshake_error(&store, &error),
-        Err(error) => Error::new(Unavailable, format!("{store} turns us away")).caused_by(error),
+        Err(error) => Error::new(Unavailable, format!("{store} refuses the login")).caused_by(error),
     }
 }
 
-/// The URL of a store with this login in it.
-fn with(store: &str, login: &str) -> String {
+/// The URL of a store that contains this login.
+fn with_login(store: &str, login: &str) -> String {
     store.replacen("://", &format!("://{login}@"), 1)
 }

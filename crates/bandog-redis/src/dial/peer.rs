@@ -1,4 +1,5 @@
-//! What a connection shows of its peer until the handshake is over. Error messages name a peer that is not Redis.
+//! Records the first bytes that the peer of a connection sends, until the handshake is over. If the peer is not Redis,
+//! the error message says what it probably is.
 
 use std::{
     io,
@@ -13,7 +14,7 @@ use bandog_core::{Error, ErrorKind};
 use super::tls;
 use crate::options::{Address, RedisOptions};
 
-/// Number of bytes by which a protocol is recognized.
+/// Number of bytes that are recorded. They are enough to recognize a protocol.
 const MAX_HEAD_LEN: usize = 16;
 
 /// The first bytes that the peer has sent, and the TLS error of the connection.
@@ -22,7 +23,7 @@ pub(super) struct Peer(Arc<PeerShared>);
 
 #[derive(Debug, Default)]
 struct PeerShared {
-    /// Nothing more is recorded.
+    /// Whether recording has stopped.
     stopped: AtomicBool,
     state: Mutex<PeerState>,
 }
@@ -45,7 +46,7 @@ impl Peer {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Records the result of a read.
+    /// Records the result of a read: the bytes, or the TLS error.
     pub(super) fn record(&self, read: &io::Result<()>, bytes: &[u8]) {
         if self.0.stopped.load(Ordering::Relaxed) {
             return;
@@ -60,8 +61,8 @@ impl Peer {
         }
     }
 
-    /// The TLS error of the connection, if it has one. A server may refuse the client's certificate as late as after
-    /// its own part of the handshake.
+    /// The TLS error of the connection, if it has one. A server may refuse the client's certificate after the handshake
+    /// is complete for the client.
     pub(super) fn tls_error(&self, store: &str) -> Option<Error> {
         self.state().tls_error.as_ref().map(|fault| tls::refused(store, fault))
     }
@@ -79,7 +80,7 @@ impl Peer {
         state.connected && state.head.is_empty()
     }
 
-    /// The likely cause of a connection on which the peer sent nothing, as the end of an error message.
+    /// The likely reason why the peer sent nothing, as the end of an error message. Empty if the peer sent something.
     pub(super) fn hint(&self, options: &RedisOptions) -> &'static str {
         let state = self.state();
         match &options.address {
@@ -98,12 +99,12 @@ impl Peer {
     }
 }
 
-/// The kind of peer that sends these first bytes. None for Redis, which begins with a RESP type: `%` for the answer to
-/// HELLO, `-` for a refusal.
+/// The kind of peer that sends these first bytes. None for Redis, because Redis begins each answer with the sign of a
+/// RESP type: `%` for the answer to HELLO, `-` for a refusal.
 fn identify(head: &[u8]) -> Option<String> {
     match head {
         [] | [b'%' | b'-' | b'*' | b'+' | b'$' | b'>' | b'|', ..] => None,
-        [0x15 | 0x16, 0x03, ..] => Some("a server that wants TLS: write rediss://".into()),
+        [0x15 | 0x16, 0x03, ..] => Some("a server that requires TLS: write rediss://".into()),
         [b'H', b'T', b'T', b'P', ..] => Some("a web server".into()),
         [b'S', b'S', b'H', b'-', ..] => Some("an SSH server".into()),
         [_, _, 0, 0, 0x0a | 0xff, ..] => Some("a MySQL server".into()),

@@ -1,4 +1,5 @@
-//! Probes whether a server speaks TLS, when it does not answer as the URL says. A probe sends nothing secret.
+//! If a server does not seem to use TLS as the URL says, a probe opens another connection and checks whether the server
+//! speaks TLS. A probe sends nothing secret.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -14,7 +15,8 @@ use super::tls;
 
 /// Timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Maximum number of probes over all attempts. More than one, because an answer may come too late.
+/// Maximum number of probes in all connection attempts together. A second probe is allowed, because the answer to the
+/// first one may come too late.
 const MAX_PROBES: u32 = 2;
 
 /// The number of probes that the attempts to open one connection may still make.
@@ -22,12 +24,12 @@ const MAX_PROBES: u32 = 2;
 pub(crate) struct ProbeBudget(u32);
 
 impl ProbeBudget {
-    /// The budget of the connection whose errors users read.
+    /// The budget of the connection for commands, whose errors users read.
     pub(crate) fn few() -> Self {
         Self(MAX_PROBES)
     }
 
-    /// The budget of any other connection.
+    /// The budget of any other connection: it makes no probe.
     pub(crate) fn none() -> Self {
         Self(0)
     }
@@ -39,12 +41,12 @@ impl ProbeBudget {
         is_left
     }
 
-    /// Whether a Redis without TLS listens there.
+    /// Whether a Redis server without TLS listens at this address. False if the budget is used up.
     pub(super) async fn finds_plain_redis(&mut self, host: &str, port: u16) -> bool {
         self.take() && is_plain_redis(host, port).await
     }
 
-    /// Whether the server there speaks TLS.
+    /// Whether the server at this address speaks TLS. False if the budget is used up.
     pub(super) async fn finds_tls(&mut self, host: &str, port: u16) -> bool {
         self.take() && speaks_tls(host, port).await
     }
@@ -63,13 +65,14 @@ async fn is_plain_redis(host: &str, port: u16) -> bool {
 
 async fn speaks_tls(host: &str, port: u16) -> bool {
     let ask = async {
-        let trusting = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .ok()?;
-        let config = trusting.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+        let config = builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
         let name = ServerName::try_from(host.to_owned()).ok()?;
         let stream = TcpStream::connect((host, port)).await.ok()?;
-        // This client trusts no authority, so it refuses any certificate. The server has shown one, and so speaks TLS.
+        // This client trusts no authority, so it refuses every certificate, and the handshake always fails. The error
+        // InvalidMessage means that the server does not speak TLS. Any other TLS error means that it does.
         let error = TlsConnector::from(Arc::new(config)).connect(name, stream).await.err()?;
         tls::cause(&error).map(|cause| !matches!(cause, rustls::Error::InvalidMessage(_)))
     };

@@ -4,7 +4,7 @@ use super::*;
 use crate::options::TlsFiles;
 
 #[tokio::test]
-async fn a_socket_sends_at_once_and_notices_a_peer_that_vanished() {
+async fn a_socket_has_nodelay_and_keepalive_and_a_user_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     configure(&stream, Duration::from_secs(3)).unwrap();
@@ -16,7 +16,7 @@ async fn a_socket_sends_at_once_and_notices_a_peer_that_vanished() {
 }
 
 #[tokio::test]
-async fn a_connection_over_tls_that_is_given_up_ends_with_a_reset() {
+async fn a_tls_connection_with_the_reset_switch_set_ends_with_a_tcp_reset() {
     let dir = tempfile::tempdir().unwrap();
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -28,7 +28,7 @@ async fn a_connection_over_tls_that_is_given_up_ends_with_a_reset() {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key.into())
         .unwrap();
-    // Unread data would also end the connection with a reset.
+    // Without tickets, the client has no unread data, which would also cause a reset.
     config.send_tls13_tickets = 0;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,7 +1,7 @@
 //! TLS: the trusted authorities, the client's certificate, and the errors when one side refuses the other.
 //!
-//! The cryptography provider is passed to each configuration and is not installed for the process. So it is independent
-//! of a default provider that the user's program has installed.
+//! The cryptography provider is passed to each configuration and is not installed for the process. So this crate works
+//! in the same way if the user's program has installed another default provider.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -28,15 +28,16 @@ pub(super) async fn shake_hands(
     stream: TcpStream,
 ) -> Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(host.to_owned())
-        .map_err(|error| Error::misused(format!("{host:?} is no name of a host")).caused_by(error))?;
+        .map_err(|error| Error::misused(format!("{host:?} is not a host name")).caused_by(error))?;
     let files = files.clone();
     let config = spawn_blocking(move || config(&files)).await;
-    let config = config.map_err(|error| Error::unavailable("the runtime is about to end").caused_by(error))??;
+    let config =
+        config.map_err(|error| Error::unavailable("the Tokio runtime is shutting down").caused_by(error))??;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
     stream.map_err(|error| match cause(&error) {
         Some(cause) => refused(store, cause),
         None => Error::unavailable(format!(
-            "{store} closed the connection in the middle of the TLS handshake; if it listens without TLS, write redis://"
+            "{store} closed the connection during the TLS handshake; if it listens without TLS, write redis://"
         ))
         .caused_by(error),
     })
@@ -55,25 +56,27 @@ pub(super) fn refused(store: &str, error: &rustls::Error) -> Error {
 
 fn meaning(error: &rustls::Error) -> (ErrorKind, &'static str) {
     match error {
-        rustls::Error::InvalidCertificate(error) => (Denied, ours(error)),
-        rustls::Error::AlertReceived(alert) => theirs(*alert),
+        rustls::Error::InvalidCertificate(error) => (Denied, our_refusal(error)),
+        rustls::Error::AlertReceived(alert) => server_alert(*alert),
         rustls::Error::InvalidMessage(_) => {
             (Unsupported, "the server does not speak TLS; if Redis listens there without it, write redis://")
         }
-        rustls::Error::PeerIncompatible(_) => (Unsupported, "the server speaks neither TLS 1.2 nor 1.3 as we do"),
+        rustls::Error::PeerIncompatible(_) => {
+            (Unsupported, "the server and this client have no TLS version or cipher in common")
+        }
         _ => (Unavailable, "the TLS handshake failed"),
     }
 }
 
-/// The reason for which this client refuses the server.
-fn ours(error: &Certificate) -> &'static str {
+/// The message if this client refuses the server's certificate.
+fn our_refusal(error: &Certificate) -> &'static str {
     match error {
         Certificate::UnknownIssuer => {
             "we refuse the server's certificate: no authority that we trust has signed it; name its authority with \
              ?ca=PATH"
         }
         Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
-            "we refuse the server's certificate: it is not made for this host; write a host that it names"
+            "we refuse the server's certificate: it was not issued for this host; write a host name that it contains"
         }
         Certificate::Expired | Certificate::ExpiredContext { .. } => {
             "we refuse the server's certificate: it has expired; have it renewed, or check this machine's clock"
@@ -85,9 +88,9 @@ fn ours(error: &Certificate) -> &'static str {
     }
 }
 
-/// The reason for which the server refuses this client. An alert that is not about the client's identity may be
-/// temporary, such as one of a proxy that has lost its server.
-fn theirs(alert: Alert) -> (ErrorKind, &'static str) {
+/// The kind and the message of the error if the server has sent this alert. An alert that is not about the client's
+/// identity may be temporary: for example, a proxy sends one while it cannot reach its server.
+fn server_alert(alert: Alert) -> (ErrorKind, &'static str) {
     match alert {
         Alert::CertificateRequired => {
             (Denied, "the server requires a client certificate; name it with ?cert=PATH&key=PATH")
@@ -106,19 +109,19 @@ fn theirs(alert: Alert) -> (ErrorKind, &'static str) {
         | Alert::DecryptError
         | Alert::AccessDenied => (
             Denied,
-            "the server refuses our certificate; ?cert=PATH takes one that is valid and signed by an authority that the \
-             server trusts",
+            "the server refuses our certificate; ?cert=PATH must name one that is valid and signed by an authority \
+             that the server trusts",
         ),
         Alert::UnrecognisedName => (Denied, "the server does not know the host of the URL"),
         Alert::ProtocolVersion => (Unsupported, "the server speaks neither TLS 1.2 nor 1.3"),
-        _ => (Unavailable, "the server gave up the handshake"),
+        _ => (Unavailable, "the server aborted the handshake"),
     }
 }
 
 fn config(files: &TlsFiles) -> Result<ClientConfig> {
     let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::new(Unsupported, "TLS cannot be set up").caused_by(error))?;
+        .map_err(|error| Error::new(Unsupported, "the TLS configuration cannot be created").caused_by(error))?;
     let trusting = versions.with_root_certificates(match &files.ca {
         Some(path) => roots_in(path)?,
         None => roots_of_the_system()?,
@@ -131,10 +134,10 @@ fn config(files: &TlsFiles) -> Result<ClientConfig> {
     trusting.with_client_auth_cert(certificates("cert", cert)?, secret).map_err(|error| {
         let message = match &error {
             rustls::Error::InconsistentKeys(_) => {
-                format!("the key {} does not fit the certificate {}", key.display(), cert.display())
+                format!("the key {} does not match the certificate {}", key.display(), cert.display())
             }
             _ => format!(
-                "the certificate {} with the key {} cannot be used; it takes X.509 version 3",
+                "the certificate {} with the key {} cannot be used; it must be an X.509 certificate of version 3",
                 cert.display(),
                 key.display()
             ),
@@ -147,7 +150,8 @@ fn roots_in(path: &Path) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca", path)? {
         roots.add(certificate).map_err(|error| {
-            Error::misused(format!("the file {} has something that is no authority", path.display())).caused_by(error)
+            Error::misused(format!("the file {} contains a certificate that is not an authority's", path.display()))
+                .caused_by(error)
         })?;
     }
     Ok(roots)
@@ -161,7 +165,7 @@ fn roots_of_the_system() -> Result<RootCertStore> {
     if !roots.is_empty() {
         return Ok(roots);
     }
-    let message = "this system trusts no authority; install its package ca-certificates, or write ?ca=PATH";
+    let message = "this system has no trusted authorities; install its package ca-certificates, or write ?ca=PATH";
     let error = Error::new(Denied, message);
     Err(match found.errors.into_iter().next() {
         Some(cause) => error.caused_by(cause),
@@ -174,7 +178,10 @@ fn certificates(option: &'static str, path: &Path) -> Result<Vec<CertificateDer<
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let certificates: Vec<_> = read.map_err(unreadable(option, path))?;
     if certificates.is_empty() {
-        return Err(Error::misused(format!("the file {} of ?{option}= has no certificate in PEM", path.display())));
+        return Err(Error::misused(format!(
+            "the file {} of ?{option}= contains no certificate in PEM format",
+            path.display()
+        )));
     }
     Ok(certificates)
 }

@@ -17,10 +17,11 @@ pub(crate) fn runtimes() -> [Runtime; 2] {
     [one.enable_all().build().unwrap(), many.worker_threads(2).enable_all().build().unwrap()]
 }
 
-/// Polls the future once while the runtime shuts down. By then the runtime drops each task in the call that spawns it.
+/// Polls the future once while the runtime shuts down. During the shutdown, the runtime drops each new task before
+/// `spawn` returns.
 ///
 /// # Panics
-/// When the poll does not return.
+/// If the poll does not return within 10 s.
 #[track_caller]
 pub(crate) fn poll_at_shutdown<T: Send + 'static>(
     runtime: Runtime,
@@ -36,7 +37,7 @@ pub(crate) fn poll_at_shutdown<T: Send + 'static>(
     polled.recv_timeout(Duration::from_secs(10)).expect("the poll returns")
 }
 
-/// Polls when it is dropped.
+/// Polls its future when it is dropped, and sends the result.
 struct LastPoll<T>(BoxFuture<'static, T>, mpsc::Sender<Poll<T>>);
 
 impl<T> Drop for LastPoll<T> {

@@ -4,7 +4,7 @@ use crate::link::shutdown::{poll_at_shutdown, runtimes};
 /// No server listens on this port, so each connection attempt fails.
 const NOWHERE: &str = "redis://127.0.0.1:1";
 
-/// If the link restarted its task each time, this poll would never return.
+/// If the link started its task again each time the runtime drops it, this poll would never return.
 #[test]
 fn a_call_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
     for runtime in runtimes() {
@@ -17,7 +17,7 @@ fn a_call_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
         assert_eq!(error.kind(), bandog_core::ErrorKind::Unavailable);
         assert!(!error.maybe_applied(), "nothing was sent");
         assert!(error.to_string().contains("runtime"), "{error}");
-        // On another runtime the link dials.
+        // On another runtime the link connects.
         let next = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let error = next.block_on(link.call(|_| redis::pipe())).unwrap_err();
         assert!(error.to_string().contains("cannot reach"), "{error}");

@@ -4,7 +4,7 @@
 -- ARGV: ttl in ms, host, pid, program, since, prefix, waits
 -- Reply: 1
 --
--- A refused command leaves no row without a ttl.
+-- If the ttl cannot be set, the row is deleted, because a row without a ttl would stay forever.
 
 local member, ttl = KEYS[1], ARGV[1]
 redis.call('hset', member, 'host', ARGV[2], 'pid', ARGV[3], 'program', ARGV[4], 'since', ARGV[5],

@@ -1,19 +1,21 @@
--- Takes each lock that is free, that its owner holds already, or that another owner, `from`, passes on to it.
+-- Takes each lock for its owner, if the lock is free, if the owner already holds it, or if `from` holds it. `from` is
+-- another owner that passes the lock on.
 --
 -- KEYS: lock, token, ...
--- ARGV: owner, ttl in ms, fences, from, starving, ... (`from` is empty for none)
+-- ARGV: owner, ttl in ms, fences, from, starving, ... (`fences` is their number; `from` is empty if no owner passes on)
 --
--- A starving client passes the key `starving`. Other clients pass it empty, or, for a single lock, leave it out. If the
--- lock is busy, this key is set for a short time. The next release then gives the lock to the owner OFFERED for a short
--- time, in which only starving clients may take it. The key is not in KEYS, so that a user without the right for it can
--- take locks.
+-- A client starves if it has waited for the lock for a second or more. Its claim names the key `starving`. In other
+-- claims this argument is empty or, for a single lock, left out. If the lock is busy, the key is set for a short time.
+-- The next release then makes an offer: it gives the lock to the owner OFFERED for a short time, and only starving
+-- clients may take it. The key is not in KEYS, so that a user without the right for it can take locks.
 --
 -- Reply: for each lock; without a list around it if there is only one
 --        > 0: granted, the last fence of the reserved block
 --        < 0: busy, minus the milliseconds until the other hold expires
---        or the error, which does not stop the others
+--        or the error: the other locks are handled all the same
 --
--- A refused command leaves nothing behind: see the order of the last lines of `claim`.
+-- If the server refuses a command, no hold without a ttl or without a token stays behind: see the order of the commands
+-- at the end of `claim`.
 
 local OFFERED = '00000000-0000-8000-8000-000000000000:0'
 -- Longer than the interval between two claims of a starving client.
@@ -28,11 +30,12 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
     held = redis.call('hexists', lock, owner) == 1
     passed = not held and from ~= '' and redis.call('hexists', lock, from) == 1
     if not held and not passed then
-      -- A key of another type is not ours. If the user may not use the key, the client waits without an offer.
+      -- If the key has another type, it belongs to another application and is not changed. If the user may not use the
+      -- key, the client waits without an offer.
       if starves and type(redis.pcall('get', starving)) ~= 'table' then
         redis.pcall('set', starving, '', 'px', STARVING_MS)
       end
-      -- A hold that never expires is polled after a second.
+      -- If the hold never expires, the client shall poll after a second.
       if left == -1 then return -1000 end
       return -math.max(left, 1)
     end
@@ -43,7 +46,7 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
   if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
   local number = stored and type(stored) == 'string' and string.find(stored, '^%-?%d+$') and tonumber(stored)
   if stored and (not number or number + fences >= 2 ^ 53) then
-    return redis.error_reply('CORRUPT the fencing token at ' .. token .. ' is not a number that can be counted on')
+    return redis.error_reply('CORRUPT the fencing token at ' .. token .. ' is not a number that can be incremented')
   end
 
   if held and number then
@@ -54,8 +57,9 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
   local now = redis.call('time')
   local last = math.max((number or 0) + 1, now[1] * 1000000 + now[2]) + fences - 1
 
-  -- A refusal here comes before any change: SET XX finds no key, and HSET writes the value that is already there. At
-  -- the memory limit Redis refuses both; it checks the limit only at the first write of a script.
+  -- The next command changes nothing: SET XX finds no key, and HSET writes the value that the field already has. If the
+  -- server refuses writes, it refuses this command. At the memory limit too: Redis checks the limit only at the first
+  -- write of a script, so the later writes succeed.
   if left == -2 then
     redis.call('set', lock, '', 'XX')
   else
@@ -63,14 +67,14 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
   end
   redis.call('del', lock)
   redis.call('hset', lock, owner, 1)
-  -- DEL is allowed from here on, so it can undo the commands that follow.
+  -- DEL has succeeded above, so it will also succeed below, where it undoes the commands that follow.
   local done = redis.pcall('pexpire', lock, ttl)
   if done == 1 then done = redis.pcall('set', token, string.format('%.0f', last)) end
   if done.err then
     redis.call('del', lock)
     return done
   end
-  -- Other starving clients set it again.
+  -- If other clients starve for this lock, their next claims set the key again.
   if starves and type(redis.pcall('get', starving)) == 'string' then redis.pcall('del', starving) end
   return last
 end
@@ -81,7 +85,7 @@ local replies = {}
 for i = 1, #KEYS / 2 do
   local k, a = 2 * i, 5 * i
   local done, reply = pcall(claim, KEYS[k - 1], KEYS[k], ARGV[a - 4], ARGV[a - 3], ARGV[a - 2], ARGV[a - 1], ARGV[a])
-  -- Before version 7, Redis raised errors as texts.
+  -- Before version 7, Redis raised errors as texts instead of tables.
   if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[i] = reply
 end

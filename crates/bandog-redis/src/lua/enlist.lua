@@ -4,7 +4,7 @@
 -- ARGV: client, ttl in ms, maximum number of clients to remove
 -- Reply: number of removed clients
 --
--- The index expires with its last row.
+-- The index expires together with the client that expires last.
 
 local index, client, ttl, most = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('time')

@@ -1,11 +1,11 @@
--- Reads records, and checks which owners hold their locks, all at one moment.
+-- Reads records, and checks which owners hold their locks, all at the same moment.
 --
 -- KEYS: record, ..., lock, ...
 -- ARGV: owner, ... (one for each lock)
 -- Reply: the time in µs
---        for each record {version, value}, or {}: it does not exist
---        for each lock 1: held by this owner, or 0
---        or the error, which does not stop the others
+--        for each record {version, value}, or {} if it does not exist
+--        for each lock 1 if this owner holds it, or 0
+--        or the error: the other records and locks are handled all the same
 
 local keys, args, call, try = KEYS, ARGV, redis.call, redis.pcall
 local time = call('time')

@@ -1,6 +1,7 @@
--- Frees each lock that its owner holds, and notifies its subscribers. If a client starves for the lock, the lock is
--- reserved for starving clients for a short time: see claim.lua. If the owner does not hold the lock, the script only
--- removes the note that a client starves.
+-- Frees each lock that its owner holds, and notifies its subscribers. If the argument `starving` names a key and this
+-- key exists, a client starves for the lock. Then the script deletes the key and makes an offer: the lock is reserved
+-- for starving clients for a short time, see claim.lua. If the owner does not hold the lock, the script only deletes
+-- the key `starving`.
 --
 -- KEYS: lock, ...
 -- ARGV: owner, channel, starving, ... (`starving` is a key, or empty, or, for a single lock, left out)
@@ -8,7 +9,7 @@
 --        >= 0: freed, the number of notified subscribers
 --        -1: this owner does not hold it
 --        -2: freed, but the user may not publish
---        or the error, which does not stop the others
+--        or the error: the other locks are handled all the same
 
 local OFFERED = '00000000-0000-8000-8000-000000000000:0'
 local OFFER_MS = 250
@@ -16,7 +17,7 @@ local OFFER_MS = 250
 local function release(lock, owner, channel, starving)
   local held = redis.call('hexists', lock, owner) == 1
   if held then redis.call('del', lock) end
-  -- A release never fails because of an offer, and an offer must have a ttl.
+  -- If an offer cannot be made, the release still succeeds. An offer whose ttl cannot be set is deleted.
   if starving and starving ~= '' and type(redis.pcall('get', starving)) == 'string' then
     local noted = redis.pcall('del', starving) == 1
     if noted and held and redis.pcall('hset', lock, OFFERED, 1) == 1 and redis.pcall('pexpire', lock, OFFER_MS) ~= 1 then
@@ -24,7 +25,7 @@ local function release(lock, owner, channel, starving)
     end
   end
   if not held then return -1 end
-  -- A release never fails because the notification is refused.
+  -- If the notification is refused, the release still succeeds.
   local told = redis.pcall('publish', channel, '0')
   if type(told) == 'table' then return -2 end
   return told
@@ -35,7 +36,7 @@ if #KEYS == 1 then return release(KEYS[1], ARGV[1], ARGV[2], ARGV[3]) end
 local replies = {}
 for i, lock in ipairs(KEYS) do
   local done, reply = pcall(release, lock, ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
-  -- Before version 7, Redis raised errors as texts.
+  -- Before version 7, Redis raised errors as texts instead of tables.
   if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[i] = reply
 end

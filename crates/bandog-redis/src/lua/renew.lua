@@ -1,4 +1,5 @@
--- Sets a fresh ttl for each lock that its owner still holds. An error at one lock does not stop the others.
+-- Sets the full ttl again for each lock that its owner still holds. After an error at one lock, the others are still
+-- renewed.
 --
 -- KEYS: lock, ...
 -- ARGV: owner, ttl in ms, ...

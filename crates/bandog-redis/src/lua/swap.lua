@@ -1,21 +1,24 @@
--- Replaces, creates or deletes whole records, each only if its version has not changed and its conditions hold.
+-- Replaces, creates or deletes whole records. A swap is the change of one record. It is done only if the record's
+-- version has not changed and the conditions of the swap are true. There are two conditions: a time before which the
+-- swap must not be done, and a holding, that is, an owner that must hold its lock.
 --
 -- KEYS: index, lock, ... (one for each holding); then for each swap: record, and history if it is not plain
 -- ARGV: holdings, owner, ... (one for each holding); then for each swap: from, not before in ms, holding, lines, value,
 --       and if it is not plain: name, slot, text, ... (one for each line); then for each swap that notifies: its number
 --       from 1, and the channel
---       (`from` is empty if the record must not exist; `holding` counts from 1, 0 is none; `lines` is their number,
---       -1 to delete the record, or `=` for a plain swap, which replaces an existing record and has no lines)
+--       (`from` is the expected version, or empty if the record must not exist; `holding` is the number of a holding
+--       from 1, or 0 for none; `lines` is the number of history lines, or -1 to delete the record, or `=` for a plain
+--       swap, which replaces an existing record and has no lines)
 -- Reply: the time in µs, and for each swap
 --        > 0: done, the new version of the record
 --        0: done, the record is deleted
 --        < 0: too early, minus the remaining µs
---        nil: the claim does not hold its lock
---        {version, value}: the record has another version, or {}: it does not exist
---        or the error, which does not stop the others
+--        nil: the owner of the holding does not hold its lock
+--        {version, value}: the record has this other version, or {}: it does not exist
+--        or the error: the other swaps are handled all the same
 --
--- A refused command leaves nothing behind: a plain swap is one write; for the others see the order of the writes in
--- `write`, `make` and `delete`.
+-- If the server refuses a command, the swap changes nothing. A plain swap is one write. For the other swaps, see the
+-- order of the writes in `write`, `make` and `delete`.
 
 local keys, args, call, try = KEYS, ARGV, redis.call, redis.pcall
 local index = keys[1]
@@ -24,15 +27,15 @@ local time = call('time')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
 
--- Whether each holding stands: 1, 0 or the error.
+-- Whether each holding is true, that is, whether its owner holds its lock: 1, 0 or the error.
 local holdings = tonumber(args[1])
 local stands = { ['0'] = 1 }
 for i = 1, holdings do
   stands[tostring(i)] = try('hexists', keys[1 + i], args[1 + i])
 end
 
--- The version that follows this one, as a number and as text. Lua's numbers are doubles, so beyond 2^53 a version could
--- stop rising.
+-- The version that follows this version, as a number and as text. Lua's numbers are doubles, so beyond 2^53 a version
+-- could stop rising.
 local function after(from)
   local version = from + 1
   if version <= now then return now, now_text end
@@ -51,10 +54,10 @@ local function instead(record, version)
 end
 
 local function corrupt(record)
-  return redis.error_reply('CORRUPT the version of the record at ' .. record .. ' cannot be counted on')
+  return redis.error_reply('CORRUPT the version of the record at ' .. record .. ' cannot be incremented')
 end
 
--- The reply for a condition that does not hold, although the record has the expected version. Nil if all hold.
+-- The reply for a condition that is false, if the record has the expected version. Nil if both conditions are true.
 local function unmet(before, holding)
   local missing = before * 1000 - now
   if missing > 0 then return -missing end
@@ -62,8 +65,8 @@ local function unmet(before, holding)
   if held ~= 1 then return held ~= 0 and held end
 end
 
--- Writes the history before the record: if the history is not a hash, the record stays unchanged. If the user may write
--- the first hash and there is memory for it, the second write succeeds, too.
+-- Writes the history before the record: if the history is not a hash, the record stays unchanged. The right to write
+-- and the memory limit are checked at the first write. If it succeeds, the later writes succeed, too.
 local function write(record, history, text, value, lines, at)
   for i = 1, lines do
     local done = try('hset', history, args[at + 2 * i - 1], args[at + 2 * i])
@@ -91,9 +94,9 @@ local function make(record, history, before, holding, lines, value, name, at)
   if no ~= nil then return no end
   if lines < 0 then return 0 end
   call('hexists', history, '')
-  -- Both change nothing, except that they delete lines without a record. SET XX finds no key; at the memory limit Redis
-  -- refuses it, and it checks the limit only at the first write of a script. DEL is allowed from here on, so it can
-  -- undo the commands that follow.
+  -- The next two commands change nothing, except that DEL deletes history lines that have no record. SET XX finds no
+  -- key. At the memory limit Redis refuses it. Redis checks the limit only at the first write of a script, so the later
+  -- writes succeed. If this DEL succeeds, the DEL below will also succeed and undo the commands before it.
   call('set', record, '', 'XX')
   call('del', record, history)
   local done = write(record, history, now_text, value, lines, at)
@@ -136,11 +139,11 @@ while k <= #keys do
       reply = replace(record, history, from, before, holding, number, value, at)
     end
   end
-  -- Before version 7, Redis raised errors as texts.
+  -- Before version 7, Redis raised errors as texts instead of tables.
   if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
   replies[count] = reply
 end
--- Notifies after all swaps are done. A swap never fails because the notification is refused.
+-- Notifies when all swaps are done. If a notification is refused, the swap still succeeds.
 while args[a] do
   local reply = replies[1 + tonumber(args[a])]
   if type(reply) == 'number' and reply >= 0 then try('publish', args[a + 1], '0') end

@@ -22,14 +22,14 @@ enum Scheme {
 pub(super) fn read(url: &str) -> Result<RedisOptions> {
     let scheme = Scheme::of(url)?;
     let form = scheme.form();
-    let unreadable = || format!("the URL {:?} cannot be read; it takes {form}", without_secrets(url));
+    let unreadable = || format!("the URL {:?} cannot be read; expected {form}", without_secrets(url));
     let parsed = match scheme {
         Scheme::Tcp | Scheme::Tls => Url::parse(url),
-        Scheme::Unix => Url::parse(&with_a_host(url)?),
+        Scheme::Unix => Url::parse(&with_placeholder_host(url)?),
     };
     let parsed = parsed.map_err(|error| Error::misused(unreadable()).caused_by(error))?;
     if parsed.cannot_be_a_base() {
-        return Err(Error::misused(format!("the URL {:?} lacks its //; it takes {form}", without_secrets(url))));
+        return Err(Error::misused(format!("the URL {:?} has no //; expected {form}", without_secrets(url))));
     }
     if let Some(fragment) = parsed.fragment() {
         return Err(unknown("fragment", fragment, form));
@@ -59,10 +59,10 @@ impl Scheme {
             Some("rediss") => Ok(Self::Tls),
             Some("redis+unix") => Ok(Self::Unix),
             Some(scheme) if !scheme.contains(['/', '@', '?']) => Err(Error::misused(format!(
-                "the scheme {scheme:?} is unknown; it takes redis, rediss for TLS, or redis+unix for a socket"
+                "the scheme {scheme:?} is unknown; expected redis, rediss (TLS) or redis+unix (Unix socket)"
             ))),
             Some(_) | None => {
-                Err(Error::misused(format!("the URL {:?} has no scheme; it takes {TCP}", without_secrets(url))))
+                Err(Error::misused(format!("the URL {:?} has no scheme; expected {TCP}", without_secrets(url))))
             }
         }
     }
@@ -85,14 +85,15 @@ impl Scheme {
     }
 }
 
-/// The URL with a placeholder host: the URL of a socket has no host, and the parser requires one if there is a login.
-fn with_a_host(url: &str) -> Result<String> {
+/// The URL with a placeholder as its host. The URL of a Unix socket has no host, but the parser requires one if there
+/// is a login.
+fn with_placeholder_host(url: &str) -> Result<String> {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (login, path) = rest.split_at(end);
     if (!login.is_empty() && !login.ends_with('@')) || !path.starts_with('/') {
         return Err(Error::misused(format!(
-            "the URL of a socket needs its path and no host; it takes {UNIX}, such as redis+unix:///run/redis.sock"
+            "the URL of a Unix socket has a path and no host; expected {UNIX}, such as redis+unix:///run/redis.sock"
         )));
     }
     Ok(format!("{scheme}://{login}socket{path}"))
@@ -101,7 +102,7 @@ fn with_a_host(url: &str) -> Result<String> {
 fn socket(path: &str) -> Result<PathBuf> {
     match decoded("path", path)? {
         Some(path) if path.len() > 1 => Ok(path.into()),
-        Some(_) | None => Err(Error::misused(format!("the URL names no socket; it takes {UNIX}"))),
+        Some(_) | None => Err(Error::misused(format!("the URL names no socket; expected {UNIX}"))),
     }
 }
 
@@ -112,7 +113,7 @@ fn files(mut options: BTreeMap<String, String>) -> Result<TlsFiles> {
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => {
             return Err(Error::misused(
-                "a certificate needs its key: the URL takes both ?cert=PATH&key=PATH or neither",
+                "the URL names a certificate or a key alone; expected both ?cert=PATH&key=PATH or neither",
             ));
         }
     };
@@ -128,10 +129,10 @@ fn options(scheme: Scheme, url: &Url) -> Result<BTreeMap<String, String>> {
             return Err(unknown("option", name, scheme.form()));
         }
         let Some(value) = decoded(name, value)? else {
-            return Err(Error::misused(format!("the URL's {name}= is empty; it takes {}", scheme.form())));
+            return Err(Error::misused(format!("the URL's {name}= is empty; expected {}", scheme.form())));
         };
         if options.insert(name.to_owned(), value).is_some() {
-            return Err(Error::misused(format!("the URL says {name}= twice; it takes {}", scheme.form())));
+            return Err(Error::misused(format!("the URL contains {name}= twice; expected {}", scheme.form())));
         }
     }
     Ok(options)
@@ -161,33 +162,35 @@ fn db(path: &str) -> Result<u16> {
         .parse()
         .ok()
         .filter(|_| digits)
-        .ok_or_else(|| Error::misused(format!("{path:?} is no database; it takes a number from 0 to 65535")))
+        .ok_or_else(|| Error::misused(format!("{path:?} is not a database; expected a number from 0 to 65535")))
 }
 
-/// The error for an unknown part. Text before an `@` may be a part of a password that was not encoded, so it is hidden.
+/// The error for an unknown part of a URL. Text before an `@` may belong to a password that was not encoded, so that
+/// text is hidden.
 fn unknown(what: &str, text: &str, form: &str) -> Error {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("***@{rest}"));
-    Error::misused(format!("the {what} {shown:?} is unknown; a URL takes {form}"))
+    Error::misused(format!("the {what} {shown:?} is unknown; expected {form}"))
 }
 
-/// The percent-decoded text, or none when it is empty. The text may be secret, so no message contains it.
+/// The percent-decoded text. None if it is empty. The text may be secret, so no error message contains it.
 fn decoded(what: &str, text: &str) -> Result<Option<String>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
-            b'%' => {
-                hex(rest.next()).zip(hex(rest.next())).map(|(high, low)| high << 4 | low).ok_or_else(|| wrong(what))?
-            }
+            b'%' => hex(rest.next())
+                .zip(hex(rest.next()))
+                .map(|(high, low)| high << 4 | low)
+                .ok_or_else(|| undecodable(what))?,
             byte => byte,
         });
     }
-    let text = String::from_utf8(bytes).map_err(|_| wrong(what))?;
+    let text = String::from_utf8(bytes).map_err(|_| undecodable(what))?;
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-fn wrong(what: &str) -> Error {
-    Error::misused(format!("the {what} of the URL cannot be decoded; it takes UTF-8 with %XX for other bytes"))
+fn undecodable(what: &str) -> Error {
+    Error::misused(format!("the {what} of the URL cannot be decoded; expected UTF-8, with %XX for special characters"))
 }
 
 fn hex(digit: Option<u8>) -> Option<u8> {
@@ -199,12 +202,12 @@ fn hex(digit: Option<u8>) -> Option<u8> {
     }
 }
 
-/// A URL that could not be parsed, without any text that may be a user or a password.
+/// The text of a URL that could not be parsed, without any part that may be a user or a password.
 fn without_secrets(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         (None, Some((_, rest))) => format!("***@{rest}"),
-        // The `@` may have been mistyped. Then the text at the position of a port is a password.
+        // The user may have mistyped the `@`. Then the text at the position of the port may be a password.
         (Some((scheme, rest)), None) if rest.split_once(':').is_some_and(|(_, port)| !is_port(port)) => {
             format!("{scheme}://***")
         }

@@ -20,9 +20,9 @@ fn fuzz_answers_about_records() {
             assert_eq!(each.len(), 2);
         }
         if let Ok(Some(record)) = record(reply.clone()) {
-            assert!(record.version.get() < FIRST_UNCOUNTABLE);
+            assert!(record.version.get() < VERSION_LIMIT);
         }
-        let read = [swapped(reply.clone()).is_ok(), stands(reply.clone()).is_ok(), at(&reply).is_some()];
+        let read = [swapped(reply.clone()).is_ok(), is_held(reply.clone()).is_ok(), time_from_micros(&reply).is_some()];
         read.contains(&true)
     });
 }

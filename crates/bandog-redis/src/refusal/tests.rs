@@ -25,10 +25,10 @@ fn every_refusal_has_a_meaning() {
     }
 }
 
-/// Checks each kind of error with the texts of every version: raised by a call in a script, and as an element of the
-/// list that a script returns.
+/// Checks each kind of error with the texts of every version. A script raises an error, or returns it as an element of
+/// a list.
 #[test]
-fn an_error_inside_a_script_means_the_same_on_every_version() {
+fn an_error_inside_a_script_has_the_same_kind_on_every_version() {
     let of_6 = "ERR Error running script (call to f_6f): @user_script:14: ";
     let right = "The user executing the script can't run this command or subcommand";
     let key = "The user executing the script can't access at least one of the keys mentioned in the command arguments";

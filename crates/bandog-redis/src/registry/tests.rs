@@ -17,32 +17,32 @@ fn reply(values: &[String]) -> Value {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_row_is_read_as_it_was_written() {
     let long = "n".repeat(1024);
     for names in [&[][..], &["a"], &["a b", "a,b", "a;\"b\"", "\\n", "中文", "{x}", " ", &long]] {
-        let there = member_that_waits_for(names);
-        assert_eq!(member(there.id, &reply(&fields(&there))), Some(there));
+        let original = member_that_waits_for(names);
+        assert_eq!(member(original.id, &reply(&fields(&original))), Some(original));
     }
 }
 
 #[test]
 fn at_most_max_waits_names_are_written() {
-    let mut crowd = member_that_waits_for(&["a"; MAX_WAITS + 1]);
-    let read = member(crowd.id, &reply(&fields(&crowd))).unwrap();
-    crowd.waits.pop();
-    assert_eq!(read, crowd);
+    let mut original = member_that_waits_for(&["a"; MAX_WAITS + 1]);
+    let read = member(original.id, &reply(&fields(&original))).unwrap();
+    original.waits.pop();
+    assert_eq!(read, original);
 }
 
 #[test]
 fn a_damaged_row_gives_no_member() {
-    let there = member_that_waits_for(&["a"]);
+    let original = member_that_waits_for(&["a"]);
     for (at, value) in [(1, "-1"), (1, "many"), (3, ""), (3, "18446744073709551616"), (5, "a\u{7}")] {
-        let mut fields = fields(&there);
+        let mut fields = fields(&original);
         fields[at] = value.into();
-        assert_eq!(member(there.id, &reply(&fields)), None, "{value:?}");
+        assert_eq!(member(original.id, &reply(&fields)), None, "{value:?}");
     }
-    assert_eq!(member(there.id, &Value::Array(vec![Value::Nil; 6])), None);
-    assert_eq!(member(there.id, &Value::Nil), None);
+    assert_eq!(member(original.id, &Value::Array(vec![Value::Nil; 6])), None);
+    assert_eq!(member(original.id, &Value::Nil), None);
 }
 
 #[test]
@@ -50,10 +50,10 @@ fn fuzz_members() {
     let sample = "*6\r\n$4\r\nhost\r\n$2\r\n17\r\n$4\r\ntill\r\n$13\r\n1790000000123\r\n$5\r\nshop:\r\n$3\r\na\nb\r\n";
     let id = ClientId::random();
     crate::fuzz::replies("a client's row", &[sample], |reply| {
-        let Some(there) = member(id, &reply) else { return false };
-        // A row that was read can be written, and then reads as the same member.
-        let values = fields(&there).map(|value| Value::BulkString(value.into_bytes())).to_vec();
-        assert_eq!(member(id, &Value::Array(values)), Some(there));
+        let Some(original) = member(id, &reply) else { return false };
+        // If the member is written again, reading the new row gives the same member.
+        let values = fields(&original).map(|value| Value::BulkString(value.into_bytes())).to_vec();
+        assert_eq!(member(id, &Value::Array(values)), Some(original));
         true
     });
 }

@@ -12,9 +12,9 @@ use super::{By, READ, SWAP};
 use crate::names::{Channel, HistoryKey, INDEX, RecordKey};
 
 /// The latest time that Lua's numbers represent exactly, in milliseconds since 1970.
-const LATEST: u128 = 1 << 53;
+const LATEST_TIME_MS: u128 = 1 << 53;
 
-/// These swaps in one call.
+/// The call of `swap.lua` for these swaps.
 pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
     let mut places = HashMap::new();
     let mut holdings = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
         cmd.write_arg_fmt(held.id);
     }
     for (swap, place) in swaps.iter().zip(places) {
-        conditions(&mut cmd, swap, place);
+        swap_arguments(&mut cmd, swap, place);
     }
     for (number, swap) in notifying() {
         let number: usize = number;
@@ -61,7 +61,7 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
     cmd
 }
 
-/// These records and holdings in one call.
+/// The call of `read.lua` for these records and holdings.
 pub(crate) fn read(keys: &[Key], holdings: &[Holding], by: By) -> Cmd {
     let size = keys.iter().map(|key| key.as_str().len() + 24).sum::<usize>()
         + holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>();
@@ -78,8 +78,8 @@ pub(crate) fn read(keys: &[Key], holdings: &[Holding], by: By) -> Cmd {
     cmd
 }
 
-/// The arguments of one swap.
-fn conditions(cmd: &mut Cmd, swap: &Swap, holding: usize) {
+/// Adds the arguments of one swap.
+fn swap_arguments(cmd: &mut Cmd, swap: &Swap, holding: usize) {
     match swap.from {
         Some(version) => cmd.arg(version.get()),
         None => cmd.arg(""),
@@ -112,7 +112,7 @@ fn lines_of(swap: &Swap) -> &[Line] {
 /// Whole milliseconds, rounded up.
 fn millis(not_before: Option<SystemTime>) -> u64 {
     let since = not_before.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    u64::try_from(since.as_nanos().div_ceil(1_000_000).min(LATEST)).unwrap_or_default()
+    u64::try_from(since.as_nanos().div_ceil(1_000_000).min(LATEST_TIME_MS)).unwrap_or_default()
 }
 
 /// The approximate size of the arguments in bytes.

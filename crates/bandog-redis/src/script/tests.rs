@@ -48,7 +48,7 @@ fn every_header_documents_the_arguments_of_a_call() {
 }
 
 #[test]
-fn scripts_take_their_names_from_where_the_header_puts_them() {
+fn the_parameters_of_a_script_have_the_order_of_its_header() {
     for (script, function) in [(&CLAIM, "claim"), (&RELEASE, "release")] {
         let mut names = words(script, "KEYS");
         names.pop();
@@ -60,7 +60,7 @@ fn scripts_take_their_names_from_where_the_header_puts_them() {
 }
 
 #[test]
-fn an_offer_is_the_same_everywhere() {
+fn rust_and_lua_agree_on_the_owner_and_the_duration_of_an_offer() {
     let offered = format!("'{}'", ClaimId::OFFERED);
     for script in [&CLAIM, &RELEASE, &EVICT] {
         assert!(script.text.contains(&offered), "{}", script.text);
@@ -69,7 +69,7 @@ fn an_offer_is_the_same_everywhere() {
 }
 
 #[test]
-fn a_pass_is_a_claim_that_names_its_predecessor() {
+fn a_pass_is_a_claim_that_names_the_previous_owner() {
     let (from, to) = (claim_of("a"), claim_of("a"));
     let pass = [Step::Pass { from: from.clone(), to: to.clone() }];
     let args = texts(&claim(pass.iter(), By::Hash));
@@ -82,7 +82,7 @@ fn a_pass_is_a_claim_that_names_its_predecessor() {
 }
 
 #[test]
-fn steps_of_different_keys_go_together_and_of_the_same_key_one_by_one() {
+fn steps_of_different_keys_share_a_command_and_steps_of_the_same_key_do_not() {
     let (a, b, c) = (claim_of("a"), claim_of("b"), claim_of("c"));
     let pass = Step::Pass { from: claim_of("d"), to: claim_of("d") };
     let apart = [Step::Claim(a.clone()), Step::Release(b.clone()), pass, Step::Release(c)];

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use bandog_core::{Error, Notifier, Result};
 use tokio::sync::oneshot;
 
-/// The channels that have subscribers, and those whose subscription on the server is not ended yet.
+/// The channels that have subscribers, and the channels without subscribers whose subscription on the server has not
+/// ended yet.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
     states: HashMap<Arc<str>, ChannelState>,
@@ -16,7 +17,7 @@ pub(super) struct Channels {
 struct ChannelState {
     subscribers: Vec<Subscriber>,
     server: ServerState,
-    /// The connection broke after the subscription was requested: a message may have been missed.
+    /// Whether a message may have been missed, because the connection broke after the subscription was requested.
     missed: bool,
 }
 
@@ -33,12 +34,12 @@ struct Subscriber {
 enum ServerState {
     #[default]
     Unsubscribed,
-    /// SUBSCRIBE is sent and not answered.
+    /// SUBSCRIBE was sent and is not answered yet.
     Subscribing,
     Subscribed,
-    /// SUBSCRIBE had no answer: the server may have subscribed this connection.
+    /// SUBSCRIBE was not answered in time. The server may have subscribed this connection.
     Unsure,
-    /// UNSUBSCRIBE is sent and not answered.
+    /// UNSUBSCRIBE was sent and is not answered yet.
     Unsubscribing,
 }
 
@@ -62,7 +63,7 @@ pub(super) enum ChannelRequest {
 pub(super) struct AddedSubscriber {
     pub(super) channel: Arc<str>,
     pub(super) id: u64,
-    /// The outcome to wait for; none if the server already sends the channel's messages.
+    /// The outcome to wait for. None if the server already sends the channel's messages.
     pub(super) outcome: Option<oneshot::Receiver<Result<SubscribeOutcome>>>,
 }
 
@@ -89,7 +90,8 @@ impl Channels {
         let Some(state) = self.states.get_mut(channel) else {
             return;
         };
-        // Most channels have one subscriber. Of several, the youngest is often removed first.
+        // Most channels have one subscriber. If there are several, the one that was added last is often removed first,
+        // so the search starts at the end.
         if let Some(at) = state.subscribers.iter().rposition(|subscriber| subscriber.id == id) {
             state.subscribers.swap_remove(at);
         }
@@ -108,7 +110,7 @@ impl Channels {
         }
     }
 
-    /// Whether a connection is needed. Without a connection, every channel here has subscribers.
+    /// Whether a connection is needed. While there is no connection, only channels with subscribers are kept here.
     pub(super) fn is_needed(&self) -> bool {
         !self.states.is_empty()
     }
@@ -123,8 +125,8 @@ impl Channels {
         self.states.keys()
     }
 
-    /// The command to send for this channel. None while a command is in flight, and when the server's state matches
-    /// the subscribers. The returned command counts as in flight.
+    /// The command to send for this channel. None while a command is in flight, and if no command is needed. From this
+    /// call on, the returned command counts as in flight.
     pub(super) fn next_request(&mut self, channel: &str) -> Option<ChannelRequest> {
         let state = self.states.get_mut(channel)?;
         let (server, request) = match (state.server, state.subscribers.is_empty()) {
@@ -200,7 +202,8 @@ impl Channels {
     pub(super) fn connection_lost(&mut self) {
         self.states.retain(|_, state| !state.subscribers.is_empty());
         for state in self.states.values_mut() {
-            // Also while a command was in flight: a subscriber may have been confirmed before it.
+            // This also applies to a channel with a command in flight, because a subscriber may have been confirmed
+            // before that command was sent.
             state.missed = true;
             state.server = ServerState::Unsubscribed;
         }
@@ -220,7 +223,7 @@ impl Subscriber {
         let Some(caller) = self.caller.take() else {
             return false;
         };
-        // A caller that no longer waits removes its subscriber.
+        // The send fails if the caller no longer waits. Then its subscription is dropped, which removes the subscriber.
         let _ = caller.send(outcome);
         true
     }

@@ -1,4 +1,4 @@
-//! The task that keeps the connection for subscriptions.
+//! The task that keeps the connection for subscriptions open.
 
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 
@@ -16,9 +16,10 @@ use crate::{
     refusal,
 };
 
-/// Maximum number of requests in flight. More would only wait in a queue while their timeout runs.
+/// Maximum number of requests in flight. Further requests would only wait in the server's queue while their timeouts
+/// run.
 const MAX_IN_FLIGHT: usize = 64;
-/// Maximum number of consecutive requests without an answer before the connection is given up.
+/// Number of consecutive requests without an answer after which the connection is closed and opened again.
 const MAX_UNANSWERED: u32 = 2;
 
 type RequestsInFlight = FuturesUnordered<BoxFuture<'static, ChannelReply>>;
@@ -29,7 +30,8 @@ struct ChannelReply {
     result: Result<(), RedisError>,
 }
 
-/// Connects when there is a subscriber, serves, and reconnects, until the sender of changes is dropped.
+/// Connects when there is a subscriber, keeps the subscriptions, and reconnects when the connection breaks. Returns
+/// when the sender of changes is dropped.
 pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: UnboundedReceiver<Arc<str>>) {
     let mut backoff = Backoff::default();
     let mut was_reached = false;
@@ -53,7 +55,8 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
             Err(error) => {
                 let error = if was_reached { retryable_once_reached(error) } else { error };
                 shared.state().channels.connection_failed(&error);
-                // The server would refuse the same login again, so the next attempt waits for a call.
+                // The server would refuse the same login again. So the next attempt is made when a new caller
+                // subscribes.
                 while !error.is_retryable() && !shared.state().channels.has_waiting_caller() {
                     if changes.recv().await.is_none() {
                         return;
@@ -149,6 +152,6 @@ fn apply_refusal(shared: &SharedSubscriptions, channel: &str, request: ChannelRe
         }
         ChannelRequest::Unsubscribe => shared.state().channels.unsubscribe_refused(channel),
     }
-    // The server would refuse the same request again. The next subscriber of this channel causes a new one.
+    // The server would refuse the same request again. So no request follows until the channel's subscribers change.
     false
 }

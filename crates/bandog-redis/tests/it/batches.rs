@@ -73,7 +73,7 @@ async fn a_key_of_another_type_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_key_out_of_reach_does_not_stop_the_others() {
+async fn a_key_that_the_user_may_not_use_does_not_stop_the_others() {
     let server = RedisServer::start();
     server.cmd(&["ACL", "SETUSER", "few", "on", ">x", "+@all", "~a", "~b", "~redisson_lock_token:*", "&*"]);
     let redis = at(&server.url().replace("redis://", "redis://few:x@"));
@@ -87,7 +87,7 @@ async fn a_key_out_of_reach_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_full_memory_refuses_every_claim_of_a_batch_and_no_release() {
+async fn a_full_server_refuses_the_claims_of_a_batch_and_accepts_its_releases() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("held");

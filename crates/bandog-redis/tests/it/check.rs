@@ -6,7 +6,7 @@ use bandog_testkit::RedisServer;
 use crate::help::{at, operator};
 
 #[tokio::test]
-async fn a_server_as_it_should_be_is_fine() {
+async fn a_well_configured_server_has_only_fine_findings() {
     let server = RedisServer::start();
     server.cmd(&["CONFIG", "SET", "appendonly", "yes"]);
     let findings = operator(&server).check().await.unwrap();
@@ -19,7 +19,7 @@ async fn a_server_as_it_should_be_is_fine() {
     assert_eq!(server.keys(), [""; 0], "the check changes nothing");
     let page = include_str!("../../../../docs/redis.md");
     for subject in known.iter().chain(&["tls", "cluster"]) {
-        assert!(page.contains(&format!("\n| `{subject}` |")), "docs/redis.md says nothing of {subject}");
+        assert!(page.contains(&format!("\n| `{subject}` |")), "docs/redis.md does not mention {subject}");
     }
     let version = RedisServer::version().to_string();
     assert!(findings[0].says.contains(&version), "{version}: {:?}", findings[0]);
@@ -60,7 +60,7 @@ async fn a_server_without_persistence_is_reported() {
 }
 
 #[tokio::test]
-async fn replicas_are_reported_and_being_one_is_a_danger() {
+async fn replicas_are_reported_and_a_server_that_is_a_replica_is_a_danger() {
     let (server, follower) = (RedisServer::start(), RedisServer::start());
     assert_eq!(found(&server, "replication").await.level, Level::Fine);
     follower.cmd(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
@@ -75,7 +75,7 @@ async fn replicas_are_reported_and_being_one_is_a_danger() {
     follower.cmd(&["CONFIG", "SET", "replica-read-only", "no"]);
     let finding = found(&follower, "replication").await;
     assert_eq!(finding.level, Level::Danger);
-    assert!(finding.says.contains("takes writes"), "{finding:?}");
+    assert!(finding.says.contains("accepts writes"), "{finding:?}");
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_node_of_a_cluster_is_a_danger() {
 }
 
 #[tokio::test]
-async fn info_and_config_replace_each_other() {
+async fn settings_are_read_from_info_or_from_config() {
     let server = limited();
     server.cmd(&["CONFIG", "SET", "maxmemory", "100mb"]);
     server.cmd(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
@@ -108,13 +108,13 @@ async fn info_and_config_replace_each_other() {
 }
 
 #[tokio::test]
-async fn rights_that_locks_need_and_lack_are_named() {
+async fn missing_rights_are_named() {
     let server = limited();
     for (rules, level, part) in [
-        (&[][..], Level::Fine, "all that locks need"),
+        (&[][..], Level::Fine, "all commands that locks and"),
         (&["-pexpire", "-hset"], Level::Danger, "HSET, PEXPIRE"),
         (&["-evalsha", "-eval"], Level::Danger, "EVALSHA"),
-        (&["-evalsha"], Level::Fine, "all that schedules do"),
+        (&["-evalsha"], Level::Fine, "schedules need"),
         (&["-publish"], Level::Advice, "PUBLISH"),
         (&["-scan"], Level::Advice, "ls"),
         (&["-zadd"], Level::Advice, "ZADD, so operators see"),
@@ -125,8 +125,8 @@ async fn rights_that_locks_need_and_lack_are_named() {
         ),
         (&["-zrange"], Level::Advice, "ZRANGE, which show"),
         (&["-hget", "-sscan"], Level::Advice, "HGET, SSCAN, which schedules need"),
-        (&["resetkeys", "~orders:*"], Level::Advice, "every name"),
-        (&["resetchannels"], Level::Advice, "every name"),
+        (&["resetkeys", "~orders:*"], Level::Advice, "all keys and channels"),
+        (&["resetchannels"], Level::Advice, "all keys and channels"),
         (&["-acl"], Level::Advice, "could not be checked"),
     ] {
         server.cmd(&[&["ACL", "SETUSER", "u", "+@all", "~*", "&*"], rules].concat());
@@ -195,7 +195,7 @@ async fn a_server_that_runs_no_script_is_a_danger() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_an_error() {
+async fn a_check_of_an_unreachable_server_fails() {
     let server = RedisServer::start();
     server.kill();
     let error = operator(&server).check().await.unwrap_err();
@@ -207,6 +207,7 @@ fn can_check_rights() -> bool {
     RedisServer::version().is_since(7, 0)
 }
 
+/// A server with a user `u`, whose rights the tests restrict.
 fn limited() -> RedisServer {
     let server = RedisServer::start();
     server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"]);
@@ -224,5 +225,5 @@ async fn found_by_u(server: &RedisServer, subject: &str) -> Finding {
 async fn found_at(url: &str, subject: &str) -> Finding {
     let findings = at(url).check().await.unwrap();
     let finding = findings.into_iter().find(|finding| finding.subject == subject);
-    finding.unwrap_or_else(|| panic!("nothing was found of {subject}"))
+    finding.unwrap_or_else(|| panic!("there is no finding about {subject}"))
 }

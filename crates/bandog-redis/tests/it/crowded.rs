@@ -1,4 +1,4 @@
-//! A shared server with many keys that are not ours.
+//! A shared server with many keys of other applications.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::help::{SOON, TTL, backend, claim, fences, member, operator};
 
-/// Number of foreign keys. A scan of them takes many steps.
+/// Number of keys of other applications. A scan of all of them takes many steps.
 const MANY: &str = "100000";
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_list_takes_short_steps_and_leaves_nine_tenths_of_the_time_to_others()
     assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     let (calls, used) = stats(&server, "scan");
     assert!(calls >= 100_000 / 1024, "{calls} steps");
-    // No rest follows the last step.
+    // No pause follows the last step, so its average duration is subtracted.
     let expected = (used - used / u32::try_from(calls).unwrap()) * 9;
     assert!(took >= expected * 9 / 10, "{calls} steps of {used:?} in all within {took:?}");
 }
@@ -77,7 +77,7 @@ async fn a_list_whose_future_is_dropped_ends() {
     eventually_async(SOON, async || server.calls("scan") >= 2).await;
     asked.abort();
     timeout(SOON, client.idle()).await.unwrap();
-    assert!(server.calls("scan") < 100_000 / 1024, "it went on to its end");
+    assert!(server.calls("scan") < 100_000 / 1024, "the scan did not stop");
 }
 
 /// The number of calls of each command since the last call of this function, without the commands that it sends itself.

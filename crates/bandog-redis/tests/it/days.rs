@@ -1,4 +1,5 @@
-//! Servers with limited function. Each answer is the one in docs/redis.md.
+//! Servers that refuse or delay requests for some time, for example because their memory is full or they load data.
+//! docs/redis.md describes the error for each case.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +8,12 @@ use bandog_redis::Redis;
 use bandog_sync::Client;
 use bandog_testkit::{RedisServer, eventually_async};
 
-use crate::help::{SOON, backend, claim, fences, hasty, least, member, notifier, release, renew, take};
+use crate::help::{SOON, backend, claim, fences, lock_user_url, member, notifier, release, renew, take, with_timeout};
 
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn a_full_memory_refuses_claims_and_nothing_else() {
+async fn a_full_server_refuses_only_claims_and_registrations() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (kept, freed) = (claim("kept"), claim("freed"));
@@ -41,7 +42,7 @@ async fn a_master_that_became_a_replica_refuses_every_verb_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_server_that_may_not_write_refuses_every_verb_and_loses_nothing() {
+async fn a_server_that_accepts_no_writes_refuses_every_verb_and_loses_nothing() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");
@@ -63,9 +64,9 @@ async fn a_server_that_may_not_write_refuses_every_verb_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_sleeps_or_pauses_its_clients_is_waited_for() {
+async fn a_renewal_succeeds_after_a_server_has_slept_or_paused_its_clients() {
     let server = RedisServer::start();
-    let redis = hasty(&least(server.addr()), SHORT);
+    let redis = with_timeout(&lock_user_url(server.addr()), SHORT);
     let held = claim("k");
     fences(&redis, &held).await;
     for command in
@@ -86,14 +87,14 @@ async fn a_server_that_sleeps_or_pauses_its_clients_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_loads_its_data_is_unavailable_until_it_has() {
+async fn a_server_is_unavailable_while_it_loads_its_data() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");
     fences(&redis, &held).await;
     server.cmd(&["EVAL", "for i = 1, 1000 do redis.call('set', 'filler' .. i, string.rep('x', 10000)) end", "0"]);
-    // While Redis loads data, it serves clients every 2 MB, before Redis 7 without a setting. Loading is made slow
-    // enough to be observed.
+    // While Redis loads data, it serves clients after each 2 MB. Before Redis 7, this amount cannot be configured. So
+    // there are 10 MB of data, and the delay for each key makes loading slow enough to be observed.
     server.cmd(&["CONFIG", "SET", "rdbcompression", "no"]);
     server.cmd(&["CONFIG", "SET", "key-load-delay", "2000"]);
     let mut client = server.client();
@@ -104,20 +105,21 @@ async fn a_server_that_loads_its_data_is_unavailable_until_it_has() {
         Some(())
     })
     .await;
-    // A client may connect during loading, and its calls succeed when the data are loaded.
+    // A client may connect while the server loads data. Its calls succeed when the data are loaded.
     server.kill_clients();
     let renewal = eventually_async(2 * SOON, async || renew(&redis, &held).await).await;
     assert_eq!(renewal, Renewal::Extended { valid_for: held.ttl });
 }
 
 #[tokio::test]
-async fn a_subscriber_that_is_disconnected_for_its_backlog_is_notified_and_subscribed_again() {
+async fn a_subscriber_disconnected_because_of_its_backlog_is_notified_and_subscribed_again() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (on_release, notified) = notifier();
     let _subscription = redis.subscribe(&claim("k").key, on_release).await.unwrap();
     cut_off_subscribers(&server, "redisson_lock__channel:{k}");
-    // One notification because a message may have been lost, and one for the message on the new connection.
+    // The first notification is sent because a message may have been lost, the second for a message on the new
+    // connection.
     eventually_async(SOON, async || notified() >= 1).await;
     eventually_async(SOON, async || {
         server.cmd(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);
@@ -135,8 +137,8 @@ async fn a_waiter_is_served_within_about_a_second_while_subscribers_are_disconne
         let lock = waiter.mutex("k");
         async move { lock.lock().await }
     });
-    let heard = async || server.cmd(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{k}"]).array()[1].int() == 1;
-    eventually_async(SOON, heard).await;
+    let is_subscribed = async || server.cmd(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{k}"]).array()[1].int() == 1;
+    eventually_async(SOON, is_subscribed).await;
     cut_off_subscribers(&server, "redisson_lock__channel:{k}");
     let released = Instant::now();
     guard.release().await.unwrap();
@@ -148,7 +150,7 @@ fn client(server: &RedisServer) -> Client {
     Client::options().over(backend(server)).unwrap()
 }
 
-/// Sends subscribers more data than the server buffers for them.
+/// Sends the subscribers more data than the server buffers for them, so that it disconnects them.
 fn cut_off_subscribers(server: &RedisServer, channel: &str) {
     let ids = || -> Vec<String> {
         let list = server.cmd(&["CLIENT", "LIST", "TYPE", "pubsub"]);
@@ -171,5 +173,5 @@ async fn all_refused(redis: &Redis, held: &Claim, part: &str) {
 #[track_caller]
 fn refused(error: &Error, part: &str) {
     assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{error}");
-    assert!(error.to_string().contains(part), "{error} says nothing of {part:?}");
+    assert!(error.to_string().contains(part), "{error} does not contain {part:?}");
 }

@@ -16,7 +16,7 @@ use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RedisServer, Wire, eventually_async};
 use futures_util::future::join_all;
 
-use crate::help::{SOON, at, backend, claim, fences, granted, hasty, least, pass, release, renew, take};
+use crate::help::{SOON, at, backend, claim, fences, granted, lock_user_url, pass, release, renew, take, with_timeout};
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -33,7 +33,7 @@ async fn lost_scripts_cost_one_retry() {
             let error = answer.unwrap_err();
             assert!(error.is_retryable() && !error.maybe_applied(), "{error}");
         }
-        // The server did nothing, and the scripts are loaded again: the next call finds them.
+        // The server did nothing. The scripts are being loaded again, so the next call finds them.
         assert_eq!(server.hash("k").len(), 1);
         renew(&redis, &held).await.unwrap();
         for answer in redis.apply(&steps).await {
@@ -43,7 +43,7 @@ async fn lost_scripts_cost_one_retry() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_empty_is_noticed() {
+async fn a_restart_without_data_raises_the_epoch_and_loses_the_hold() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");
@@ -81,10 +81,10 @@ async fn without_a_server_a_call_fails_soon_and_was_not_applied() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_back_is_reconnected_without_a_call() {
+async fn the_client_reconnects_without_a_call() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = at(&least(wire.addr()));
+    let redis = at(&lock_user_url(wire.addr()));
     redis.ping().await.unwrap();
     let mut epoch = redis.profile().epoch;
     for _ in 0..3 {
@@ -100,7 +100,7 @@ async fn a_server_that_is_back_is_reconnected_without_a_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_at_once_is_dialled_with_backoff() {
+async fn a_server_that_closes_every_connection_is_dialled_with_backoff() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     let dials = Arc::new(AtomicUsize::new(0));
@@ -123,7 +123,7 @@ async fn a_server_that_closes_at_once_is_dialled_with_backoff() {
 #[tokio::test]
 async fn a_request_without_an_answer_is_applied_later_and_can_be_repeated() {
     let server = RedisServer::start();
-    let redis = hasty(&least(server.addr()), SHORT);
+    let redis = with_timeout(&lock_user_url(server.addr()), SHORT);
     redis.ping().await.unwrap();
     let (first, second) = (claim("k"), claim("other"));
     fences(&redis, &second).await;
@@ -145,15 +145,15 @@ async fn a_request_without_an_answer_is_applied_later_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_connection_that_stays_silent_is_given_up() {
+async fn a_connection_without_an_answer_to_two_requests_is_replaced() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = hasty(&least(wire.addr()), SHORT);
+    let redis = with_timeout(&lock_user_url(wire.addr()), SHORT);
     let held = claim("k");
     fences(&redis, &held).await;
     wire.drop_replies(true);
     ambiguous(&renew(&redis, &held).await.unwrap_err());
-    assert_eq!(wire.accepted(), 1, "once may be chance");
+    assert_eq!(wire.accepted(), 1, "after one missing answer");
     ambiguous(&renew(&redis, &held).await.unwrap_err());
     eventually_async(SOON, async || wire.accepted() >= 2).await;
     wire.drop_replies(false);
@@ -161,9 +161,9 @@ async fn a_connection_that_stays_silent_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_answer_between_two_silences_keeps_the_connection() {
+async fn an_answer_after_each_timeout_keeps_the_connection() {
     let server = RedisServer::start();
-    let redis = hasty(&least(server.addr()), SHORT);
+    let redis = with_timeout(&lock_user_url(server.addr()), SHORT);
     let held = claim("k");
     fences(&redis, &held).await;
     for _ in 0..3 {
@@ -176,9 +176,9 @@ async fn an_answer_between_two_silences_keeps_the_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_given_up_ends_with_a_reset() {
+async fn a_connection_that_is_replaced_ends_with_a_reset() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let redis = hasty(&format!("redis://{}", listener.local_addr().unwrap()), SHORT);
+    let redis = with_timeout(&format!("redis://{}", listener.local_addr().unwrap()), SHORT);
     let end = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut buffer = [0; 64 << 10];
@@ -202,10 +202,10 @@ async fn a_connection_that_is_given_up_ends_with_a_reset() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_in_flight_is_ambiguous_at_once() {
+async fn a_claim_on_a_breaking_connection_is_immediately_ambiguous() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = at(&least(wire.addr()));
+    let redis = at(&lock_user_url(wire.addr()));
     let held = claim("k");
     redis.ping().await.unwrap();
     wire.drop_replies(true);
@@ -222,14 +222,14 @@ async fn a_connection_that_breaks_in_flight_is_ambiguous_at_once() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_reported_at_once_and_retried_only_by_a_call() {
+async fn a_wrong_password_is_reported_immediately_and_retried_only_by_a_call() {
     let server = RedisServer::start_with(&["--requirepass", "right"]);
     let wire = server.wire();
     let (named, default) = ("write redis://USER:PASSWORD@127.0.0.1:", "write redis://:PASSWORD@127.0.0.1:");
     for (login, part, cure) in [
         (":wrong@", "refuses this password", default),
         ("nobody:right@", "refuses this user or password", named),
-        ("", "wants a password", default),
+        ("", "requires a password", default),
     ] {
         let before = wire.accepted();
         let redis = at(&format!("redis://{login}{}", wire.addr()));
@@ -254,7 +254,7 @@ async fn a_wrong_password_is_reported_at_once_and_retried_only_by_a_call() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there_is_denied() {
+async fn a_database_that_does_not_exist_is_denied() {
     let server = RedisServer::start();
     let error = at(&format!("{}/99", server.url())).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
@@ -275,7 +275,7 @@ async fn a_server_with_too_many_clients_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_serve_now_leaves_everything_as_it_was() {
+async fn a_server_that_refuses_requests_for_some_time_changes_nothing() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (held, next) = (claim("held"), claim("held"));
@@ -320,7 +320,7 @@ async fn a_server_busy_with_a_script_is_unavailable() {
 }
 
 #[tokio::test]
-async fn calls_that_wait_for_the_connection_go_out_in_their_order() {
+async fn calls_that_wait_for_the_connection_are_sent_in_their_order() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let claims: Vec<_> = (0..200).map(|_| claim("k")).collect();
@@ -369,7 +369,7 @@ async fn a_call_on_a_ready_connection_does_not_overtake_waiting_calls() {
 }
 
 #[test]
-fn a_backend_survives_the_runtime_that_dialled() {
+fn a_backend_connects_on_a_new_runtime_after_the_first_has_ended() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");
@@ -384,7 +384,7 @@ fn a_backend_survives_the_runtime_that_dialled() {
 async fn a_backend_that_is_dropped_closes_its_connections() {
     let server = RedisServer::start();
     let wire: Wire = server.wire();
-    let redis = at(&least(wire.addr()));
+    let redis = at(&lock_user_url(wire.addr()));
     redis.ping().await.unwrap();
     assert_eq!(wire.open(), 1);
     drop(redis);

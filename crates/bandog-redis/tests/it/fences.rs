@@ -111,7 +111,7 @@ async fn a_small_or_negative_token_is_overtaken_by_the_clock() {
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_counted_on_is_corrupt_and_nothing_is_left() {
+async fn a_token_that_cannot_be_incremented_is_corrupt_and_no_hold_is_left() {
     let server = RedisServer::start();
     let redis = backend(&server);
     for bad in ["text", "", "1.5", "1e3", "0x10", " 1", "9007199254740928", "9007199254740993", "99999999999999999999"]
@@ -128,7 +128,7 @@ async fn a_token_that_cannot_be_counted_on_is_corrupt_and_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn the_last_numbers_that_can_be_counted_are_exact() {
+async fn the_greatest_possible_fences_are_exact() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let last = (1_u64 << 53) - 65;

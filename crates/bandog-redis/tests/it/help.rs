@@ -1,4 +1,4 @@
-//! Helper functions: backends, claims, and calls with one element.
+//! Helper functions: they create backends and claims, and call verbs with a single step.
 
 use std::{
     fmt::Display,
@@ -17,31 +17,36 @@ use bandog_core::{
 use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::RedisServer;
 
+/// The ttl of all claims.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
+/// Maximum time that a test waits for a fact.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-/// A backend of a user with the rights of locks only.
+/// A backend whose user has only the rights that locks need.
 ///
-/// These tests have no engine that repeats calls. So the request timeout is longer than any delay of a loaded machine.
+/// No engine repeats the calls of these tests. So the request timeout is longer than any delay of a loaded machine.
 /// With the default of 3 s, some tests sometimes failed with `Unavailable`.
 pub(crate) fn backend(server: &RedisServer) -> Redis {
-    hasty(&least(server.addr()), 10 * SOON)
+    with_timeout(&lock_user_url(server.addr()), 10 * SOON)
 }
 
-/// A backend of a user that may also inspect locks.
+/// A backend whose user may also inspect locks and use records.
 pub(crate) fn operator(server: &RedisServer) -> Redis {
     at(&format!("redis://{}@{}", RedisServer::OPERATOR, server.addr()))
 }
 
-pub(crate) fn least(address: impl Display) -> String {
+/// The URL of a user that has only the rights that locks need.
+pub(crate) fn lock_user_url(address: impl Display) -> String {
     format!("redis://{}@{address}", RedisServer::LEAST)
 }
 
+/// A backend for this URL.
 pub(crate) fn at(url: &str) -> Redis {
     Redis::new(RedisOptions::from_url(url).unwrap()).unwrap()
 }
 
-pub(crate) fn hasty(url: &str, timeout: Duration) -> Redis {
+/// A backend for this URL, with this request timeout.
+pub(crate) fn with_timeout(url: &str, timeout: Duration) -> Redis {
     Redis::new(RedisOptions::from_url(url).unwrap().timeout(timeout)).unwrap()
 }
 
@@ -58,7 +63,7 @@ pub(crate) fn claim(key: &str) -> Claim {
     }
 }
 
-/// A client's row in the registry, which waits for these locks.
+/// A client that can be registered, and that waits for these locks.
 pub(crate) fn member(waits: &[&str]) -> Member {
     Member {
         id: ClientId::random(),
@@ -124,14 +129,14 @@ pub(crate) fn ends(fences: &Fences) -> (Fence, Fence) {
     (fences.clone().take().unwrap(), fences.last())
 }
 
-/// A notifier, and the number of its notifications.
+/// A notifier, and a function that returns the number of its notifications.
 pub(crate) fn notifier() -> (Notifier, impl Fn() -> usize + Clone + Send + Sync) {
     let count = Arc::new(AtomicUsize::new(0));
     let notified = count.clone();
     (Notifier::new(move || _ = notified.fetch_add(1, Ordering::SeqCst)), move || count.load(Ordering::SeqCst))
 }
 
-/// A tracing subscriber that counts warnings, and their number so far.
+/// A tracing subscriber that counts warnings, and a function that returns their number.
 pub(crate) fn warnings() -> (impl tracing::Subscriber + Send + Sync, impl Fn() -> usize) {
     let count = Arc::new(AtomicUsize::new(0));
     (Warnings(count.clone()), move || count.load(Ordering::SeqCst))

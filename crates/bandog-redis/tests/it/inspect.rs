@@ -12,7 +12,7 @@ use crate::help::{at, backend, claim, ends, fences, operator};
 const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 
 #[tokio::test]
-async fn show_returns_owner_fence_and_ttl_of_our_hold() {
+async fn show_returns_the_owner_the_fence_and_the_ttl_of_our_hold() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let key = Key::new("k").unwrap();
@@ -28,7 +28,7 @@ async fn show_returns_owner_fence_and_ttl_of_our_hold() {
 }
 
 #[tokio::test]
-async fn show_returns_redissons_hold_without_a_fence() {
+async fn show_returns_a_hold_of_redisson_without_a_fence() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let key = Key::new("k").unwrap();
@@ -47,7 +47,7 @@ async fn show_returns_a_hold_of_any_owner() {
     let key = Key::new("k").unwrap();
     server.cmd(&["EVAL", "return redis.call('hset', KEYS[1], '\\255', 'x')", "1", "k"]);
     assert_eq!(redis.show(&key).await.unwrap(), Row { held: true, ..Row::free(&key) });
-    // A read lock of Redisson has a field for its mode besides its owners.
+    // A read lock of Redisson has a field for its mode in addition to the fields of its owners.
     server.cmd(&["DEL", "k"]);
     server.cmd(&["HSET", "k", "mode", "read", JAVA, "1"]);
     assert_eq!(redis.show(&key).await.unwrap().owner.as_deref(), Some(JAVA));
@@ -133,7 +133,11 @@ async fn a_list_leaves_out_records() {
     }
     server.cmd(&["CONFIG", "RESETSTAT"]);
     assert_eq!(listed(&redis, "*").await, ["k"]);
-    assert_eq!(server.calls("hscan"), 2, "once to see that it may be a lock, and once together with the rest");
+    assert_eq!(
+        server.calls("hscan"),
+        2,
+        "one to find out whether it may be a lock, and one together with the other queries"
+    );
 }
 
 #[tokio::test]
@@ -150,7 +154,7 @@ async fn the_documented_rights_are_enough_to_inspect() {
     assert_eq!(redis.members().await.unwrap().len(), 1);
     redis.evict(&held.key).await.unwrap();
     let rights = redis.check().await.unwrap().into_iter().find(|finding| finding.subject == "rights").unwrap();
-    // The rights of a user can be checked since Redis 7.
+    // The rights of a user can be checked on Redis 7 and later.
     let says = if RedisServer::version().is_since(7, 0) { "which schedules need" } else { "could not be checked" };
     assert!(rights.says.contains(says) && rights.level == bandog_core::Level::Advice, "{rights:?}");
 }

@@ -7,7 +7,7 @@ use bandog_testkit::{RawRedis, RedisServer, Reply};
 
 use crate::help::{backend, claim, fences, pass, release, renew, take};
 
-/// Name, token key and channel, as recorded from Redisson.
+/// Names of locks with their token keys and channels, as recorded from Redisson.
 const NAMES: [(&str, &str, &str); 7] = [
     ("plain", "redisson_lock_token:{plain}", "redisson_lock__channel:{plain}"),
     ("{tag}:a", "redisson_lock_token:{tag}:a", "redisson_lock__channel:{tag}:a"),
@@ -19,7 +19,7 @@ const NAMES: [(&str, &str, &str); 7] = [
 ];
 
 #[tokio::test]
-async fn a_hold_is_a_hash_with_a_ttl_and_a_token_without() {
+async fn a_hold_is_a_hash_with_a_ttl_and_its_token_has_no_ttl() {
     let server = RedisServer::start();
     let redis = backend(&server);
     for (name, token, _) in NAMES {
@@ -97,7 +97,7 @@ async fn a_pass_changes_the_owner_in_place_without_a_notification() {
     assert!(new.clone().take().unwrap() > old.last());
     assert_eq!(server.hash("k"), [(to.id.to_string(), "1".to_owned())].into());
     assert!(server.pttl("k") > 29_000);
-    // A repeated pass has the same answer. A pass from a claim that does not hold the lock is an ordinary claim.
+    // A repeated pass has the same answer. If `from` does not hold the lock, a pass is an ordinary claim.
     assert_eq!(pass(&redis, &from, &to).await.unwrap(), Verdict::Granted { fences: new, valid_for: to.ttl });
     assert!(matches!(pass(&redis, &from, &other).await.unwrap(), Verdict::Busy { .. }));
     release(&redis, &to).await.unwrap();
@@ -108,13 +108,13 @@ async fn a_pass_changes_the_owner_in_place_without_a_notification() {
 }
 
 #[tokio::test]
-async fn redissons_hold_is_busy_for_its_ttl_and_stays_unchanged() {
+async fn a_lock_held_by_redisson_is_busy_for_its_ttl_and_stays_unchanged() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let java = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
     server.cmd(&["HSET", "plain", java, "1"]);
     let claim = claim("plain");
-    // A hold that never expires, which Redisson never makes but others may, is polled after a second.
+    // A hold without a ttl is polled after a second. Redisson never creates one, but other programs may.
     let busy = take(&redis, &claim).await.unwrap();
     assert_eq!(busy, Verdict::Busy { retry_after: Duration::from_secs(1) });
     server.cmd(&["PEXPIRE", "plain", "2500"]);
@@ -123,7 +123,7 @@ async fn redissons_hold_is_busy_for_its_ttl_and_stays_unchanged() {
     assert_eq!(release(&redis, &claim).await.unwrap(), Released::NotHeld);
     assert_eq!(renew(&redis, &claim).await.unwrap(), Renewal::Gone);
     assert_eq!(server.hash("plain"), [(java.to_owned(), "1".to_owned())].into());
-    assert_eq!(server.keys(), ["plain"], "a claim that was refused made no token");
+    assert_eq!(server.keys(), ["plain"], "the claim created no token");
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn a_key_that_is_not_a_lock_is_never_changed() {
         assert_eq!(error.key(), Some(&own.key));
         assert!(error.to_string().contains("not a lock") && !error.maybe_applied(), "{error}");
     }
-    // A bad key does not affect the good ones in the same batch.
+    // A key that is not a lock does not affect the other keys of the same call.
     let renewals = redis.renew(&[other.clone(), own, other.clone()]).await;
     assert_eq!(renewals[0].as_ref().unwrap(), &Renewal::Extended { valid_for: other.ttl });
     assert_eq!(renewals[1].as_ref().unwrap_err().kind(), ErrorKind::Denied);
@@ -154,7 +154,7 @@ async fn a_key_that_is_not_a_lock_is_never_changed() {
 }
 
 #[tokio::test]
-async fn steps_are_applied_in_their_order_and_answered_in_their_place() {
+async fn steps_are_applied_and_answered_in_their_order() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (first, second) = (claim("k"), claim("k"));
@@ -176,7 +176,7 @@ async fn steps_are_applied_in_their_order_and_answered_in_their_place() {
 }
 
 #[tokio::test]
-async fn more_renewals_than_one_script_takes_are_answered_each_in_its_place() {
+async fn renewals_that_need_several_script_calls_are_answered_in_their_order() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let claims: Vec<_> = (0..1300).map(|number| claim(&format!("k{number}"))).collect();
@@ -204,6 +204,7 @@ async fn a_database_is_chosen_by_the_path_of_the_url() {
     assert_eq!(redis.profile().store, format!("{}/2", server.url()));
 }
 
+/// A connection that is subscribed to this channel.
 pub(crate) fn subscriber(server: &RedisServer, channel: &str) -> RawRedis {
     let mut client = server.client();
     client.send(&["SUBSCRIBE", channel]).unwrap();

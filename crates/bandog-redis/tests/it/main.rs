@@ -1,4 +1,4 @@
-//! The Redis backend against real servers, at the level of leases.
+//! Tests of the Redis backend with real servers. They call the backend directly, without the engine of bandog-sync.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 

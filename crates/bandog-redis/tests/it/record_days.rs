@@ -7,17 +7,17 @@ use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, eventually_async};
 
 use crate::{
-    help::{SOON, hasty, operator},
+    help::{SOON, operator, with_timeout},
     records::{deletion, done, from, key, made, one, read_one, value, with_lines},
 };
 
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn a_lost_answer_is_ambiguous_and_the_retry_finds_its_own_text() {
+async fn a_lost_answer_is_ambiguous_and_the_retry_finds_its_own_value() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = hasty(&format!("redis://{}@{}", RedisServer::OPERATOR, wire.addr()), SHORT);
+    let redis = with_timeout(&format!("redis://{}@{}", RedisServer::OPERATOR, wire.addr()), SHORT);
     let version = made(&redis, "r", "one").await;
     let swap = with_lines(from("r", version, "two"), &[("ok:0", "x")]);
     wire.drop_replies(true);
@@ -27,7 +27,7 @@ async fn a_lost_answer_is_ambiguous_and_the_retry_finds_its_own_text() {
     let Swapped::Differs(Some(Record { version: now, value })) = found else { panic!("{found:?}") };
     assert!(now > version && value == "two");
     assert_eq!(redis.history(&key("r")).await.unwrap().len(), 1);
-    // The same for a creation and for a deletion.
+    // A creation and a deletion behave in the same way.
     wire.drop_replies(true);
     ambiguous(&one(&redis, &Swap::new(key("new"), None, "mine")).await.unwrap_err());
     ambiguous(&one(&redis, &deletion("r", now)).await.unwrap_err());
@@ -38,7 +38,7 @@ async fn a_lost_answer_is_ambiguous_and_the_retry_finds_its_own_text() {
 }
 
 #[tokio::test]
-async fn a_connection_cut_in_flight_is_ambiguous_at_once() {
+async fn a_swap_on_a_breaking_connection_is_immediately_ambiguous() {
     let server = RedisServer::start();
     let wire = server.wire();
     let redis = crate::help::at(&format!("redis://{}@{}", RedisServer::OPERATOR, wire.addr()));
@@ -58,9 +58,9 @@ async fn a_connection_cut_in_flight_is_ambiguous_at_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_pauses_its_clients_does_it_later() {
+async fn a_swap_that_is_not_answered_during_a_pause_is_done_after_the_pause() {
     let server = RedisServer::start();
-    let redis = hasty(&format!("redis://{}@{}", RedisServer::OPERATOR, server.addr()), SHORT);
+    let redis = with_timeout(&format!("redis://{}@{}", RedisServer::OPERATOR, server.addr()), SHORT);
     let mut version = made(&redis, "r", "one").await;
     for kind in ["ALL", "WRITE"] {
         server.cmd(&["CLIENT", "PAUSE", "2000", kind]);
@@ -110,7 +110,7 @@ async fn an_append_only_file_that_is_always_synced_keeps_every_answered_swap() {
 }
 
 #[tokio::test]
-async fn versions_rise_over_a_failover_that_lost_the_latest() {
+async fn versions_rise_after_a_failover_that_lost_the_latest_swaps() {
     let (master, replica) = (RedisServer::start(), RedisServer::start());
     let redis = operator(&master);
     let first = made(&redis, "r", "one").await;
@@ -123,17 +123,17 @@ async fn versions_rise_over_a_failover_that_lost_the_latest() {
         last = done(&redis, &from("r", last, &number.to_string())).await.unwrap();
     }
     let other = made(&redis, "other", "x").await;
-    let heir = operator(&replica);
+    let promoted = operator(&replica);
     assert_eq!(
-        one(&heir, &from("r", last, "x")).await.unwrap(),
+        one(&promoted, &from("r", last, "x")).await.unwrap(),
         Swapped::Differs(Some(Record { version: first, value: "one".into() }))
     );
-    assert!(done(&heir, &from("r", first, "heir")).await.unwrap() > last);
-    assert!(made(&heir, "other", "heir").await > other);
+    assert!(done(&promoted, &from("r", first, "promoted")).await.unwrap() > last);
+    assert!(made(&promoted, "other", "promoted").await > other);
 }
 
 #[tokio::test]
-async fn a_full_memory_refuses_texts_and_lets_records_be_deleted() {
+async fn a_full_server_refuses_new_values_and_accepts_deletions() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let version = done(&redis, &with_lines(Swap::new(key("r"), None, "one"), &[("ok:0", "x")])).await.unwrap();
@@ -160,7 +160,7 @@ async fn a_full_memory_refuses_texts_and_lets_records_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_writes_can_be_read() {
+async fn a_server_that_accepts_no_writes_can_be_read() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let version = made(&redis, "r", "one").await;
@@ -184,12 +184,13 @@ async fn a_server_that_takes_no_writes_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_node_of_a_cluster_is_unsupported_and_returns_its_time() {
+async fn a_node_of_a_cluster_returns_its_time_and_refuses_swaps_as_unsupported() {
     let server = RedisServer::start_node();
     let redis = operator(&server);
     redis.read(&[], &[]).await.unwrap();
     let error = async || one(&redis, &Swap::new(key("r"), None, "x")).await.unwrap_err();
-    // Valkey checks the keys before the slots.
+    // The keys of the swap are in different slots, and this node has no slots yet. Redis and Valkey check this in
+    // different order. So the error is either `Unsupported`, or it says that the cluster is down.
     match error().await {
         error if error.kind() == ErrorKind::Unsupported => assert!(!error.maybe_applied(), "{error}"),
         error => refused(&error, "cannot serve now"),
@@ -223,7 +224,7 @@ async fn concurrent_additions_to_one_record_are_not_lost() {
 }
 
 #[tokio::test]
-async fn without_a_server_nothing_was_done() {
+async fn calls_without_a_server_are_not_applied() {
     let server = RedisServer::start();
     server.kill();
     let redis: Redis = operator(&server);
@@ -252,5 +253,5 @@ fn ambiguous(error: &Error) {
 #[track_caller]
 fn refused(error: &Error, part: &str) {
     assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{error}");
-    assert!(error.to_string().contains(part), "{error} says nothing of {part:?}");
+    assert!(error.to_string().contains(part), "{error} does not contain {part:?}");
 }

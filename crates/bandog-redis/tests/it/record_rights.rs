@@ -13,18 +13,18 @@ use crate::{
 
 /// The commands that swaps need.
 const SWAPS: [&str; 10] = ["evalsha", "time", "hget", "hset", "pttl", "hexists", "set", "del", "sadd", "srem"];
-/// The commands that docs/redis.md adds to those of locks.
+/// The commands that docs/redis.md lists for records, in addition to those for locks.
 const ADDED: [&str; 6] = ["hget", "hmget", "hgetall", "sadd", "srem", "sscan"];
 
 #[test]
-fn the_documentation_adds_exactly_the_needed_rights() {
+fn the_documentation_lists_exactly_the_rights_that_records_need() {
     let rules = RedisServer::record_rights();
     let asked: BTreeSet<&str> = rules.iter().map(|rule| rule.strip_prefix('+').unwrap()).collect();
     assert_eq!(asked, ADDED.into());
 }
 
 #[tokio::test]
-async fn these_rights_are_enough() {
+async fn the_documented_rights_are_enough_for_records() {
     let (_server, redis) = limited();
     let held = claim("l");
     fences(&redis, &held).await;
@@ -40,11 +40,11 @@ async fn these_rights_are_enough() {
 }
 
 #[tokio::test]
-async fn a_swap_that_lacks_one_right_leaves_everything_as_it_was() {
+async fn a_swap_that_lacks_one_right_changes_nothing() {
     let (server, redis) = limited();
     let held = claim("l");
     fences(&redis, &held).await;
-    // The commands that each kind of swap needs.
+    // The commands that every swap needs, and those that each kind of swap needs in addition.
     let always = ["evalsha", "time", "hexists", "hget"];
     let kinds: [(&str, &[&str]); 5] = [
         ("make", &["pttl", "set", "del", "hset", "sadd"]),
@@ -124,7 +124,7 @@ async fn a_read_that_lacks_one_right_is_denied() {
 }
 
 #[tokio::test]
-async fn a_user_confined_as_documented_has_the_records_of_its_prefix() {
+async fn a_user_limited_to_a_prefix_can_use_the_records_of_the_prefix() {
     let (server, redis) = limited();
     let keys = "~bandog:record:{orders:* ~bandog:history:{orders:* ~bandog:records";
     let channels = "&redisson_lock__channel:{orders:*";
@@ -161,7 +161,7 @@ async fn a_user_confined_as_documented_has_the_records_of_its_prefix() {
 }
 
 #[tokio::test]
-async fn a_user_with_the_rights_of_locks_only_has_locks_and_the_time() {
+async fn a_user_with_only_the_rights_of_locks_can_use_locks_and_read_the_time() {
     let server = RedisServer::start();
     let redis = crate::help::backend(&server);
     let held = claim("r");

@@ -77,7 +77,11 @@ async fn a_swap_from_another_version_returns_the_present_record() {
     for swap in [from("none", version, "two"), deletion("none", version)] {
         assert_eq!(one(&redis, &swap).await.unwrap(), Swapped::Differs(None), "{swap:?}");
     }
-    assert_eq!(done(&redis, &Swap { to: None, ..Swap::new(key("none"), None, "") }).await, None, "there is none");
+    assert_eq!(
+        done(&redis, &Swap { to: None, ..Swap::new(key("none"), None, "") }).await,
+        None,
+        "the record does not exist"
+    );
     assert_eq!(server.keys(), [RECORD, INDEX]);
 }
 
@@ -116,7 +120,7 @@ async fn conditions_are_checked_in_their_order_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn not_before_is_judged_to_the_millisecond() {
+async fn not_before_is_exact_to_the_millisecond() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let now = redis.read(&[], &[]).await.unwrap().now;
@@ -185,7 +189,7 @@ async fn versions_rise_after_any_loss_of_data() {
 }
 
 #[tokio::test]
-async fn one_bad_record_among_a_thousand_stops_none() {
+async fn bad_records_do_not_stop_the_swaps_and_reads_of_others() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let names: Vec<String> = (0..1000).map(|number| format!("r{number}")).collect();
@@ -230,7 +234,7 @@ async fn one_bad_record_among_a_thousand_stops_none() {
 }
 
 #[tokio::test]
-async fn foreign_data_in_a_record_are_corrupt() {
+async fn a_record_with_data_of_another_application_is_corrupt() {
     let server = RedisServer::start();
     let redis = operator(&server);
     for bad in ["text", "", "0", "-1", "1.5", "1e3", "0x10", " 1", "01", "9007199254740992", "99999999999999999999"] {
@@ -271,7 +275,7 @@ async fn keys_of_another_type_are_never_changed() {
     denied(one(&redis, &with_lines(Swap::new(key("new"), None, "x"), &[("ok:0", "x")])).await, "new");
     assert_eq!(server.keys(), [RECORD, INDEX]);
     assert_eq!(redis.names(&Pattern::all()).await.unwrap_err().kind(), ErrorKind::Denied);
-    // For a holding whose lock is not a hash, the error names the lock.
+    // If the lock of a holding is not a hash, the error of a swap names the record, and the error of a read the lock.
     server.cmd(&["SET", "l", "mine"]);
     let held = Swap { held: Some(holding(&claim("l"))), ..from("r", version, "three") };
     denied(one(&redis, &held).await, "r");
@@ -303,7 +307,7 @@ async fn records_and_locks_with_the_same_name_are_independent() {
 }
 
 #[tokio::test]
-async fn a_lock_named_like_a_records_key_does_not_harm_the_record() {
+async fn a_lock_whose_name_is_the_key_of_a_record_does_not_change_the_record() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let (first, second) = (claim("bandog:record:{lock}"), claim(RECORD));
@@ -348,7 +352,7 @@ async fn a_read_returns_results_in_the_order_of_the_request() {
 }
 
 #[tokio::test]
-async fn names_are_those_that_match_and_a_history_is_sorted() {
+async fn names_match_the_pattern_and_a_history_is_sorted() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let swaps: Vec<Swap> = (0..1200).map(|number| Swap::new(key(&format!("job/{number:04}")), None, "x")).collect();
@@ -377,14 +381,14 @@ async fn a_line_replaces_the_line_of_its_slot_and_is_deleted_with_its_record() {
     assert_eq!(history, [("a", "1"), ("b", "2"), ("c", "2")].map(line));
     done(&redis, &with_lines(deletion("r", version), &[("d", "3")])).await;
     assert_eq!(redis.history(&key("r")).await.unwrap(), []);
-    // Lines of a lost record are not lines of the next record.
+    // If a record is lost and its history is not, the old lines are deleted when the record is created again.
     server.cmd(&["HSET", HISTORY, "old", "1"]);
     done(&redis, &with_lines(made, &[("new", "1")])).await;
     assert_eq!(redis.history(&key("r")).await.unwrap(), [("new", "1")].map(line));
 }
 
 #[tokio::test]
-async fn lost_scripts_cost_one_round_trip() {
+async fn a_call_is_repeated_after_the_server_has_lost_the_scripts() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let mut version = made(&redis, "r", "one").await;
@@ -425,13 +429,14 @@ pub(crate) fn line((slot, value): (&str, &str)) -> Line {
     Line { slot: slot.into(), value: value.into() }
 }
 
+/// Sends a single swap.
 pub(crate) async fn one(redis: &Redis, swap: &Swap) -> Result<Swapped> {
     let mut swaps = redis.swap(std::slice::from_ref(swap)).await?;
     assert_eq!(swaps.each.len(), 1);
     swaps.each.remove(0)
 }
 
-/// The version after a swap that must be done.
+/// Sends a single swap, which must be done. Returns the new version.
 pub(crate) async fn done(redis: &Redis, swap: &Swap) -> Option<Version> {
     match one(redis, swap).await.unwrap() {
         Swapped::Done(version) => version,
@@ -439,6 +444,7 @@ pub(crate) async fn done(redis: &Redis, swap: &Swap) -> Option<Version> {
     }
 }
 
+/// Creates a record and returns its version.
 pub(crate) async fn made(redis: &Redis, name: &str, value: &str) -> Version {
     done(redis, &Swap::new(key(name), None, value)).await.unwrap()
 }

@@ -10,12 +10,12 @@ use crate::help::{SOON, TTL, at, backend, claim, fences, member, operator};
 const INDEX: &str = "bandog:clients";
 
 #[tokio::test]
-async fn a_row_lies_in_redis_as_it_is_documented() {
+async fn a_row_in_redis_has_the_documented_format() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let there = member(&["a b", "c"]);
-    redis.announce(&there, TTL).await.unwrap();
-    let key = format!("bandog:client:{}", there.id);
+    let registered = member(&["a b", "c"]);
+    redis.announce(&registered, TTL).await.unwrap();
+    let key = format!("bandog:client:{}", registered.id);
     assert_eq!(server.keys(), [key.as_str(), INDEX]);
     let row = [
         ("host", "shop-1"),
@@ -29,7 +29,7 @@ async fn a_row_lies_in_redis_as_it_is_documented() {
     for key in [&key, INDEX] {
         assert!((29_000..=30_000).contains(&server.pttl(key)), "{key}: {}", server.pttl(key));
     }
-    let ends: u64 = server.cmd(&["ZSCORE", INDEX, &there.id.to_string()]).text().parse().unwrap();
+    let ends: u64 = server.cmd(&["ZSCORE", INDEX, &registered.id.to_string()]).text().parse().unwrap();
     let now: u64 = server.cmd(&["TIME"]).texts()[0].parse().unwrap();
     assert!((now * 1000 + 28_000..=(now + 1) * 1000 + 30_000).contains(&ends), "{ends} at {now}");
 }
@@ -51,7 +51,7 @@ async fn a_registered_client_is_a_member_with_its_last_row_until_it_withdraws() 
     other.withdraw(second.id).await.unwrap();
     other.withdraw(second.id).await.unwrap();
     eventually_async(SOON, async || other.members().await.unwrap().is_empty()).await;
-    // The index expires with its longest row.
+    // The index expires together with the client that has the longest ttl.
     eventually_async(SOON, async || server.keys() == [INDEX]).await;
 }
 
@@ -65,7 +65,7 @@ async fn a_thousand_members_are_found_without_a_scan_of_all_keys() {
     }
     fences(&redis, &claim("a")).await;
     assert_eq!(sorted(redis.members().await.unwrap()), sorted(all));
-    assert_eq!(redis.list(&Pattern::all()).await.unwrap().len(), 1, "a row is no lock");
+    assert_eq!(redis.list(&Pattern::all()).await.unwrap().len(), 1, "a registry row is not a lock");
     assert_eq!((server.calls("keys"), server.cmd(&["ZCARD", INDEX]).int()), (0, 1000));
 }
 
@@ -73,8 +73,8 @@ async fn a_thousand_members_are_found_without_a_scan_of_all_keys() {
 async fn an_invalid_row_gives_no_member_and_does_not_affect_others() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let there = member(&[]);
-    redis.announce(&there, TTL).await.unwrap();
+    let registered = member(&[]);
+    redis.announce(&registered, TTL).await.unwrap();
     let id = || {
         let id = bandog_core::ClientId::random().to_string();
         server.cmd(&["ZADD", INDEX, "inf", &id]);
@@ -86,17 +86,17 @@ async fn an_invalid_row_gives_no_member_and_does_not_affect_others() {
     server.cmd(&["HSET", "bandog:client:nobody", "host", "h", "pid", "1", "program", "p", "since", "1", "waits", ""]);
     server.cmd(&["HSET", "bandog:client:", "host", "h"]);
     server.cmd(&["ZADD", INDEX, "inf", "nobody", "inf", "", "inf", &bandog_core::ClientId::random().to_string()]);
-    assert_eq!(redis.members().await.unwrap(), [there]);
+    assert_eq!(redis.members().await.unwrap(), [registered]);
 }
 
 #[tokio::test]
 async fn a_row_of_another_type_stays_unchanged() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let there = member(&[]);
-    let key = format!("bandog:client:{}", there.id);
+    let registered = member(&[]);
+    let key = format!("bandog:client:{}", registered.id);
     server.cmd(&["SET", &key, "text"]);
-    let error = redis.announce(&there, TTL).await.unwrap_err();
+    let error = redis.announce(&registered, TTL).await.unwrap_err();
     assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some("announce")));
     assert_eq!((server.cmd(&["GET", &key]).text(), server.pttl(&key)), ("text", -1));
 }
@@ -107,13 +107,13 @@ async fn lost_scripts_do_not_stop_a_registration() {
     let redis = operator(&server);
     redis.ping().await.unwrap();
     server.flush_scripts();
-    let there = member(&[]);
-    redis.announce(&there, TTL).await.unwrap();
-    assert_eq!(redis.members().await.unwrap(), [there]);
+    let registered = member(&[]);
+    redis.announce(&registered, TTL).await.unwrap();
+    assert_eq!(redis.members().await.unwrap(), [registered]);
 }
 
 #[tokio::test]
-async fn a_full_memory_refuses_a_row_whole() {
+async fn a_full_server_refuses_a_registration_and_keeps_no_part_of_it() {
     let server = RedisServer::start();
     let redis = backend(&server);
     redis.ping().await.unwrap();
@@ -142,21 +142,21 @@ async fn members_that_the_user_may_not_read_are_left_out() {
 }
 
 #[tokio::test]
-async fn expired_clients_are_no_members_and_are_removed_from_the_index_in_steps() {
+async fn expired_clients_are_not_members_and_are_removed_from_the_index_in_steps() {
     let server = RedisServer::start();
     let redis = operator(&server);
     for number in 0..100 {
         let id = bandog_core::ClientId::random().to_string();
         server.cmd(&["ZADD", INDEX, &format!("{}", 1_000_000 + number), &id]);
     }
-    let there = member(&[]);
+    let registered = member(&[]);
     for left in [84 + 1, 68 + 1, 52 + 1] {
-        redis.announce(&there, TTL).await.unwrap();
+        redis.announce(&registered, TTL).await.unwrap();
         assert_eq!(server.cmd(&["ZCARD", INDEX]).int(), left);
     }
     server.cmd(&["CONFIG", "RESETSTAT"]);
-    assert_eq!(redis.members().await.unwrap(), [there]);
-    assert_eq!(server.calls("hmget"), 1, "rows that have ended are not asked for");
+    assert_eq!(redis.members().await.unwrap(), [registered]);
+    assert_eq!(server.calls("hmget"), 1, "expired rows are not requested");
 }
 
 #[tokio::test]
@@ -164,17 +164,17 @@ async fn a_client_that_may_not_write_the_index_is_registered_and_warned_once() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (warnings, counted) = crate::help::warnings();
-    let _here = tracing::subscriber::set_default(warnings);
+    let _subscriber = tracing::subscriber::set_default(warnings);
     for right in ["-zadd", "-zrangebyscore"] {
         server.cmd(&["ACL", "SETUSER", "locks", right]);
-        let there = member(&[]);
-        redis.announce(&there, TTL).await.unwrap();
-        redis.announce(&there, TTL).await.unwrap();
+        let registered = member(&[]);
+        redis.announce(&registered, TTL).await.unwrap();
+        redis.announce(&registered, TTL).await.unwrap();
         assert_eq!(counted(), 1, "{right}");
         let reader = operator(&server);
         assert_eq!(reader.members().await.unwrap(), []);
-        assert_eq!(reader.members_of(&[there.id]).await.unwrap(), std::slice::from_ref(&there));
-        redis.withdraw(there.id).await.unwrap();
+        assert_eq!(reader.members_of(&[registered.id]).await.unwrap(), std::slice::from_ref(&registered));
+        redis.withdraw(registered.id).await.unwrap();
         assert_eq!(server.keys(), [""; 0], "{right}");
         server.cmd(&["ACL", "SETUSER", "locks", "+zadd", "+zrangebyscore"]);
     }
@@ -186,7 +186,7 @@ async fn a_client_that_may_not_write_the_index_is_registered_and_warned_once() {
 #[tokio::test]
 async fn holders_are_named_if_they_are_not_in_the_index_or_the_index_may_not_be_read() {
     let server = RedisServer::start();
-    // A client of an earlier version, and one of this version.
+    // The holder is a client of an earlier version, which is not in the index. The waiter is a client of this version.
     let (held, holder, waiter) = (claim("k"), backend(&server), member(&["k"]));
     fences(&holder, &held).await;
     let old = Member { id: held.id.client, ..member(&[]) };

@@ -22,14 +22,14 @@ const TOKEN: &str = "redisson_lock_token:{k}";
 #[test]
 fn the_documentation_lists_exactly_the_needed_rights() {
     let rules = RedisServer::least_rights();
-    let asked: BTreeSet<&str> = rules.iter().filter_map(|rule| rule.strip_prefix('+')).collect();
+    let documented: BTreeSet<&str> = rules.iter().filter_map(|rule| rule.strip_prefix('+')).collect();
     let needed = [&CLAIM[..], &PASS, &RELEASE, &RENEW, &ANNOUNCE, &INDEX, &CONNECTION].concat();
-    assert_eq!(asked, needed.into_iter().collect());
+    assert_eq!(documented, needed.into_iter().collect());
     assert!(rules.contains(&"-@all") && rules.contains(&"&redisson_lock__channel:*"), "{rules:?}");
 }
 
 #[tokio::test]
-async fn a_user_confined_as_documented_has_the_locks_of_its_prefix() {
+async fn a_user_limited_to_a_prefix_can_use_the_locks_of_the_prefix() {
     let (server, redis) = limited();
     let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";
     let channel = "&redisson_lock__channel:{orders:*";
@@ -49,7 +49,7 @@ async fn a_user_confined_as_documented_has_the_locks_of_its_prefix() {
 }
 
 #[tokio::test]
-async fn these_rights_are_enough() {
+async fn the_documented_rights_are_enough_for_locks() {
     let (_server, redis) = limited();
     redis.ping().await.unwrap();
     let (first, second) = (claim("k"), claim("k"));
@@ -77,7 +77,7 @@ async fn a_claim_that_lacks_one_right_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_pass_that_lacks_one_right_leaves_no_successor() {
+async fn a_pass_that_lacks_one_right_does_not_give_the_lock_to_the_new_owner() {
     let (server, redis) = limited();
     for right in PASS {
         let (from, to) = (claim("k"), claim("k"));
@@ -85,7 +85,8 @@ async fn a_pass_that_lacks_one_right_leaves_no_successor() {
         without(&server, right);
         refused(pass(&redis, &from, &to).await, "pass", &to, right);
         let left = server.hash("k");
-        // A refusal before DEL leaves the previous holder. A refusal after it leaves the lock free.
+        // If the refused command is before DEL in the script, the previous owner keeps the lock. If it is after DEL,
+        // the lock is free.
         let is_late = ["pexpire", "set"].contains(&right);
         assert_eq!(left.len(), usize::from(!is_late), "without {right}");
         assert!(is_late || (left.contains_key(&from.id.to_string()) && server.pttl("k") > 29_000));
@@ -133,7 +134,7 @@ async fn a_user_that_may_not_publish_is_warned_once_for_each_connection() {
     let (server, redis) = limited();
     without(&server, "publish");
     let (warnings, counted) = crate::help::warnings();
-    let _here = tracing::subscriber::set_default(warnings);
+    let _subscriber = tracing::subscriber::set_default(warnings);
     for connection in 1..=2 {
         for _ in 0..2 {
             let held = claim("k");
@@ -183,14 +184,14 @@ async fn scripts_that_may_not_be_loaded_are_sent_as_text() {
 }
 
 #[tokio::test]
-async fn a_ping_that_is_refused_has_reached_the_store() {
+async fn a_refused_ping_shows_that_the_store_is_reachable() {
     let (server, redis) = limited();
     without(&server, "ping");
     redis.ping().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_key_out_of_reach_is_refused_whole() {
+async fn a_call_with_a_key_that_the_user_may_not_use_changes_nothing() {
     let (server, redis) = limited();
     for patterns in [&["~other"][..], &["~k"], &["~redisson_lock_token:*"], &["%R~k", "~redisson_lock_token:*"]] {
         server.cmd(&[&["ACL", "SETUSER", "u", "resetkeys"], patterns].concat());
@@ -214,7 +215,7 @@ async fn a_key_out_of_reach_is_refused_whole() {
 }
 
 #[tokio::test]
-async fn one_key_out_of_reach_does_not_stop_the_renewal_of_others() {
+async fn a_key_that_the_user_may_not_use_does_not_stop_the_renewal_of_others() {
     let (server, redis) = limited();
     let claims = ["a", "b", "c"].map(claim);
     for claim in &claims {
@@ -241,27 +242,27 @@ async fn a_retry_for_the_allowed_keys_has_only_the_remaining_time() {
     let (server, _) = limited();
     let wire = server.wire();
     let timeout = std::time::Duration::from_millis(600);
-    let redis = crate::help::hasty(&format!("redis://u:p@{}", wire.addr()), timeout);
+    let redis = crate::help::with_timeout(&format!("redis://u:p@{}", wire.addr()), timeout);
     let claims = ["a", "b"].map(claim);
     for claim in &claims {
         fences(&redis, claim).await;
     }
     server.cmd(&["ACL", "SETUSER", "u", "resetkeys", "~a"]);
-    // Each of the two attempts takes less than the timeout, and both together take more.
+    // Each of the two attempts takes less than the timeout, but both together take more.
     wire.delay_replies(timeout * 2 / 3);
     let start = std::time::Instant::now();
     for renewal in redis.renew(&claims).await {
         assert_eq!(renewal.unwrap_err().kind(), ErrorKind::Unavailable);
     }
     assert!(start.elapsed() < timeout * 5 / 4, "{:?}", start.elapsed());
-    assert_eq!(server.calls("evalsha"), 2 + 1, "two claims and the renewal that is allowed");
+    assert_eq!(server.calls("evalsha"), 2 + 1, "two claims, and the renewal of the allowed key");
 }
 
 #[tokio::test]
 async fn a_user_that_may_not_subscribe_gets_a_silent_subscription_and_one_warning() {
     let (server, redis) = limited();
     let (warnings, counted) = crate::help::warnings();
-    let _here = tracing::subscriber::set_default(warnings);
+    let _subscriber = tracing::subscriber::set_default(warnings);
     for rights in
         [&["-subscribe"][..], &["+subscribe", "resetchannels"], &["resetchannels", "&redisson_lock__channel:{k}"]]
     {
@@ -273,7 +274,7 @@ async fn a_user_that_may_not_subscribe_gets_a_silent_subscription_and_one_warnin
     }
     assert_eq!(counted(), 1);
     let subscription = redis.subscribe(&claim("k").key, crate::help::notifier().0).await.unwrap();
-    assert!(!subscription.is_silent(), "the right to this one channel is enough for it");
+    assert!(!subscription.is_silent(), "the right to use this channel is enough");
 }
 
 #[tokio::test]
@@ -297,7 +298,7 @@ async fn a_user_that_may_not_unsubscribe_can_subscribe_again() {
 }
 
 #[tokio::test]
-async fn a_user_without_a_password_is_that_user() {
+async fn a_url_with_a_user_and_no_password_logs_in_as_that_user() {
     let server = RedisServer::start();
     server.cmd(&["ACL", "SETUSER", "u", "on", "nopass", "~k", "~redisson_lock_token:*", "+@all"]);
     let redis = at(&format!("redis://u@{}", server.addr()));

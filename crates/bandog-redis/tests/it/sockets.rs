@@ -6,7 +6,7 @@ use bandog_testkit::{RedisServer, eventually_async};
 use crate::help::{SOON, at, claim, fences, notifier, release, renew};
 
 #[tokio::test]
-async fn a_lock_over_a_socket_is_a_lock() {
+async fn locks_work_over_a_unix_socket() {
     let server = RedisServer::start();
     let redis = at(&format!("redis+unix://locks:PASSWORD@{}", server.socket().display()));
     let held = claim("k");
@@ -20,7 +20,7 @@ async fn a_lock_over_a_socket_is_a_lock() {
 }
 
 #[tokio::test]
-async fn user_password_and_database_are_those_of_the_url() {
+async fn the_user_the_password_and_the_database_are_read_from_the_url() {
     let server = RedisServer::start();
     server.cmd(&["ACL", "SETUSER", "u", "on", ">p@ss", "~*", "&*", "+@all"]);
     let url = |login: &str| format!("redis+unix://{login}{}?db=2", server.socket().display());
@@ -33,7 +33,7 @@ async fn user_password_and_database_are_those_of_the_url() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_back_is_found_and_a_socket_that_is_not_there_is_named() {
+async fn a_client_reconnects_to_a_socket_and_the_error_names_a_missing_socket() {
     let server = RedisServer::start();
     let redis = at(&format!("redis+unix://locks:PASSWORD@{}", server.socket().display()));
     let held = claim("k");

@@ -1,12 +1,12 @@
-//! Rules for the sources and the manifests.
+//! Rules for the source files and the manifests. The `redis` crate is the client library that this crate uses.
 
 use std::{fs, path::Path};
 
 #[test]
-fn no_public_signature_names_a_type_of_the_client_crate() {
-    let mut looked_at = 0;
+fn no_public_signature_names_a_type_of_the_redis_crate() {
+    let mut files = 0;
     each_source(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut |path, text| {
-        looked_at += 1;
+        files += 1;
         for item in public_items(text) {
             for word in ["redis::", "Value", "RedisError", "ServerError", "Multiplexed", "PushInfo", "Cmd", "Pipeline"]
             {
@@ -14,12 +14,12 @@ fn no_public_signature_names_a_type_of_the_client_crate() {
             }
         }
     });
-    assert!(looked_at >= 10);
+    assert!(files >= 10);
     assert_eq!(public_items("pub(crate) fn a(\n) -> redis::Value {\n pub fn b(\n x: redis::Value,\n) {\n").len(), 1);
 }
 
 #[test]
-fn the_client_crate_is_built_with_what_we_use_and_no_more() {
+fn the_redis_crate_is_built_with_only_the_features_that_we_use() {
     let workspace = manifest("/../../Cargo.toml");
     let line = workspace.lines().find(|line| line.starts_with("redis = ")).unwrap();
     assert!(line.contains("default-features = false"), "{line}");
@@ -28,7 +28,7 @@ fn the_client_crate_is_built_with_what_we_use_and_no_more() {
 }
 
 #[test]
-fn the_oldest_rust_is_one_that_the_client_crate_builds_with() {
+fn the_minimum_version_of_rust_can_build_the_redis_crate() {
     let workspace = manifest("/../../Cargo.toml");
     let version = workspace.lines().find_map(|line| line.strip_prefix("rust-version = \"1.")).unwrap();
     let minor: u32 = version.trim_end_matches('"').parse().unwrap();

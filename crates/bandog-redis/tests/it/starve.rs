@@ -1,4 +1,8 @@
-//! A waiter that may not subscribe gets the lock beside busy clients.
+//! A client starves if it has waited for a lock for a second or more, because other clients take the lock again and
+//! again. These tests check that such a client gets the lock, even if it may not subscribe.
+//!
+//! The claims of a starving client set the starving key, `bandog:starving:{k}` for the lock `k`. The next release then
+//! makes an offer: it reserves the lock for starving clients for a short time.
 
 use std::{
     sync::{
@@ -22,43 +26,44 @@ async fn a_waiter_that_may_not_subscribe_is_served() {
         let busy: Vec<_> = (0..clients).map(|_| Client::over(backend(&server)).unwrap()).collect();
         let busy: Vec<_> = busy.iter().map(|client| Busy::start(client, 4)).collect();
         let limit = Duration::from_secs(10);
-        eventually_async(limit, async || busy.iter().all(|busy| busy.turns() > 0)).await;
-        let deaf = Client::over(at(&without_subscribe(&server))).unwrap();
-        let deaf = Busy::start(&deaf, 1);
+        eventually_async(limit, async || busy.iter().all(|busy| busy.grants() > 0)).await;
+        let polling = Client::over(at(&without_subscribe(&server))).unwrap();
+        let polling = Busy::start(&polling, 1);
         for _ in 0..3 {
-            let (ours, theirs) = (deaf.turns(), busy.iter().map(Busy::turns).collect::<Vec<_>>());
-            eventually_async(limit, async || deaf.turns() > ours).await;
-            eventually_async(limit, async || busy.iter().zip(&theirs).all(|(busy, turns)| busy.turns() > *turns)).await;
+            let (ours, theirs) = (polling.grants(), busy.iter().map(Busy::grants).collect::<Vec<_>>());
+            eventually_async(limit, async || polling.grants() > ours).await;
+            eventually_async(limit, async || busy.iter().zip(&theirs).all(|(busy, grants)| busy.grants() > *grants))
+                .await;
         }
-        for tasks in busy.into_iter().chain([deaf]) {
+        for tasks in busy.into_iter().chain([polling]) {
             tasks.end().await;
         }
     }
 }
 
-/// The note that a client starves is a key of its own. A lock with the same name is not changed, and its waiters are
+/// A lock may have the name of the starving key of another lock. It is not changed, and a waiter of the other lock is
 /// served.
 #[tokio::test]
-async fn a_lock_with_the_name_of_the_note_stays_unchanged() {
+async fn a_lock_with_the_name_of_the_starving_key_stays_unchanged() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (note, holder) = (claim("bandog:starving:{k}"), generous("k"));
-    fences(&redis, &note).await;
+    let (starving_key, holder) = (claim("bandog:starving:{k}"), claim_with_offers("k"));
+    fences(&redis, &starving_key).await;
     fences(&redis, &holder).await;
-    let waiter = generous("k");
+    let waiter = claim_with_offers("k");
     busy(take(&redis, &waiter).await.unwrap());
     assert_eq!(release(&redis, &holder).await.unwrap(), Released::Freed { others: Some(0) });
-    assert_eq!(renew(&redis, &note).await.unwrap(), Renewal::Extended { valid_for: TTL });
+    assert_eq!(renew(&redis, &starving_key).await.unwrap(), Renewal::Extended { valid_for: TTL });
     fences(&redis, &waiter).await;
-    assert_eq!(renew(&redis, &note).await.unwrap(), Renewal::Extended { valid_for: TTL });
+    assert_eq!(renew(&redis, &starving_key).await.unwrap(), Renewal::Extended { valid_for: TTL });
 }
 
-/// The note and the offer expire. A full server does not prevent the release of a lock.
+/// The starving key and the offer expire. A full server does not prevent the release of a lock.
 #[tokio::test]
-async fn a_note_and_an_offer_expire() {
+async fn the_starving_key_and_an_offer_expire() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let (holder, waiter) = (generous("k"), generous("k"));
+    let (holder, waiter) = (claim_with_offers("k"), claim_with_offers("k"));
     fences(&redis, &holder).await;
     busy(take(&redis, &waiter).await.unwrap());
     let left = server.cmd(&["PTTL", "bandog:starving:{k}"]).int();
@@ -70,12 +75,12 @@ async fn a_note_and_an_offer_expire() {
     eventually_async(Duration::from_secs(5), async || server.keys() == ["redisson_lock_token:{k}"]).await;
 }
 
-/// A user that may not use the note's key can take locks.
+/// A user that may not use the starving key can take locks.
 #[tokio::test]
-async fn locks_need_no_right_for_the_note() {
+async fn locks_need_no_right_for_the_starving_key() {
     let server = RedisServer::start();
     let mut users = vec!["~k ~redisson_lock_token:* &* +@all"];
-    // Redis 7 also has users that may only read a key.
+    // Since Redis 7, there may be users that may only read a key.
     if RedisServer::version().is_since(7, 0) {
         users.push("%R~* ~k ~redisson_lock_token:* &* +@all");
     }
@@ -83,7 +88,7 @@ async fn locks_need_no_right_for_the_note() {
         server
             .cmd(&[&["ACL", "SETUSER", "u", "reset", "on", ">p"], &rules.split(' ').collect::<Vec<_>>()[..]].concat());
         let (full, confined) = (backend(&server), at(&format!("redis://u:p@{}", server.addr())));
-        let (holder, waiter) = (generous("k"), generous("k"));
+        let (holder, waiter) = (claim_with_offers("k"), claim_with_offers("k"));
         fences(&confined, &holder).await;
         busy(take(&confined, &waiter).await.unwrap());
         busy(take(&full, &waiter).await.unwrap());
@@ -95,8 +100,9 @@ async fn locks_need_no_right_for_the_note() {
     }
 }
 
-/// A claim of a starving client. Its release makes an offer.
-fn generous(name: &str) -> Claim {
+/// A claim of a client that takes part in offers: if the lock is busy, the claim sets the starving key, and if the key
+/// is set, the release makes an offer.
+fn claim_with_offers(name: &str) -> Claim {
     Claim { offers: true, ..claim(name) }
 }
 
@@ -104,45 +110,45 @@ fn busy(verdict: Verdict) {
     assert!(matches!(verdict, Verdict::Busy { .. }), "{verdict:?}");
 }
 
-/// A user with the rights of locks, except SUBSCRIBE.
+/// The URL of a user that has all rights of locks except SUBSCRIBE, so its client polls.
 fn without_subscribe(server: &RedisServer) -> String {
     let rights = RedisServer::least_rights();
-    let rules = [&["ACL", "SETUSER", "deaf"], &rights[..], &["-subscribe", "resetpass", ">p"]].concat();
+    let rules = [&["ACL", "SETUSER", "polling"], &rights[..], &["-subscribe", "resetpass", ">p"]].concat();
     assert_eq!(server.cmd(&rules).text(), "OK");
-    format!("redis://deaf:p@{}", server.addr())
+    format!("redis://polling:p@{}", server.addr())
 }
 
-/// Tasks of one client that take a lock repeatedly, and count their turns.
+/// Tasks of one client that take and release a lock repeatedly, and count the grants.
 struct Busy {
-    turns: Arc<AtomicU64>,
+    grants: Arc<AtomicU64>,
     tasks: Vec<JoinHandle<Result<(), Error>>>,
 }
 
 impl Busy {
     fn start(client: &Client, tasks: usize) -> Self {
-        let turns = Arc::new(AtomicU64::new(0));
+        let grants = Arc::new(AtomicU64::new(0));
         let task = |_| {
-            let (mutex, turns) = (client.mutex("orders"), Arc::clone(&turns));
+            let (mutex, grants) = (client.mutex("orders"), Arc::clone(&grants));
             tokio::spawn(async move {
                 loop {
                     let guard = mutex.lock().await?;
-                    turns.fetch_add(1, Relaxed);
+                    grants.fetch_add(1, Relaxed);
                     time::sleep(Duration::from_millis(5)).await;
                     drop(guard);
                 }
             })
         };
-        Self { tasks: (0..tasks).map(task).collect(), turns }
+        Self { tasks: (0..tasks).map(task).collect(), grants }
     }
 
-    fn turns(&self) -> u64 {
-        self.turns.load(Relaxed)
+    fn grants(&self) -> u64 {
+        self.grants.load(Relaxed)
     }
 
     async fn end(self) {
         for task in self.tasks {
             task.abort();
-            assert!(task.await.is_err(), "it goes on until it is ended");
+            assert!(task.await.is_err(), "a task ended before it was aborted");
         }
     }
 }

@@ -9,9 +9,9 @@ use std::{
 
 use bandog_core::{ErrorKind, Leases};
 
-use crate::help::{at, hasty};
+use crate::help::{at, with_timeout};
 
-/// The bytes that such a server sends, and a part of the error.
+/// The bytes that a server of another kind sends, and a part of the expected error.
 const STRANGERS: [(&[u8], &str); 5] = [
     (b"HTTP/1.1 400 Bad Request\r\n\r\n", "a web server"),
     (b"\x4a\x00\x00\x00\x0a8.0.36\x00\x08\x00\x00\x00", "a MySQL server"),
@@ -21,11 +21,11 @@ const STRANGERS: [(&[u8], &str); 5] = [
 ];
 
 #[tokio::test]
-async fn a_peer_that_is_not_redis_is_reported_at_once() {
+async fn a_peer_that_is_not_redis_is_reported_immediately() {
     for (says, part) in STRANGERS {
         for closes in [true, false] {
             let url = stranger(says, closes);
-            let redis = hasty(&url, Duration::from_secs(1));
+            let redis = with_timeout(&url, Duration::from_secs(1));
             let start = Instant::now();
             let error = redis.ping().await.unwrap_err();
             assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{error}");
@@ -40,11 +40,11 @@ async fn the_error_for_a_silent_peer_names_tls() {
     let error = at(&stranger(b"", true)).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("write rediss://"), "{error}");
-    let error = hasty(&stranger(b"", false), Duration::from_secs(1)).ping().await.unwrap_err();
+    let error = with_timeout(&stranger(b"", false), Duration::from_secs(1)).ping().await.unwrap_err();
     assert!(error.to_string().contains("write rediss://"), "{error}");
 }
 
-/// A server that sends these bytes to every client.
+/// Starts a server that sends these bytes to every client. Returns its URL.
 fn stranger(says: &'static [u8], closes: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());

@@ -7,7 +7,7 @@ use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, eventually};
 use futures_util::future::{join_all, select};
 
-use crate::help::{SOON, at, backend, claim, fences, hasty, least, notifier, release};
+use crate::help::{SOON, at, backend, claim, fences, lock_user_url, notifier, release, with_timeout};
 
 const CHANNEL: &str = "redisson_lock__channel:{k}";
 
@@ -73,7 +73,7 @@ async fn subscribers_of_one_key_share_one_subscription() {
 async fn a_dropped_subscribe_call_leaves_no_subscription() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = at(&least(wire.addr()));
+    let redis = at(&lock_user_url(wire.addr()));
     let keep = redis.subscribe(&key("keep"), notifier().0).await.unwrap();
     wire.delay(Duration::from_millis(20));
     let wanted = key("k");
@@ -91,7 +91,7 @@ async fn a_dropped_subscribe_call_leaves_no_subscription() {
 #[tokio::test]
 async fn a_subscription_without_an_answer_is_ended() {
     let server = RedisServer::start();
-    let redis = hasty(&least(server.addr()), Duration::from_millis(200));
+    let redis = with_timeout(&lock_user_url(server.addr()), Duration::from_millis(200));
     let keep = redis.subscribe(&key("keep"), notifier().0).await.unwrap();
     server.pause();
     let error = redis.subscribe(&key("k"), notifier().0).await.unwrap_err();
@@ -106,7 +106,7 @@ async fn a_subscription_without_an_answer_is_ended() {
 }
 
 #[tokio::test]
-async fn after_a_broken_connection_every_subscriber_is_notified_and_subscribed_again() {
+async fn after_a_broken_connection_every_subscriber_is_subscribed_again_and_notified() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (on_release, notified) = notifier();
@@ -147,16 +147,16 @@ async fn one_channel_that_is_refused_after_a_reconnect_does_not_stop_the_others(
 #[tokio::test]
 async fn ten_thousand_subscriptions_work() {
     let server = RedisServer::start();
-    // One task subscribes to all of them at once, which may take long on a busy machine.
-    let redis = hasty(&least(server.addr()), 20 * SOON);
+    // All subscriptions are requested at the same time, which may take a long time on a busy machine.
+    let redis = with_timeout(&lock_user_url(server.addr()), 20 * SOON);
     let (on_release, notified) = notifier();
     let keys: Vec<Key> = (0..10_000).map(|number| key(&format!("k{number}"))).collect();
     let subscribing = keys.iter().map(|key| redis.subscribe(key, on_release.clone()));
     let subscriptions: Vec<Subscription> = join_all(subscribing).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(channels(&server), 10_000);
     server.kill_clients();
-    let all_rung = async || notified() >= 10_000;
-    bandog_testkit::eventually_async(10 * SOON, all_rung).await;
+    let all_notified = async || notified() >= 10_000;
+    bandog_testkit::eventually_async(10 * SOON, all_notified).await;
     drop(subscriptions);
     bandog_testkit::eventually_async(10 * SOON, async || channels(&server) == 0).await;
 }
@@ -176,7 +176,7 @@ async fn subscribing_fails_when_the_server_cannot_be_reached() {
 async fn the_second_connection_is_opened_by_the_first_subscription() {
     let server = RedisServer::start();
     let wire = server.wire();
-    let redis = at(&least(wire.addr()));
+    let redis = at(&lock_user_url(wire.addr()));
     redis.ping().await.unwrap();
     assert_eq!(wire.accepted(), 1);
     let subscription = redis.subscribe(&key("k"), notifier().0).await.unwrap();
@@ -201,7 +201,7 @@ fn a_subscription_may_outlive_its_backend_and_its_runtime() {
     eventually(SOON, || subscribers(&server, CHANNEL) == 0);
     let second = runtime();
     let new = second.block_on(redis.subscribe(&key("other"), on_release)).unwrap();
-    // The subscriber of the runtime that ended is subscribed again, and notified because it may have missed a message.
+    // The subscriber of the first runtime is subscribed again. It is notified, because it may have missed a message.
     second.block_on(eventually_subscribed(&server, CHANNEL, 1));
     second.block_on(eventually_notified(&notified, 1));
     drop(redis);

@@ -1,4 +1,4 @@
-//! Locks over TLS, and the errors when one side refuses the other.
+//! Locks over TLS, and the errors when the client or the server refuses the other side.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use bandog_testkit::{RedisServer, TlsFiles, Wire, eventually_async};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
-use crate::help::{SOON, at, claim, fences, hasty, notifier, release, renew};
+use crate::help::{SOON, at, claim, fences, notifier, release, renew, with_timeout};
 
 #[tokio::test]
-async fn a_lock_over_tls_is_a_lock() {
+async fn locks_work_over_tls() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let redis = at(&authority.url(&server));
@@ -34,7 +34,7 @@ async fn a_lock_over_tls_is_a_lock() {
 }
 
 #[tokio::test]
-async fn many_steps_at_once_over_tls_are_answered_each() {
+async fn each_of_many_steps_over_tls_is_answered() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let redis = at(&authority.url(&server));
@@ -62,20 +62,20 @@ async fn a_server_of_an_untrusted_authority_is_refused() {
 async fn a_server_with_another_name_is_refused() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.issue("elsewhere", |_| ()), &[]);
-    refused(&authority.url(&server), "we refuse", "not made for this host").await;
+    refused(&authority.url(&server), "we refuse", "not issued for this host").await;
     let by_address = authority.url(&server).replace("localhost", "127.0.0.1");
-    refused(&by_address, "we refuse", "not made for this host").await;
+    refused(&by_address, "we refuse", "not issued for this host").await;
 }
 
 #[tokio::test]
-async fn an_address_may_be_in_a_certificate() {
+async fn a_certificate_may_be_issued_for_an_ip_address() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.issue("127.0.0.1", |_| ()), &[]);
     at(&authority.url(&server).replace("localhost", "127.0.0.1")).ping().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_certificate_out_of_its_time_is_refused() {
+async fn a_certificate_outside_its_validity_period_is_refused() {
     let authority = Authority::new("shop");
     for (from, to, part) in [(2001, 2002, "has expired"), (2199, 2200, "not valid yet")] {
         let files = authority.issue("localhost", |params| {
@@ -114,12 +114,12 @@ async fn files_that_cannot_be_used_are_named() {
         (url(format!("ca={}", empty.display())), "empty.pem"),
         (url(format!("ca={}&cert={}&key=/none.key", mine.ca.display(), mine.cert.display())), "/none.key"),
         (url(format!("ca={}&cert=/none.crt&key={}", mine.ca.display(), mine.key.display())), "/none.crt"),
-        (url(format!("cert={}&key={}", mine.cert.display(), theirs.key.display())), "does not fit"),
+        (url(format!("cert={}&key={}", mine.cert.display(), theirs.key.display())), "does not match"),
         (url(format!("cert={}&key={}", mine.cert.display(), mine.cert.display())), "cannot be used"),
     ] {
         let error = at(&url).ping().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
-        assert!(error.to_string().contains(part), "{error} says nothing of {part}");
+        assert!(error.to_string().contains(part), "{error} does not contain {part}");
         let key = fs::read_to_string(&mine.key).unwrap();
         assert!(!error.to_string().contains(key.lines().nth(1).unwrap()), "{error}");
     }
@@ -144,7 +144,7 @@ async fn a_renewed_certificate_is_used_by_the_next_connection() {
 }
 
 #[tokio::test]
-async fn files_that_are_being_replaced_are_waited_for() {
+async fn a_client_waits_while_its_certificate_files_are_being_replaced() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &["--tls-auth-clients", "yes"]);
     let files = authority.issue("till", |_| ());
@@ -169,7 +169,7 @@ async fn files_that_are_being_replaced_are_waited_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_starts_reports_tls_errors_at_once() {
+async fn a_client_that_starts_reports_tls_errors_immediately() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.server(), &[]);
     for (url, kind) in [
@@ -178,8 +178,11 @@ async fn a_client_that_starts_reports_tls_errors_at_once() {
         (authority.url(&server).replace("PASSWORD", "wrong"), ErrorKind::Denied),
     ] {
         let client = bandog_sync::Client::options().over(at(&url)).unwrap();
-        // For a temporary fault, the client would wait five seconds.
-        let error = tokio::time::timeout(SOON / 2, client.ready()).await.expect("at once").unwrap_err();
+        // If the error were temporary, the client would retry for five seconds.
+        let error = tokio::time::timeout(SOON / 2, client.ready())
+            .await
+            .expect("the error comes before the timeout")
+            .unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     }
 }
@@ -223,7 +226,7 @@ async fn servers_with_and_without_tls_are_distinguished() {
     let server = RedisServer::start_tls(&authority.server(), &[]);
     let plain = authority.url(&server).replace(&server.tls_addr().port().to_string(), &server.port().to_string());
     let encrypted = format!("redis://localhost:{}", server.tls_addr().port());
-    // A Redis without TLS may or may not answer a handshake, depending on its random bytes.
+    // Whether a Redis server without TLS answers a handshake depends on the random bytes of the handshake.
     for _ in 0..10 {
         for (url, cure) in [(&plain, "write redis://"), (&encrypted, "write rediss://")] {
             let start = Instant::now();
@@ -242,14 +245,15 @@ async fn a_silent_server_is_retried() {
     let server = RedisServer::start_tls(&authority.server(), &[]);
     server.pause();
     for url in [authority.url(&server), format!("redis://{}", server.addr())] {
-        let error = hasty(&url, SOON / 5).ping().await.unwrap_err();
+        let error = with_timeout(&url, SOON / 5).ping().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
     server.resume();
     at(&authority.url(&server)).ping().await.unwrap();
 }
 
-/// The trusted authorities depend on the environment, so this test runs in a process of its own.
+/// The trusted authorities depend on environment variables, so the client runs in another process: this test starts
+/// its own program again, with a URL in the environment.
 #[test]
 fn the_systems_authorities_are_trusted() {
     const URL: &str = "BANDOG_TEST_TLS_URL";
@@ -276,6 +280,7 @@ fn the_systems_authorities_are_trusted() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("?ca=PATH"), "{output:?}");
 }
 
+/// Checks that each call is denied, and that the error contains `who`, the side that refuses, and `cure`.
 #[track_caller]
 fn refused(url: &str, who: &str, cure: &str) -> impl Future<Output = ()> {
     let (redis, who, cure) = (at(url), who.to_owned(), cure.to_owned());

@@ -105,7 +105,7 @@ impl World for OnRedis {
 
     async fn jump(&self) -> Can {
         Err(Unkept::Cannot(
-            "a test cannot move the machine's clock; a test of bandog-sync sees that no client reads it",
+            "a test cannot move the machine's clock; a test of bandog-sync checks that no client reads it",
         ))
     }
 

@@ -12,12 +12,12 @@ use crate::{
     open::Store,
 };
 
-/// Size, in bytes, from which a write-ahead log is reported. SQLite resets it after 4 MiB, unless a reader prevents
-/// that.
+/// Minimum size, in bytes, of a write-ahead log that is reported. SQLite resets the log when it has 4 MiB, unless a
+/// reader prevents the reset.
 const LONG_WAL: u64 = 64 << 20;
-/// The last SQLite version in which two processes could damage a database when one of them reset the WAL. The versions
-/// in [`REPAIRED`] have the fix too.
-const WAL_RESET: i32 = 3_051_002;
+/// The last SQLite version with this bug: two processes could damage a database when one of them reset the WAL. The
+/// older versions in [`REPAIRED`] have the fix, too.
+const LAST_AFFECTED_VERSION: i32 = 3_051_002;
 const REPAIRED: [std::ops::Range<i32>; 2] = [3_044_006..3_045_000, 3_050_007..3_051_000];
 
 /// Number of steps of SQLite's virtual machine between two checks of the clock.
@@ -56,7 +56,7 @@ fn quick_check(conn: &Connection) -> rusqlite::Result<String> {
     reading.query_row("pragma quick_check(1)", [], |row| row.get(0))
 }
 
-/// Checks whether a process stays in the middle of a write, stopped or not.
+/// Checks whether a process keeps a write transaction open. The process may be stopped or running.
 fn writer(store: &Store, options: &SqliteOptions) -> Finding {
     let found = stopped_writer(&options.path);
     if found.level != Level::Fine {
@@ -75,7 +75,7 @@ fn writer(store: &Store, options: &SqliteOptions) -> Finding {
                 format!("{process} has kept the database locked for {wait:?}: no other process can lock or release");
             Finding::danger("writer", says, "let it finish its transaction, or kill it")
         }
-        // Nothing was written. Another error is not caused by a writer.
+        // The transaction has written nothing. Other errors are not caused by a writer.
         Ok(_) | Err(_) => found,
     }
 }
@@ -98,7 +98,7 @@ pub(super) fn stopped_writer(database: &Path) -> Finding {
 pub(crate) fn version(number: i32, is_current: bool) -> Finding {
     const SUBJECT: &str = "version";
     let name = rusqlite::version();
-    if number <= WAL_RESET && !REPAIRED.iter().any(|repaired| repaired.contains(&number)) {
+    if number <= LAST_AFFECTED_VERSION && !REPAIRED.iter().any(|repaired| repaired.contains(&number)) {
         let says = format!("SQLite {name} may, very rarely, damage a database that several processes write");
         return Finding::advice(SUBJECT, says, "build with rusqlite 0.39 or later, whose SQLite is 3.51.3 or later");
     }

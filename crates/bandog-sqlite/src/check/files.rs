@@ -10,15 +10,15 @@ use crate::{
     disk::{self, FileSystem, FileSystemKind},
 };
 
-/// Free space, in bytes, below which the disk is reported: the WAL of a busy day may fill it.
-const LITTLE_SPACE: u64 = 64 << 20;
+/// Minimum free space of the disk, in bytes. A disk with less is reported, because the WAL of a busy day may fill it.
+const MIN_FREE_SPACE: u64 = 64 << 20;
 
 /// Checks the kind of the file system.
 pub(super) fn file_system(path: &Path, found: Option<FileSystem>) -> Finding {
     const SUBJECT: &str = "filesystem";
     let Some(found) = found else {
         let says = "the kind of the file system is unknown on this system";
-        return Finding::advice(SUBJECT, says, "make sure that it is a disk of this machine");
+        return Finding::advice(SUBJECT, says, "make sure that the file is on a disk of this machine");
     };
     let name = found.display_name();
     match found.kind {
@@ -32,7 +32,7 @@ pub(super) fn file_system(path: &Path, found: Option<FileSystem>) -> Finding {
         ),
         FileSystemKind::Layered => Finding::advice(
             SUBJECT,
-            format!("the database is on {name}, so each container, and the host, has a file of its own there"),
+            format!("the database is on {name}, so each container, and the host, has its own file there"),
             "mount one volume into all containers that share the locks, and name a file in it",
         ),
         FileSystemKind::Network => Finding::danger(
@@ -52,7 +52,7 @@ pub(super) fn space(path: &Path) -> Finding {
             return Finding::advice(
                 SUBJECT,
                 format!("the free space of the disk cannot be determined: {error}"),
-                "check it by hand",
+                "check the free space manually",
             );
         }
     };
@@ -64,10 +64,10 @@ pub(super) fn space(path: &Path) -> Finding {
     if space.bytes == 0 || !space.has_inodes {
         let what = if space.bytes == 0 { "space" } else { "inode" };
         let says = format!("no {what} is left on the disk: nothing is granted, renewed or released");
-        return Finding::danger(SUBJECT, says, "free some");
+        return Finding::danger(SUBJECT, says, "delete files that are not needed");
     }
-    if space.bytes < LITTLE_SPACE {
-        return Finding::advice(SUBJECT, format!("only {mib} MiB are free on the disk"), "free some");
+    if space.bytes < MIN_FREE_SPACE {
+        return Finding::advice(SUBJECT, format!("only {mib} MiB are free on the disk"), "free some space");
     }
     Finding::fine(SUBJECT, format!("{mib} MiB are free on the disk"))
 }
@@ -99,7 +99,11 @@ pub(super) fn rights(options: &SqliteOptions) -> Vec<Finding> {
         && let Err(error) = disk::check_writable(&options.path)
     {
         let says = format!("this process may not write the database and the files beside it: {error}");
-        findings.push(Finding::danger(SUBJECT, says, "give it the permission, or run it as their owner"));
+        findings.push(Finding::danger(
+            SUBJECT,
+            says,
+            "give this process the permission, or run it as the owner of the files",
+        ));
     }
     if findings.is_empty() {
         findings.push(Finding::fine(SUBJECT, "only the owner and the group of the files may read or write them"));
@@ -112,7 +116,7 @@ pub(super) fn rights(_: &SqliteOptions) -> Vec<Finding> {
     vec![Finding::advice(
         "rights",
         "the permissions of the files cannot be checked on this system",
-        "check them by hand",
+        "check them manually",
     )]
 }
 

@@ -12,15 +12,15 @@ use inotify::{Inotify, WatchMask};
 /// Maximum number of processes that a finding names.
 const MAX_NAMED: usize = 10;
 
-/// The finding about processes whose log or index was deleted.
+/// The text of the finding about processes whose log or index was deleted. The list of the processes precedes it.
 const DELETED: &str = "have the database open, but its -wal or -shm was deleted while they use it: one of them and a \
     process that opens the database now may hold the same lock";
-/// What to do about them.
-const SAVE: &str = "start no program that uses the file until one of them has made a request: that request saves the \
+/// The advice for these processes.
+const DELETED_CURE: &str = "start no program that uses the file until one of them has made a request, which saves the \
     log. End the processes that make no requests";
 
-/// Checks which processes have the database open. No file is opened: closing any descriptor of the database would
-/// release all locks that this process has of it.
+/// Checks which processes have the database open. This opens no file, because closing any descriptor of the database
+/// would release all locks that this process has on it.
 pub(super) fn users(database: &Path) -> Finding {
     const SUBJECT: &str = "users";
     let file = fs::metadata(database).ok().map(|file| (file.dev(), file.ino()));
@@ -36,7 +36,7 @@ pub(super) fn users(database: &Path) -> Finding {
         };
         let open: Vec<PathBuf> = open.filter_map(|entry| Some(entry.ok()?.path())).collect();
         let is_same = |fd: &PathBuf| fs::metadata(fd).is_ok_and(|found| Some((found.dev(), found.ino())) == file);
-        // Compared by file name, because a container may see the directory at another path.
+        // Only the file names are compared, because a container may see the directory at another path.
         let is_deleted_log = |fd: &PathBuf| {
             let link = fs::read_link(fd).unwrap_or_default();
             link.file_name().is_some_and(|file| deleted_logs.iter().any(|log| file == log.as_str()))
@@ -68,7 +68,7 @@ pub(super) fn users(database: &Path) -> Finding {
         );
     }
     if !with_deleted_log.is_empty() {
-        return Finding::danger(SUBJECT, format!("{} {DELETED}", list(&with_deleted_log)), SAVE);
+        return Finding::danger(SUBJECT, format!("{} {DELETED}", list(&with_deleted_log)), DELETED_CURE);
     }
     if users.is_empty() {
         return Finding::fine(SUBJECT, format!("no other process has the database open{hidden_text}"));
@@ -124,7 +124,7 @@ fn list(users: &[String]) -> String {
     format!("{}{more}", users[..users.len().min(MAX_NAMED)].join(", "))
 }
 
-/// The inotify instances and watches of this process's user, in processes that we may examine.
+/// The number of inotify instances and watches of this process's user, in the processes that we may examine.
 fn in_use() -> (usize, usize) {
     let owner = |pid: u32| fs::metadata(format!("/proc/{pid}")).ok().map(|found| found.uid());
     let ours = owner(std::process::id());

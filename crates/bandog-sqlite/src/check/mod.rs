@@ -18,7 +18,7 @@ use crate::{
     open::{Purpose, Store, not_local},
 };
 
-/// Checks everything. A check that is not possible is a finding as well.
+/// Does all checks. If a check is not possible, this is a finding as well.
 pub(crate) fn all(context: &HandleContext) -> Vec<Finding> {
     let options = &context.options;
     let path = options.path.as_path();
@@ -48,12 +48,16 @@ fn not_opened(fault: Fault, context: &HandleContext) -> Finding {
     let path = &context.options.path;
     if matches!(fault, Fault::NoDatabase) {
         let says = format!("there is no database at {path:?}: no lock was ever taken there");
-        return Finding::advice("integrity", says, "nothing, if none was expected; otherwise check the path");
+        return Finding::advice(
+            "integrity",
+            says,
+            "if no database is expected there, do nothing; otherwise check the path",
+        );
     }
     let error = fault.error(path);
     Finding::danger(
         "integrity",
         format!("the database cannot be opened: {error}"),
-        "do what the error says, and check again",
+        "follow the advice in the error, and check again",
     )
 }

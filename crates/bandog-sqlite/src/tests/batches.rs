@@ -1,4 +1,4 @@
-//! How queued requests are ordered into transactions.
+//! The order of queued requests in transactions.
 
 use bandog_core::{Clock, Result};
 use tokio::sync::mpsc;
@@ -58,14 +58,18 @@ fn durable_writes_share_a_transaction_and_requests_queued_meanwhile_run_next() {
     assert_eq!(queue.next(), [Write, ReadFirst]);
     queue.send(&[Write, DurableWrite]);
     assert_eq!(queue.next(), [Read], "a read runs alone");
-    assert_eq!(queue.next(), [Write, ReadFirst, Write], "requests queued before, and those that fit in with them");
+    assert_eq!(
+        queue.next(),
+        [Write, ReadFirst, Write],
+        "the requests queued before, and the later ones that share their transaction"
+    );
     queue.send(&[Write]);
     assert_eq!(queue.next(), [DurableWrite, DurableWrite], "durable writes are not starved");
     assert_eq!(queue.next(), [Write]);
 }
 
 #[test]
-fn requests_that_were_put_back_keep_their_order_and_are_overtaken() {
+fn durable_writes_that_were_put_back_keep_their_order_and_quick_requests_overtake_them() {
     use AccessMode::{DurableWrite, ReadFirst};
     let mut queue = Queue::new();
     queue.send(&[DurableWrite, DurableWrite]);
@@ -77,7 +81,7 @@ fn requests_that_were_put_back_keep_their_order_and_are_overtaken() {
 }
 
 #[test]
-fn all_queued_requests_run_before_the_end() {
+fn all_queued_requests_run_before_the_queue_ends() {
     use AccessMode::{DurableWrite, Write};
     let queue = Queue::new();
     queue.send(&[DurableWrite, Write]);

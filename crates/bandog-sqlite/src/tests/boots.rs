@@ -39,8 +39,8 @@ async fn take(store: &Sqlite, claim: &Claim) -> Option<Fences> {
     }
 }
 
-/// Claims until it is granted.
-async fn take_at_last(store: &Sqlite, claim: &Claim) -> Fences {
+/// Repeats a claim until it is granted.
+async fn take_eventually(store: &Sqlite, claim: &Claim) -> Fences {
     let start = Instant::now();
     loop {
         if let Some(fences) = take(store, claim).await {
@@ -60,7 +60,7 @@ async fn a_hold_of_another_boot_is_held_for_one_ttl_after_its_first_sighting() {
         let after = machine(&path, "after", 0);
         let first_seen = Instant::now();
         assert_eq!(try_take(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
-        let new = take_at_last(&after, &claim()).await.last();
+        let new = take_eventually(&after, &claim()).await.last();
         assert!(
             first_seen.elapsed() >= TTL,
             "granted after {:?} with the clock moved by {shift}",
@@ -74,12 +74,12 @@ async fn a_hold_of_another_boot_is_held_for_one_ttl_after_its_first_sighting() {
 }
 
 #[tokio::test]
-async fn any_process_of_a_boot_completes_the_observation_that_another_began() {
+async fn a_process_completes_the_observation_that_another_process_of_its_boot_began() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("locks.db");
     take(&machine(&path, "before", HOUR), &claim()).await.unwrap();
     let start = Instant::now();
-    // Each attempt has a handle of its own, as when a command is run repeatedly without waiting.
+    // Each attempt uses a new handle, as if a command that does not wait were run repeatedly.
     while take(&machine(&path, "after", 0), &claim()).await.is_none() {
         assert!(start.elapsed() < Duration::from_secs(20), "never granted");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -88,7 +88,7 @@ async fn any_process_of_a_boot_completes_the_observation_that_another_began() {
 }
 
 #[tokio::test]
-async fn boots_that_observe_the_same_hold_do_not_disturb_each_other() {
+async fn two_boots_can_observe_the_same_hold_at_the_same_time() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("locks.db");
     take(&machine(&path, "before", HOUR), &claim()).await.unwrap();
@@ -113,18 +113,18 @@ async fn a_renewal_by_another_boot_restarts_the_observation() {
             before.renew(std::slice::from_ref(&ours)).await.remove(0).unwrap(),
             Renewal::Extended { valid_for: TTL }
         );
-        assert!(take(&after, &claim()).await.is_none(), "granted although it is renewed");
+        assert!(take(&after, &claim()).await.is_none(), "granted although the hold is renewed");
         tokio::time::sleep(TTL / 10).await;
     }
     let renewed = Instant::now();
     before.renew(std::slice::from_ref(&ours)).await.remove(0).unwrap();
-    take_at_last(&after, &claim()).await;
+    take_eventually(&after, &claim()).await;
     assert!(renewed.elapsed() >= TTL);
     assert_eq!(before.renew(&[ours]).await.remove(0).unwrap(), Renewal::Gone);
 }
 
 #[tokio::test]
-async fn a_release_by_another_boot_frees_at_once() {
+async fn a_release_by_another_boot_frees_the_lock_immediately() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("locks.db");
     let (container, host, ours) = (machine(&path, "container", HOUR), machine(&path, "host", 0), claim());
@@ -150,7 +150,7 @@ async fn queries_show_holds_of_another_boot_and_write_nothing() {
 }
 
 #[tokio::test]
-async fn a_wall_clock_that_jumps_neither_frees_nor_lowers_a_fence() {
+async fn a_wall_clock_that_jumps_frees_no_lock_and_lowers_no_fence() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("locks.db");
     let at = |wall| Sqlite::on(Host::other("same", 0, wall), SqliteOptions::at(&path)).unwrap();
@@ -190,7 +190,7 @@ async fn a_member_of_another_boot_expires_by_the_wall_clock() {
     let late = at("after", 0, || SystemTime::now() + Duration::from_secs(61));
     assert_eq!(late.members().await.unwrap(), []);
     let early = at("after", 0, || SystemTime::now() - Duration::from_secs(61));
-    assert_eq!(early.members().await.unwrap(), [], "a clock that was set back must not keep it forever");
+    assert_eq!(early.members().await.unwrap(), [], "a clock that was set back must not keep the member forever");
     let same = at("before", HOUR, || SystemTime::now() + Duration::from_secs(61));
     assert_eq!(
         same.members().await.unwrap(),

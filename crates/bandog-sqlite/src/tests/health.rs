@@ -47,7 +47,7 @@ fn a_database_that_cannot_be_checked_in_time_is_reported() {
 
 #[test]
 fn file_systems_that_machines_share_are_refused_by_their_number() {
-    // As `stat -f -c %t` prints them.
+    // These are the numbers that `stat -f -c %t` prints.
     let network =
         [0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x0102_1997, 0x6573_5546, 0x00c3_6400, 0x0bd0_0bd0, 0x0116_1970];
     for magic in network {

@@ -1,4 +1,4 @@
-//! Tests of internals: rules, texts of the system, other machines.
+//! Tests of private parts: rules, texts of the kernel, other boots and other clocks.
 
 mod batches;
 mod boots;

@@ -46,10 +46,10 @@ async fn is_valid(store: &Sqlite, holding: &Holding) -> bool {
 }
 
 /// Waits until the holding is no longer valid.
-async fn expires(store: &Sqlite, holding: &Holding) {
+async fn wait_until_expired(store: &Sqlite, holding: &Holding) {
     let start = Instant::now();
     while is_valid(store, holding).await {
-        assert!(start.elapsed() < Duration::from_secs(20), "it never expires");
+        assert!(start.elapsed() < Duration::from_secs(20), "the holding does not expire");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -100,7 +100,7 @@ async fn swaps_wait_for_the_disk_and_leases_do_not() {
     ] {
         assert_eq!(store.request(Probe(mode)).await.unwrap(), level, "{mode:?}");
     }
-    // Requests of both kinds are queued together, and never share a transaction.
+    // Durable and other requests are queued together, but they never share a transaction.
     let send = async |mode| store.request(Probe(mode)).await.unwrap();
     for _ in 0..50 {
         let found = tokio::join!(
@@ -115,7 +115,7 @@ async fn swaps_wait_for_the_disk_and_leases_do_not() {
 }
 
 #[tokio::test]
-async fn a_version_rises_although_the_clock_was_set_back() {
+async fn a_version_rises_even_if_the_clock_was_set_back() {
     let dir = tempfile::tempdir().unwrap();
     let ahead = machine(&dir, "this", 0, || SystemTime::now() + HOUR);
     let behind = machine(&dir, "this", 0, || SystemTime::now() - HOUR);
@@ -136,7 +136,7 @@ async fn the_store_s_clock_decides_whether_a_swap_is_early() {
 }
 
 #[tokio::test]
-async fn a_holding_of_another_boot_is_valid_for_one_ttl_in_reads() {
+async fn a_holding_of_another_boot_stays_valid_in_reads_for_one_ttl() {
     let hour = i64::try_from(HOUR.as_nanos()).unwrap();
     for shift in [-hour, hour] {
         let dir = tempfile::tempdir().unwrap();
@@ -146,9 +146,12 @@ async fn a_holding_of_another_boot_is_valid_for_one_ttl_in_reads() {
         assert!(is_valid(&after, &holding).await);
         let held = Swap { held: Some(holding.clone()), ..Swap::new(Key::new("r").unwrap(), None, "") };
         let answer = after.swap(std::slice::from_ref(&held)).await.unwrap().each.remove(0).unwrap();
-        assert!(matches!(answer, Swapped::Done(_)), "it counts as held until it was observed for its ttl: {answer:?}");
-        expires(&after, &holding).await;
-        assert!(start.elapsed() >= TTL, "it expired after {:?}", start.elapsed());
+        assert!(
+            matches!(answer, Swapped::Done(_)),
+            "the hold counts as held until it was observed for its ttl: {answer:?}"
+        );
+        wait_until_expired(&after, &holding).await;
+        assert!(start.elapsed() >= TTL, "the holding expired after {:?}", start.elapsed());
         let again = Swap { from: Version::new(1), ..held };
         assert!(matches!(after.swap(&[again]).await.unwrap().each[..], [Ok(Swapped::Differs(_))]));
         assert_eq!(sightings(&dir), 0, "a read has written a sighting");
@@ -171,27 +174,27 @@ async fn a_holding_of_another_boot_that_is_renewed_stays_valid() {
 }
 
 #[tokio::test]
-async fn a_holding_is_observed_again_in_another_file() {
+async fn a_holding_in_another_file_is_observed_from_the_start() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let ours = claim();
     let (holding, after) =
         (take(&machine(&dir, "before", 0, SystemTime::now), &ours).await, machine(&dir, "after", 0, SystemTime::now));
-    expires(&after, &holding).await;
-    // The same lock and claim with the same stamp: only the file shows that it is another hold.
+    wait_until_expired(&after, &holding).await;
+    // The other file has the same lock and claim with the same stamp. Only the file shows that it is another hold.
     take(&machine(&other, "before", 0, SystemTime::now), &ours).await;
     for ending in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(dir.path().join(format!("locks.db{ending}")));
     }
-    closed(&other).await;
+    wait_until_closed(&other).await;
     std::fs::rename(other.path().join("locks.db"), dir.path().join("locks.db")).unwrap();
     assert!(is_valid(&after, &holding).await);
 }
 
 /// Waits until the last process has closed the database, which deletes the log.
-async fn closed(dir: &tempfile::TempDir) {
+async fn wait_until_closed(dir: &tempfile::TempDir) {
     let start = Instant::now();
     while dir.path().join("locks.db-wal").exists() {
-        assert!(start.elapsed() < Duration::from_secs(20), "never closed");
+        assert!(start.elapsed() < Duration::from_secs(20), "the database is not closed");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -42,19 +42,19 @@ fn a_hold_of_another_boot_is_observed_for_its_ttl() {
     assert_eq!(lease.state(7_000, seen(5)), is_held(100, false));
     assert_eq!(lease.state(7_099, seen(5)), is_held(1, false));
     assert_eq!(lease.state(7_100, seen(5)), HoldState::Free);
-    assert_eq!(lease.state(7_100, seen(4)), is_held(100, true), "it was renewed since");
+    assert_eq!(lease.state(7_100, seen(4)), is_held(100, true), "the hold was renewed after the sighting");
     assert_eq!(lease.state(6_999, seen(5)), is_held(100, true), "this boot's clock was set back");
 }
 
 #[test]
-fn a_hold_from_the_future_is_observed_as_well() {
+fn a_hold_with_a_time_in_the_future_is_observed_for_its_ttl() {
     assert_eq!(held(true).state(999, None), is_held(100, true));
     let seen = Some(Sighting { since_ns: 800, stamp: 5 });
     assert_eq!(held(true).state(900, seen), HoldState::Free);
 }
 
 #[test]
-fn a_fence_rises_whatever_the_wall_clock_does() {
+fn a_fence_rises_even_if_the_wall_clock_is_set_back() {
     let four = NonZeroU32::new(4).unwrap();
     assert_eq!(next_fence(0, 1_000, four), 1_003);
     assert_eq!(next_fence(1_003, 1_001, four), 1_007);

@@ -26,7 +26,7 @@ fn the_process_in_a_transaction_is_found_among_the_locks() {
     assert_eq!(writer_in(locks, 7), None);
 }
 
-/// The header of each file describes each parameter, and no other.
+/// The header of each SQL file describes exactly the parameters of its statement.
 #[test]
 fn the_headers_of_the_sql_files_name_their_parameters() {
     let conn = Connection::open_in_memory().unwrap();

@@ -26,7 +26,7 @@ async fn found(store: &Sqlite, subject: &str) -> Finding {
 }
 
 /// Checks the level of a finding, and that its text contains these words.
-fn says(finding: &Finding, level: Level, words: &[&str]) {
+fn assert_finding(finding: &Finding, level: Level, words: &[&str]) {
     let text = format!("{} {}", finding.says, finding.cure.as_deref().unwrap_or_default());
     assert!(finding.level == level && words.iter().all(|word| text.contains(word)), "{finding:?}");
 }
@@ -46,7 +46,7 @@ async fn a_new_database_passes_all_checks() {
     let all = ["filesystem", "space", "rights", "users", "inotify", "integrity", "writer", "version", "wal"];
     assert_eq!(subjects, all);
     for finding in &findings {
-        // These depend on the machine.
+        // The levels of these findings depend on the machine.
         let depends = ["filesystem", "space", "inotify"].contains(&finding.subject.as_str());
         assert!(depends || finding.level == Level::Fine, "{finding:?}");
         assert_eq!(finding.cure.is_some(), finding.level != Level::Fine, "{finding:?}");
@@ -57,7 +57,7 @@ async fn a_new_database_passes_all_checks() {
 async fn a_missing_database_is_reported_and_not_created() {
     let dir = TestDir::new();
     let finding = found(&dir.open(), "integrity").await;
-    says(&finding, Level::Advice, &["no lock was ever taken", dir.path().to_str().unwrap()]);
+    assert_finding(&finding, Level::Advice, &["no lock was ever taken", dir.path().to_str().unwrap()]);
     assert!(!dir.path().exists());
 }
 
@@ -68,7 +68,7 @@ async fn permissions_of_others_are_reported_with_a_command_that_removes_them() {
     store.ping().await.unwrap();
     let directory = dir.path().parent().unwrap().to_owned();
     let cured = async |finding: Finding| {
-        says(&finding, Level::Advice, &["every user of the machine", "chmod"]);
+        assert_finding(&finding, Level::Advice, &["every user of the machine", "chmod"]);
         let cure = finding.cure.unwrap();
         let cure = cure.split(", or").next().unwrap();
         assert!(Command::new("sh").args(["-c", cure]).status().unwrap().success(), "{cure}");
@@ -79,15 +79,19 @@ async fn permissions_of_others_are_reported_with_a_command_that_removes_them() {
     allow(&directory, 0o777);
     cured(found(&store, "rights").await).await;
     allow(&directory, 0o1777);
-    assert_eq!(found(&store, "rights").await.level, Level::Fine, "the sticky bit keeps others from deleting it");
+    assert_eq!(
+        found(&store, "rights").await.level,
+        Level::Fine,
+        "the sticky bit keeps other users from deleting the file"
+    );
 }
 
 #[tokio::test]
-async fn other_processes_are_named_and_no_lock_of_ours_is_released() {
+async fn other_processes_are_named_and_the_check_releases_no_lock_of_sqlite() {
     let dir = TestDir::new();
     let (store, ours) = (dir.open(), claim("ours", TTL));
     take(&store, &ours).await.unwrap();
-    // By descriptor: the list of all locks changes while it is read.
+    // The locks are counted for each descriptor, because the kernel's list of all locks may change while it is read.
     let locks = || {
         let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| Some(entry.ok()?.file_name()));
         let ours = open.filter(|fd| {
@@ -101,27 +105,27 @@ async fn other_processes_are_named_and_no_lock_of_ours_is_released() {
     assert!(before > 0, "an open database has locks");
     let other = start("hold", &dir.path(), TTL);
     other.stdout_line("held", SOON);
-    says(&found(&store, "users").await, Level::Fine, &[&other.pid().to_string()]);
+    assert_finding(&found(&store, "users").await, Level::Fine, &[&other.pid().to_string()]);
     assert_eq!(locks(), before);
 
     for ending in ["", "-wal", "-shm"] {
         fs::remove_file(dir.path().with_file_name(format!("locks.db{ending}"))).unwrap();
     }
     store.ping().await.unwrap();
-    says(&found(&store, "users").await, Level::Danger, &[&other.pid().to_string(), "deleted or replaced"]);
+    assert_finding(&found(&store, "users").await, Level::Danger, &[&other.pid().to_string(), "deleted or replaced"]);
 }
 
 #[tokio::test]
-async fn a_process_that_stays_in_a_write_is_named_stopped_or_not() {
+async fn a_process_that_keeps_a_write_transaction_open_is_named() {
     let dir = TestDir::new();
     let store = Sqlite::new(dir.options().timeout(Duration::from_millis(1200))).unwrap();
     store.ping().await.unwrap();
     let other = start("lock", &dir.path(), TTL);
     other.stdout_line("locked", SOON);
     let pid = other.pid().to_string();
-    says(&found(&store, "writer").await, Level::Danger, &[&pid, "has kept the database locked"]);
+    assert_finding(&found(&store, "writer").await, Level::Danger, &[&pid, "has kept the database locked"]);
     other.stop();
-    says(&found(&store, "writer").await, Level::Danger, &[&pid, "is stopped", "kill -CONT"]);
+    assert_finding(&found(&store, "writer").await, Level::Danger, &[&pid, "is stopped", "kill -CONT"]);
     assert_eq!(found(&store, "integrity").await.level, Level::Fine, "readers are not blocked");
     other.kill();
     eventually("no process blocks it", async || found(&store, "writer").await.level == Level::Fine).await;
@@ -140,19 +144,19 @@ async fn a_damaged_page_is_found() {
     let conn = Connection::open(dir.path()).unwrap();
     conn.execute_batch("pragma wal_checkpoint(truncate)").unwrap();
     drop(conn);
-    eventually("it is closed", async || !dir.path().with_file_name("locks.db-wal").exists()).await;
+    eventually("the database is closed", async || !dir.path().with_file_name("locks.db-wal").exists()).await;
     let file = OpenOptions::new().write(true).open(dir.path()).unwrap();
     let pages = file.metadata().unwrap().len() / 4096;
     file.write_all_at(&[0xa5; 2048], (pages - 1) * 4096).unwrap();
     drop(file);
-    says(&found(&dir.open(), "integrity").await, Level::Danger, &["damaged", "move it"]);
+    assert_finding(&found(&dir.open(), "integrity").await, Level::Danger, &["damaged", "move it"]);
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_opened_is_a_finding_and_no_error() {
+async fn a_file_that_cannot_be_opened_is_a_finding_and_not_an_error() {
     let dir = TestDir::new();
     fs::write(dir.path(), "dear diary, ".repeat(1000)).unwrap();
-    says(&found(&dir.open(), "integrity").await, Level::Danger, &["no SQLite database", "another file"]);
+    assert_finding(&found(&dir.open(), "integrity").await, Level::Danger, &["not a SQLite database", "another file"]);
 }
 
 #[tokio::test]
@@ -161,8 +165,8 @@ async fn a_write_ahead_log_that_is_never_reset_is_reported() {
     let store = dir.open();
     take(&store, &claim("k", TTL)).await.unwrap();
     let log = OpenOptions::new().write(true).open(dir.path().with_file_name("locks.db-wal")).unwrap();
-    log.set_len(65 << 20).unwrap(); // SQLite reads nothing behind the last frame.
-    says(&found(&store, "wal").await, Level::Advice, &["66560 KiB", "keeps a read transaction open"]);
+    log.set_len(65 << 20).unwrap(); // SQLite reads nothing after the last frame.
+    assert_finding(&found(&store, "wal").await, Level::Advice, &["66560 KiB", "keeps a read transaction open"]);
 }
 
 #[tokio::test]
@@ -174,9 +178,9 @@ async fn processes_whose_log_or_index_was_deleted_are_named_and_the_check_does_n
         fs::remove_file(dir.path().with_file_name(format!("locks.db{ending}"))).unwrap();
         let pid = other.process().pid().to_string();
         for _ in 0..2 {
-            says(&found(&dir.open(), "users").await, Level::Danger, &[&pid, "-wal or -shm was deleted"]);
+            assert_finding(&found(&dir.open(), "users").await, Level::Danger, &[&pid, "-wal or -shm was deleted"]);
         }
         assert_eq!(other.request("renew k"), "extended", "{ending}");
-        says(&found(&dir.open(), "users").await, Level::Fine, &[&pid]);
+        assert_finding(&found(&dir.open(), "users").await, Level::Fine, &[&pid]);
     }
 }

@@ -1,4 +1,4 @@
-//! Child processes: this test binary again, controlled by environment variables.
+//! Child processes of the tests. A child runs this test binary again, and an environment variable selects its role.
 
 use std::{
     env,
@@ -25,7 +25,7 @@ const ROLE: &str = "BANDOG_TEST_CHILD";
 const PATH: &str = "BANDOG_TEST_PATH";
 const TTL: &str = "BANDOG_TEST_TTL_MS";
 
-/// Timeout of a child's next line.
+/// Timeout for the next line that a child prints.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Starts a child with this role on the database.
@@ -40,7 +40,7 @@ pub(crate) fn command(role: &str, path: &Path, ttl: Duration) -> Command {
     command
 }
 
-/// Not a test: the entry point of a child. Without the variable it does nothing.
+/// This is not a test, but the entry point of a child. Without the environment variable it does nothing.
 #[tokio::test]
 async fn the_child_s_part() {
     let Ok(role) = env::var(ROLE) else {
@@ -78,7 +78,7 @@ pub(crate) fn now() -> u64 {
     Clock::system().now().as_nanos()
 }
 
-/// Takes `k` and keeps running.
+/// Takes the lock `k` and keeps running.
 async fn hold(path: &Path, ttl: Duration) {
     let (store, asked) = (open(path), now());
     let fences = take(&store, &claim("k", ttl)).await.unwrap();
@@ -106,7 +106,7 @@ fn commit(path: &Path) {
     println!("written");
 }
 
-/// Waits for `k` with notifications alone, repeatedly, and prints when it was granted.
+/// Repeatedly waits for the lock `k`, and prints the time of each grant. It never polls, so only notifications wake it.
 async fn wait(path: &Path, ttl: Duration) {
     let (store, key, notified) = (open(path), Key::new("k").unwrap(), Arc::new(Notify::new()));
     let notifier = {
@@ -123,7 +123,7 @@ async fn wait(path: &Path, ttl: Duration) {
         }
         println!("granted {}", now());
         release(&store, &ours).await;
-        notified.notified().await; // Of our own release, so that the next claim waits.
+        notified.notified().await; // The notification of our own release must not wake the next claim.
     }
 }
 
@@ -136,7 +136,7 @@ async fn count(path: &Path, ttl: Duration) {
     while !path.with_file_name("stop").exists() {
         let (ours, asked) = (claim("k", ttl), now());
         let Some(fences) = take(&store, &ours).await else {
-            // A long interval: 64 processes that poll all the time leave no time for work.
+            // The interval is long, because 64 processes that poll all the time would leave no CPU time for work.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };

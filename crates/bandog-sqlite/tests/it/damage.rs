@@ -20,7 +20,8 @@ use crate::{
     support::{TTL, TestDir, claim, eventually, release, renew, take, try_take},
 };
 
-/// Runs in another process: if this one closed a descriptor of the database, it would release its locks.
+/// Runs a script in another process. If this process closed a descriptor of the database, it would release its own
+/// locks on the file.
 fn shell(script: &str) {
     let status = Command::new("sh").args(["-e", "-c", script]).status().unwrap();
     assert!(status.success(), "{script}");
@@ -37,8 +38,8 @@ fn beside(dir: &TestDir, ending: &str) -> std::path::PathBuf {
     dir.path().with_file_name(format!("locks.db{ending}"))
 }
 
-/// Takes hundreds of locks, all in the database file itself.
-async fn many(store: &Sqlite, dir: &TestDir) -> Vec<bandog_core::Claim> {
+/// Takes hundreds of locks, and copies the log into the database file.
+async fn take_many_locks(store: &Sqlite, dir: &TestDir) -> Vec<bandog_core::Claim> {
     let claims: Vec<_> = (0..300).map(|n| claim(&format!("k{n}"), TTL)).collect();
     for each in &claims {
         take(store, each).await.unwrap();
@@ -48,8 +49,8 @@ async fn many(store: &Sqlite, dir: &TestDir) -> Vec<bandog_core::Claim> {
     claims
 }
 
-/// Checks that no held lock is granted. Returns the number of errors.
-async fn nothing_is_granted_twice(store: &Sqlite, held: &[bandog_core::Claim]) -> usize {
+/// Checks that no held lock is granted to another claim. Returns the number of errors.
+async fn assert_nothing_is_granted_twice(store: &Sqlite, held: &[bandog_core::Claim]) -> usize {
     let mut faults = 0;
     for each in held.iter().step_by(7) {
         match try_take(store, &claim(each.key.as_str(), TTL)).await {
@@ -64,7 +65,8 @@ async fn nothing_is_granted_twice(store: &Sqlite, held: &[bandog_core::Claim]) -
     faults
 }
 
-async fn moving_it_away_heals(stores: &[&Sqlite], dir: &TestDir, held: &bandog_core::Claim) {
+/// Moves the damaged files away, and checks that the stores continue with a new database without holds.
+async fn assert_new_database_after_moving_the_files_away(stores: &[&Sqlite], dir: &TestDir, held: &bandog_core::Claim) {
     for ending in ["", "-wal", "-shm"] {
         let _ = fs::rename(beside(dir, ending), beside(dir, &format!("-old{ending}")));
     }
@@ -78,34 +80,37 @@ async fn moving_it_away_heals(stores: &[&Sqlite], dir: &TestDir, held: &bandog_c
 async fn overwritten_pages_are_corrupt_and_nothing_is_granted_twice() {
     let dir = TestDir::new();
     let store = dir.open();
-    let held = many(&store, &dir).await;
+    let held = take_many_locks(&store, &dir).await;
     let pages = fs::metadata(dir.path()).unwrap().size() / 4096;
     assert!(pages > 8);
     overwrite(&dir.path(), 1, pages - 1);
     let late = dir.open();
-    assert!(nothing_is_granted_twice(&late, &held).await > 0, "a handle that reads the pages must detect it");
-    nothing_is_granted_twice(&store, &held).await;
+    assert!(
+        assert_nothing_is_granted_twice(&late, &held).await > 0,
+        "a handle that reads the pages must detect the damage"
+    );
+    assert_nothing_is_granted_twice(&store, &held).await;
     let error = try_take(&late, &claim("k0", TTL)).await.unwrap_err();
     assert!(error.to_string().contains("is damaged") && error.to_string().contains("move it"), "{error}");
-    moving_it_away_heals(&[&store, &late], &dir, &held[0]).await;
+    assert_new_database_after_moving_the_files_away(&[&store, &late], &dir, &held[0]).await;
 }
 
 #[tokio::test]
-async fn an_overwritten_header_is_reported_as_no_database() {
+async fn a_file_with_an_overwritten_header_is_reported_as_not_a_database() {
     let dir = TestDir::new();
     let store = dir.open();
-    let held = many(&store, &dir).await;
+    let held = take_many_locks(&store, &dir).await;
     overwrite(&dir.path(), 0, 1);
     let late = dir.open();
-    assert!(nothing_is_granted_twice(&late, &held).await > 0);
-    nothing_is_granted_twice(&store, &held).await;
+    assert!(assert_nothing_is_granted_twice(&late, &held).await > 0);
+    assert_nothing_is_granted_twice(&store, &held).await;
     let error = late.ping().await.unwrap_err();
-    assert!(error.to_string().contains("no SQLite database"), "{error}");
-    moving_it_away_heals(&[&store, &late], &dir, &held[0]).await;
+    assert!(error.to_string().contains("not a SQLite database"), "{error}");
+    assert_new_database_after_moving_the_files_away(&[&store, &late], &dir, &held[0]).await;
 }
 
 #[tokio::test]
-async fn a_log_that_was_cut_off_is_corrupt_and_nothing_is_granted_twice() {
+async fn a_truncated_log_is_corrupt_and_nothing_is_granted_twice() {
     let dir = TestDir::new();
     let (store, other) = (dir.open(), dir.open());
     let held: Vec<_> = (0..20).map(|n| claim(&format!("k{n}"), TTL)).collect();
@@ -115,16 +120,19 @@ async fn a_log_that_was_cut_off_is_corrupt_and_nothing_is_granted_twice() {
     other.ping().await.unwrap();
     shell(&format!(": > '{}'", beside(&dir, "-wal").display()));
     for _ in 0..3 {
-        // A handle that has read the pages before may continue with them, and writes behind the gap.
+        // A handle that has read the pages before may continue to use them, and writes after the gap.
         let _ = store.renew(&held).await;
-        nothing_is_granted_twice(&other, &held).await;
-        assert!(nothing_is_granted_twice(&dir.open(), &held).await > 0, "a handle that opens it must detect it");
+        assert_nothing_is_granted_twice(&other, &held).await;
+        assert!(
+            assert_nothing_is_granted_twice(&dir.open(), &held).await > 0,
+            "a handle that opens the files must detect the damage"
+        );
     }
-    moving_it_away_heals(&[&store, &other], &dir, &held[0]).await;
+    assert_new_database_after_moving_the_files_away(&[&store, &other], &dir, &held[0]).await;
 }
 
 #[tokio::test]
-async fn a_database_that_was_deleted_without_its_log_is_new() {
+async fn a_database_that_was_deleted_without_its_log_is_created_again() {
     let dir = TestDir::new();
     let (store, ours) = (dir.open(), claim("k", TTL));
     let old = take(&store, &ours).await.unwrap().last();
@@ -143,9 +151,9 @@ async fn a_database_that_was_replaced_with_its_log_is_used() {
     let there = elsewhere.open();
     take(&there, &theirs).await.unwrap();
     drop(there);
-    eventually("it is closed", async || !beside(&elsewhere, "-wal").exists()).await;
+    eventually("the database is closed", async || !beside(&elsewhere, "-wal").exists()).await;
     let replace = |by: &Path| {
-        // The old log must go first: SQLite would add it to the new file.
+        // The old log must be deleted first, because SQLite would apply it to the new file.
         for ending in ["-wal", "-shm"] {
             fs::remove_file(beside(&dir, ending)).unwrap();
         }
@@ -164,12 +172,12 @@ async fn a_database_that_was_replaced_with_its_log_is_used() {
 }
 
 #[test]
-fn a_database_that_may_only_be_read_is_shown_and_not_locked() {
+fn a_database_that_may_only_be_read_is_shown_and_grants_no_lock() {
     const NOBODY: u32 = 65534;
     let dir = TestDir::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store = dir.open();
-    // The store stays open, so that the files beside the database stay.
+    // The store stays open, so that the files beside the database are not deleted.
     runtime.block_on(take(&store, &claim("k", TTL))).unwrap();
     let directory = dir.path().parent().unwrap().to_owned();
     for (path, mode) in
@@ -179,7 +187,7 @@ fn a_database_that_may_only_be_read_is_shown_and_not_locked() {
     }
     let mut child = command("read-only", &dir.path(), TTL);
     if rustix::process::geteuid().is_root() {
-        child.uid(NOBODY).gid(NOBODY); // Permissions do not bind root.
+        child.uid(NOBODY).gid(NOBODY); // Root may write in spite of the permissions.
     }
     let output = child.current_dir("/").output().unwrap();
     let text = format!("{} {}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -199,11 +207,11 @@ async fn a_long_reader_sees_one_state_and_the_log_is_reset_after_it() {
         let mut held = reader.prepare("select name from lease where owner is not null order by name").unwrap();
         held.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap).collect::<Vec<_>>()
     };
-    let turns = async |count: u32| {
+    let rounds = async |count: u32| {
         for n in 0..count {
             store.apply(&[Step::Claim(a.clone()), Step::Claim(b.clone())]).await;
             if n % 100 == 0 {
-                // Two locks that are taken and released together are listed together, whenever they are read.
+                // Two locks that are always taken and released together are always listed together.
                 let rows = dir.open().list(&Pattern::new("?")).await.unwrap();
                 assert_eq!(rows.len(), 2);
             }
@@ -213,12 +221,12 @@ async fn a_long_reader_sees_one_state_and_the_log_is_reset_after_it() {
     let log = || fs::metadata(beside(&dir, "-wal")).unwrap().size();
     reader.execute_batch("begin").unwrap();
     assert_eq!(names(), ["always"]);
-    turns(1500).await;
+    rounds(1500).await;
     assert_eq!(names(), ["always"]);
     let long = log();
     assert!(long > 8 << 20, "{long}");
     reader.execute_batch("commit").unwrap();
-    turns(1500).await;
+    rounds(1500).await;
     assert!(log() < long + (2 << 20), "{} after {long}: the log was not reset", log());
     assert!(store.show(&Key::new("always").unwrap()).await.unwrap().held);
     assert!(dir.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
@@ -254,5 +262,5 @@ async fn records_on_overwritten_pages_are_corrupt_and_none_is_created_twice() {
             }
         }
     }
-    assert!(faults > 0, "a handle that reads the pages must detect it");
+    assert!(faults > 0, "a handle that reads the pages must detect the damage");
 }

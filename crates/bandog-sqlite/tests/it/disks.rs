@@ -1,4 +1,4 @@
-//! Real file systems, mounted in a namespace of the child: full, refused, read-only.
+//! Real file systems that are full, read-only or refused. A child process mounts them in its own mount namespace.
 
 use std::{
     fs::{self, File},
@@ -17,11 +17,11 @@ use bandog_testkit::Ear;
 use crate::{
     child::command,
     records::{get, key, put},
-    support::{TTL, TestDir, claim, release, renew, step, take, take_at_last, try_take},
+    support::{TTL, TestDir, claim, release, renew, step, take, take_eventually, try_take},
 };
 
-/// Runs a child after a script, in namespaces where it may mount. Without the right to create namespaces these tests
-/// fail.
+/// Runs a script and then a child, in namespaces where they may mount file systems. The tests fail if this user may not
+/// create namespaces.
 pub(crate) fn mounted(role: &str, path: &Path, namespaces: &[&str], script: &str) -> String {
     let child = command(role, path, TTL);
     let mut command = Command::new("unshare");
@@ -34,8 +34,9 @@ pub(crate) fn mounted(role: &str, path: &Path, namespaces: &[&str], script: &str
     text
 }
 
-/// Root needs no user namespace, and may mount more without one.
-fn mounting() -> &'static [&'static str] {
+/// The options of `unshare` for a mount namespace. Root needs no user namespace, and may mount more kinds of file
+/// systems without one.
+fn mount_namespaces() -> &'static [&'static str] {
     if rustix::process::geteuid().is_root() { &["-m"] } else { &["-Urm"] }
 }
 
@@ -51,13 +52,13 @@ fn mount(dir: &TestDir, options: &str) -> (PathBuf, String) {
 }
 
 #[test]
-fn a_full_disk_grants_nothing_and_work_continues_when_there_is_space() {
+fn a_full_disk_grants_nothing_and_work_continues_when_space_is_free_again() {
     let dir = TestDir::new();
     let (path, script) = mount(&dir, "-t tmpfs -o size=2m");
-    assert!(mounted("full", &path, mounting(), &script).contains("work continues"));
+    assert!(mounted("full", &path, mount_namespaces(), &script).contains("work continues"));
 }
 
-/// The child's part.
+/// The role `full` of a child.
 pub(crate) async fn full(path: &Path) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let held: Vec<_> = (0..4).map(|n| claim(&format!("held{n}"), TTL)).collect();
@@ -67,7 +68,7 @@ pub(crate) async fn full(path: &Path) {
     let version = put(&store, "r", None, "before").await;
     let filler = path.with_file_name("filler");
     fill(&filler);
-    full_of(&store.swap(&[Swap::new(key("r"), version, "x".repeat(1 << 20))]).await.unwrap_err());
+    assert_disk_full(&store.swap(&[Swap::new(key("r"), version, "x".repeat(1 << 20))]).await.unwrap_err());
     let connections = *store.profile().epoch.borrow();
     // Claims for which the log has space are still granted.
     let mut granted = 0;
@@ -79,15 +80,15 @@ pub(crate) async fn full(path: &Path) {
         }
         assert!(granted < 10_000, "the disk is never full");
     };
-    full_of(&error);
-    full_of(&step(&store, Step::Release(held[0].clone())).await.unwrap_err());
-    full_of(&store.renew(std::slice::from_ref(&held[1])).await.remove(0).unwrap_err());
+    assert_disk_full(&error);
+    assert_disk_full(&step(&store, Step::Release(held[0].clone())).await.unwrap_err());
+    assert_disk_full(&store.renew(std::slice::from_ref(&held[1])).await.remove(0).unwrap_err());
     assert!(store.show(&held[2].key).await.unwrap().held, "a query needs no space");
     assert_eq!(get(&store, "r").await.unwrap().value, "before");
     assert_eq!(
         *store.profile().epoch.borrow(),
         connections,
-        "a new connection would make all clients send requests at once"
+        "a new connection would make all clients send requests at the same time"
     );
     let findings = store.check().await.unwrap();
     let space = findings.iter().find(|finding| finding.subject == "space").unwrap();
@@ -97,7 +98,7 @@ pub(crate) async fn full(path: &Path) {
     put(&store, "r", version, "after").await;
     assert_eq!(release(&store, &held[0]).await, Released::Freed { others: Some(0) });
     assert_eq!(renew(&store, &held[1]).await, Renewal::Extended { valid_for: TTL });
-    assert!(take(&store, &claim("held2", TTL)).await.is_none(), "it was held all the time");
+    assert!(take(&store, &claim("held2", TTL)).await.is_none(), "the lock was held all the time");
     take(&store, &claim("held0", TTL)).await.unwrap();
     let integrity = store.check().await.unwrap().remove(5);
     assert_eq!((integrity.subject.as_str(), integrity.level), ("integrity", bandog_core::Level::Fine));
@@ -111,7 +112,7 @@ fn fill(path: &Path) {
     }
 }
 
-fn full_of(error: &Error) {
+fn assert_disk_full(error: &Error) {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let text = error.to_string();
     assert!(text.contains("no space left") && text.contains("free some"), "{text}");
@@ -121,7 +122,7 @@ fn full_of(error: &Error) {
 fn a_disk_without_space_for_a_database_is_reported() {
     let dir = TestDir::new();
     let (path, script) = mount(&dir, "-t tmpfs -o size=8k");
-    let text = mounted("ping", &path, mounting(), &script);
+    let text = mounted("ping", &path, mount_namespaces(), &script);
     assert!(text.contains("no space left") && text.contains("Unavailable"), "{text}");
 }
 
@@ -130,26 +131,27 @@ fn a_disk_that_is_mounted_read_only_is_reported() {
     let dir = TestDir::new();
     let (path, script) = mount(&dir, "-t tmpfs");
     let disk = quoted(path.parent().unwrap());
-    let text = mounted("ping", &path, mounting(), &format!("{script}\nmount -o remount,ro {disk}"));
+    let text = mounted("ping", &path, mount_namespaces(), &format!("{script}\nmount -o remount,ro {disk}"));
     assert!(text.contains("mounted read-only") && text.contains("Denied"), "{text}");
 }
 
 #[test]
-fn a_database_on_a_disk_that_became_read_only_is_shown_and_not_locked() {
+fn a_database_on_a_disk_that_became_read_only_is_shown_and_grants_no_lock() {
     let dir = TestDir::new();
     let (path, script) = mount(&dir, "-t tmpfs");
     let exe = quoted(&std::env::current_exe().unwrap());
-    // The first child leaves a log behind, as a crash does; without one SQLite cannot read a database there.
+    // The first child leaves a log behind, as after a crash. Without a log, SQLite cannot read a database on a
+    // read-only file system.
     let first =
         format!("BANDOG_TEST_CHILD=private BANDOG_TEST_UMASK=77 {exe} child::the_child_s_part --exact >/dev/null");
     let remount = format!("mount -o remount,ro {}", quoted(path.parent().unwrap()));
-    let text = mounted("read-only", &path, mounting(), &format!("{script}\n{first}\n{remount}"));
+    let text = mounted("read-only", &path, mount_namespaces(), &format!("{script}\n{first}\n{remount}"));
     assert!(text.contains("held true"), "{text}");
     assert_eq!(text.matches("mounted read-only").count(), 3, "{text}");
     assert_eq!(text.matches("Denied").count(), 2, "{text}");
 }
 
-/// The child's part.
+/// The role `read-only` of a child.
 pub(crate) async fn read_only(path: &Path) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let ours = claim("k", TTL);
@@ -180,7 +182,8 @@ fn a_file_that_is_mounted_by_itself_is_refused() {
     let dir = TestDir::new();
     let (path, script) = mount(&dir, "-t tmpfs");
     let there = quoted(&path);
-    let text = mounted("ping", &path, mounting(), &format!("{script}\n: > {there}\nmount --bind {there} {there}"));
+    let text =
+        mounted("ping", &path, mount_namespaces(), &format!("{script}\n: > {there}\nmount --bind {there} {there}"));
     assert!(text.contains("mounted by itself") && text.contains("Unsupported"), "{text}");
 }
 
@@ -189,16 +192,16 @@ fn an_overlay_is_logged_once_and_a_tmpfs_is_not() {
     let dir = TestDir::new();
     let (path, script) = mount(&dir, "-t tmpfs");
     let disk = quoted(path.parent().unwrap());
-    let text = mounted("warned", &path, mounting(), &script);
+    let text = mounted("warned", &path, mount_namespaces(), &script);
     assert!(text.contains("warnings 0") && text.contains("filesystem Advice") && text.contains("tmpfs"), "{text}");
 
     let layers = format!("cd {disk}; mkdir l u w m\nmount -t overlay -o lowerdir=l,upperdir=u,workdir=w none m");
     let path = path.with_file_name("m").join("locks.db");
-    let text = mounted("warned", &path, mounting(), &format!("{script}\n{layers}"));
+    let text = mounted("warned", &path, mount_namespaces(), &format!("{script}\n{layers}"));
     assert!(text.contains("warnings 1") && text.contains("filesystem Advice") && text.contains("overlay"), "{text}");
 }
 
-/// The child's part: prints the number of warnings of two handles, and a finding of `check`.
+/// The role `warned` of a child: it prints the number of warnings of two handles, and a finding of `check`.
 pub(crate) async fn warned(path: &Path) {
     let ear = Ear::of_process("");
     for _ in 0..2 {
@@ -211,18 +214,18 @@ pub(crate) async fn warned(path: &Path) {
 #[test]
 fn a_file_system_that_another_program_serves_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        println!("not tried: only root may mount a FUSE file system in the name of another user");
+        println!("skipped: only root may mount a FUSE file system in the name of another user");
         return;
     }
     let dir = TestDir::new();
     let (path, script) = mount(&dir, "-i -t fuse -o fd=9,rootmode=40000,user_id=65534,group_id=65534");
-    let text = mounted("ping", &path, mounting(), &format!("exec 9<>/dev/fuse\n{script}"));
+    let text = mounted("ping", &path, mount_namespaces(), &format!("exec 9<>/dev/fuse\n{script}"));
     assert!(text.contains("is on fuse") && text.contains("Unsupported") && text.contains("server"), "{text}");
     assert_eq!(text.matches("is on fuse").count(), 1, "{text}");
 }
 
 #[test]
-fn files_are_private_whatever_the_umask() {
+fn files_are_private_with_every_umask() {
     for umask in ["0", "777"] {
         let dir = TestDir::new();
         let path = dir.path().with_file_name("new").join("deep").join("locks.db");
@@ -239,7 +242,7 @@ fn files_are_private_whatever_the_umask() {
     }
 }
 
-/// The child's part: it creates all files and exits at once, so that they remain.
+/// The role `private` of a child: it creates all files and exits without closing them, so that they remain.
 pub(crate) async fn private(path: &Path) {
     let umask = u32::from_str_radix(&std::env::var("BANDOG_TEST_UMASK").unwrap(), 8).unwrap();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
@@ -260,7 +263,7 @@ fn without_inotify_waiters_poll_and_are_warned_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_without_inotify_has_its_turn_beside_four_busy_tasks() {
+async fn a_waiter_without_inotify_gets_the_lock_in_spite_of_four_busy_tasks() {
     let dir = TestDir::new();
     let busy = Client::options().over(dir.open()).unwrap();
     let tasks: Vec<_> = (0..4)
@@ -282,19 +285,19 @@ async fn a_waiter_without_inotify_has_its_turn_beside_four_busy_tasks() {
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// The child's part.
+/// The role `starving` of a child.
 pub(crate) async fn starving(path: &Path) {
     let client = Client::options().over(Sqlite::new(SqliteOptions::at(path)).unwrap()).unwrap();
     for _ in 0..3 {
         match client.mutex("k").try_lock_for(Duration::from_secs(40)).await.unwrap() {
             Some(guard) => guard.release().await.unwrap(),
-            None => return println!("nothing in 40 s"),
+            None => return println!("not granted within 40 s"),
         }
         println!("granted");
     }
 }
 
-/// The child's part.
+/// The role `without inotify` of a child.
 pub(crate) async fn without_inotify(path: &Path) {
     let ear = Ear::of_process("");
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
@@ -304,7 +307,7 @@ pub(crate) async fn without_inotify(path: &Path) {
         assert!(store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap().is_silent());
     }
     assert_eq!(release(&store, &ours).await, Released::Freed { others: Some(0) });
-    take_at_last(&store, &theirs).await;
+    take_eventually(&store, &theirs).await;
     let findings = store.check().await.unwrap();
     let finding = findings.iter().find(|finding| finding.subject == "inotify").unwrap();
     println!("warnings {} {} {:?}", ear.take("WARN").len(), finding.subject, finding.level);

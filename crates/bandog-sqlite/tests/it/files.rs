@@ -1,4 +1,4 @@
-//! The files: their permissions, and faults of them.
+//! The files of a database: their permissions, and faults.
 
 use std::{
     fs,
@@ -62,7 +62,7 @@ async fn the_files_beside_a_shared_database_are_shared_as_well() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_corrupt_and_left_alone() {
+async fn a_file_that_is_not_a_database_is_corrupt_and_not_changed() {
     let dir = TestDir::new();
     let text = "dear diary, ".repeat(1000);
     fs::write(dir.path(), &text).unwrap();
@@ -72,7 +72,7 @@ async fn a_file_that_is_no_database_is_corrupt_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_database_of_another_program_is_left_alone() {
+async fn a_database_of_another_program_is_not_changed() {
     let dir = TestDir::new();
     let conn = Connection::open(dir.path()).unwrap();
     conn.execute_batch("create table bones (x)").unwrap();
@@ -93,7 +93,7 @@ async fn a_newer_version_of_the_tables_is_unsupported() {
 }
 
 #[tokio::test]
-async fn a_path_that_cannot_work_is_misused() {
+async fn a_path_that_is_not_a_file_path_is_misused() {
     let dir = TestDir::new();
     for path in ["", "/", "..", ":memory:"] {
         assert_eq!(Sqlite::new(SqliteOptions::at(path)).unwrap_err().kind(), ErrorKind::Misused, "{path:?}");
@@ -113,7 +113,7 @@ fn a_directory_without_write_permission_is_denied() {
     fs::create_dir(&sealed).unwrap();
     let mut child = command("ping", &sealed.join("locks.db"), TTL);
     if rustix::process::geteuid().is_root() {
-        // Permissions do not bind root, so the child runs as another user.
+        // Root may write in spite of the permissions, so the child runs as another user.
         let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         open(dir.path().parent().unwrap());
         chown(&sealed, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -147,13 +147,13 @@ async fn a_deleted_file_is_detected_and_its_holds_are_lost() {
     }
     let other = dir.open();
     let mut new = take(&other, &claim("k", TTL)).await.expect("the new file contains no holds");
-    assert!(new.take().unwrap() > old, "a fence rises although the file was lost");
+    assert!(new.take().unwrap() > old, "a fence rises even if the file was lost");
     assert_eq!(renew(&store, &ours).await, bandog_core::Renewal::Gone);
     assert!(epoch.has_changed().unwrap());
 }
 
 #[tokio::test]
-async fn many_handles_may_create_the_database_at_once() {
+async fn several_handles_may_create_the_database_at_the_same_time() {
     for _ in 0..20 {
         let dir = TestDir::new();
         let tasks: Vec<_> =

@@ -13,8 +13,8 @@ use crate::{
 
 const VERSION_1: &str = include_str!("../../sql/schema.sql");
 
-/// A database as the first version created it, with a held lock.
-fn old(dir: &TestDir) {
+/// Creates a database with the tables of the first version and a held lock.
+fn create_version_1(dir: &TestDir) {
     let conn = Connection::open(dir.path()).unwrap();
     conn.pragma_update(None, "journal_mode", "wal").unwrap();
     conn.execute_batch(VERSION_1).unwrap();
@@ -97,7 +97,7 @@ async fn a_used_store_reports_no_holds_after_its_file_was_deleted() {
 #[tokio::test]
 async fn a_query_does_not_upgrade_an_older_version() {
     let dir = TestDir::new();
-    old(&dir);
+    create_version_1(&dir);
     for store in [dir.open(), Sqlite::new(dir.options().must_exist()).unwrap()] {
         let [listed, shown, members, _] = every_query(&store, "old").await;
         assert_eq!((listed.unwrap(), members.unwrap()), (shown.unwrap(), 0));
@@ -111,20 +111,20 @@ async fn a_query_does_not_upgrade_an_older_version() {
 #[tokio::test]
 async fn an_older_version_is_upgraded_with_its_holds() {
     let dir = TestDir::new();
-    old(&dir);
+    create_version_1(&dir);
     let store = dir.open();
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().held);
-    assert!(take(&store, &claim("old", TTL)).await.is_none(), "it is held");
+    assert!(take(&store, &claim("old", TTL)).await.is_none(), "the lock is held");
     assert_eq!(version(&dir), (3, 1));
     assert_eq!(store.members().await.unwrap(), []);
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().held);
 }
 
 #[tokio::test]
-async fn many_handles_may_upgrade_it_at_once() {
+async fn several_handles_may_upgrade_the_tables_at_the_same_time() {
     for _ in 0..20 {
         let dir = TestDir::new();
-        old(&dir);
+        create_version_1(&dir);
         let tasks: Vec<_> =
             (0..8).map(|_| dir.open()).map(|store| tokio::spawn(async move { store.ping().await })).collect();
         for task in tasks {
@@ -138,7 +138,7 @@ async fn many_handles_may_upgrade_it_at_once() {
 async fn an_older_version_has_no_records_until_a_request_upgrades_it() {
     for version in [1, 2] {
         let dir = TestDir::new();
-        old(&dir);
+        create_version_1(&dir);
         if version == 2 {
             let raw = Connection::open(dir.path()).unwrap();
             raw.execute_batch(include_str!("../../sql/registry.sql")).unwrap();

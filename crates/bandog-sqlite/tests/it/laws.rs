@@ -10,13 +10,13 @@ use bandog_core::{Answer, Inspect, Key, Leases, Pattern, Released, Renewal, Row,
 use bandog_sqlite::Sqlite;
 
 use crate::support::{
-    TTL, TestDir, busy, claim, eventually, fences, pass, release, renew, take, take_at_last, try_take,
+    TTL, TestDir, busy, claim, eventually, fences, pass, release, renew, take, take_eventually, try_take,
 };
 
 const SHORT: Duration = Duration::from_millis(150);
 
 #[tokio::test]
-async fn a_free_key_is_granted_and_a_held_one_is_busy() {
+async fn a_free_key_is_granted_and_a_held_key_is_busy() {
     let dir = TestDir::new();
     let (store, first, second) = (dir.open(), claim("k", TTL), claim("k", TTL));
     let granted = try_take(&store, &first).await.unwrap();
@@ -42,7 +42,7 @@ async fn an_expired_lease_frees_its_key_and_the_fence_rises() {
     let (store, first, second) = (dir.open(), claim("k", SHORT), claim("k", TTL));
     let before = Instant::now();
     let old = take(&store, &first).await.unwrap().last();
-    let (mut new, _) = take_at_last(&store, &second).await;
+    let (mut new, _) = take_eventually(&store, &second).await;
     assert!(before.elapsed() >= SHORT, "granted before the ttl had passed");
     assert!(new.take().unwrap() > old);
     assert_eq!(renew(&store, &first).await, Renewal::Gone);
@@ -63,7 +63,7 @@ async fn an_expired_hold_is_gone_even_if_no_other_claim_took_it() {
 }
 
 #[tokio::test]
-async fn a_renewal_makes_a_hold_last() {
+async fn a_renewal_extends_a_hold() {
     let dir = TestDir::new();
     let (store, mut ours, theirs) = (dir.open(), claim("k", Duration::from_secs(5)), claim("k", TTL));
     take(&store, &ours).await.unwrap();
@@ -89,7 +89,7 @@ async fn many_renewals_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn a_second_release_is_harmless_and_so_is_a_stranger_s() {
+async fn a_release_of_a_claim_without_a_hold_changes_nothing() {
     let dir = TestDir::new();
     let (store, ours, theirs) = (dir.open(), claim("k", TTL), claim("k", TTL));
     take(&store, &ours).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_second_release_is_harmless_and_so_is_a_stranger_s() {
 }
 
 #[tokio::test]
-async fn a_pass_gives_the_key_on_with_new_fences() {
+async fn a_pass_gives_the_key_to_the_next_claim_with_new_fences() {
     let dir = TestDir::new();
     let (store, from, to) = (dir.open(), claim("k", TTL), claim("k", TTL * 2));
     let old = take(&store, &from).await.unwrap().last();
@@ -124,7 +124,7 @@ async fn a_pass_from_a_claim_without_a_hold_is_an_ordinary_claim() {
 }
 
 #[tokio::test]
-async fn mixed_steps_are_applied_in_their_order() {
+async fn steps_of_all_kinds_are_applied_in_their_order() {
     let dir = TestDir::new();
     let (store, a, b, c) = (dir.open(), claim("k", TTL), claim("k", TTL), claim("other", TTL));
     let steps = [
@@ -149,7 +149,7 @@ async fn mixed_steps_are_applied_in_their_order() {
 async fn calls_are_applied_in_the_order_of_their_first_poll() {
     let dir = TestDir::new();
     let store = Sqlite::new(dir.options().timeout(Duration::from_secs(60))).unwrap();
-    // More than the queue can contain, so that some calls wait for room.
+    // There are more calls than the queue can contain, so some of them wait for room.
     let claims: Vec<_> = (0..1400).map(|_| claim("k", TTL)).collect();
     let steps: Vec<_> = claims.iter().map(|claim| [Step::Claim(claim.clone()), Step::Release(claim.clone())]).collect();
     let mut calls: Vec<_> = steps.iter().map(|steps| store.apply(steps)).collect();
@@ -157,7 +157,7 @@ async fn calls_are_applied_in_the_order_of_their_first_poll() {
     for (n, answers) in poll_all(&mut calls).await.into_iter().enumerate() {
         let Ok(Answer::Claimed(verdict)) = answers[0].clone() else { panic!("{n}: {answers:?}") };
         let fence = fences(verdict).unwrap().last().get();
-        assert!(fence > last, "call {n} overtook an earlier one");
+        assert!(fence > last, "call {n} overtook an earlier call");
         last = fence;
     }
 }
@@ -183,7 +183,7 @@ async fn poll_all<F: Future + Unpin>(calls: &mut [F]) -> Vec<F::Output> {
 }
 
 #[tokio::test]
-async fn operators_see_what_is_held() {
+async fn operators_see_the_held_locks() {
     let dir = TestDir::new();
     let store = dir.open();
     let (b, a, free) = (claim("order-b", TTL), claim("order-a", TTL), claim("order-free", TTL));

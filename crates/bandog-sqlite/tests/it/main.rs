@@ -1,4 +1,4 @@
-//! Leases and records on a real file, with real processes.
+//! Tests of leases and records with real files and real processes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod checks;

@@ -63,7 +63,7 @@ async fn a_handle_is_notified_of_its_own_releases() {
 }
 
 #[tokio::test]
-async fn a_busy_claim_of_a_subscriber_sets_its_mark_again() {
+async fn a_busy_claim_of_a_subscriber_sets_the_waiters_mark_again() {
     let dir = TestDir::new();
     let (here, there, notifications) = (dir.open(), dir.open(), Notifications::default());
     let _subscription = notifications.subscribe(&here, "k").await;
@@ -108,7 +108,7 @@ async fn a_subscription_without_a_watch_is_silent_and_nothing_else_fails() {
     assert_eq!(
         release(&store, &ours).await,
         Released::Freed { others: Some(0) },
-        "the subscription was silent, so no mark was set"
+        "the subscription is silent, so no waiters' mark is set"
     );
     Connection::open(dir.path()).unwrap().execute("update lease set wanted = 1", []).unwrap();
     take(&store, &ours).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_record_notifies_as_soon_as_the_file_can_be_watched() {
     let soon = Duration::from_secs(10);
     timeout(soon, notifications.next()).await.expect("the store has answered").unwrap();
     fs::remove_dir(&file).unwrap();
-    timeout(soon, notifications.next()).await.expect("the store watches the file at last").unwrap();
+    timeout(soon, notifications.next()).await.expect("the store watches the file").unwrap();
     assert!(file.is_file());
     there.swap(&[Swap { notifies: true, ..Swap::new(news, None, "") }]).await.unwrap();
     timeout(soon, notifications.next()).await.expect("a notification").unwrap();

@@ -1,5 +1,5 @@
-//! Power failures: the disk is an image that is copied while it is in use. The copy contains all data that was flushed
-//! to the disk, and no data that the kernel has only in memory.
+//! Power failures. To simulate one, the disk is an image that is copied while it is in use. The copy contains all data
+//! that was flushed to the disk, and no data that the kernel has only in memory.
 
 use std::{
     fs::{self, File},
@@ -17,9 +17,9 @@ use crate::{
 };
 
 #[test]
-fn every_swap_that_was_answered_outlives_a_power_failure() {
+fn every_swap_that_was_answered_survives_a_power_failure() {
     if !rustix::process::geteuid().is_root() {
-        println!("not tried: only root may mount the image of a disk");
+        println!("skipped: only root may mount the image of a disk");
         return;
     }
     let dir = TestDir::new();
@@ -32,7 +32,7 @@ fn every_swap_that_was_answered_outlives_a_power_failure() {
     assert!(output.contains("nothing was lost"), "{output}");
 }
 
-/// The child's part.
+/// The role `power` of a child.
 pub(crate) async fn power(path: &Path) {
     let home = path.ancestors().nth(3).unwrap();
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();

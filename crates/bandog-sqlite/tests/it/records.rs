@@ -1,4 +1,4 @@
-//! Records: compared with the reference, between processes, and after faults.
+//! Records: their answers, compared with those of the reference backend (`Memory`), several processes, and faults.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -99,7 +99,7 @@ async fn lines_are_stored_by_slot_and_deleted_with_their_record() {
     swap(&store, Swap { to: None, ..with(version, vec![line("c", "last")]) }).await;
     assert_eq!(store.history(&key("r")).await.unwrap(), []);
     put(&store, "r", None, "").await;
-    assert_eq!(store.history(&key("r")).await.unwrap(), [], "an old history is still there");
+    assert_eq!(store.history(&key("r")).await.unwrap(), [], "the old history was not deleted");
     assert_eq!(store.history(&key("other")).await.unwrap(), [line("a", "theirs")]);
 }
 
@@ -117,7 +117,7 @@ async fn conditions_are_checked_in_their_order() {
     take(&store, &ours).await.unwrap();
     assert_eq!(swap(&store, Swap { held: holding(claim("lock", TTL).id), ..due.clone() }).await, Swapped::NotHeld);
     assert!(matches!(swap(&store, due.clone()).await, Swapped::Done(Some(_))));
-    assert!(matches!(swap(&store, all).await, Swapped::Differs(Some(_))), "the version comes first");
+    assert!(matches!(swap(&store, all).await, Swapped::Differs(Some(_))), "the version is checked first");
     release(&store, &ours).await;
     let from = get(&store, "r").await.map(|record| record.version);
     assert_eq!(swap(&store, Swap { from, ..due }).await, Swapped::NotHeld);
@@ -135,14 +135,14 @@ async fn a_holding_is_valid_until_its_lease_expires() {
     assert_eq!(held().await, [false, false]);
     store.apply(&[Step::Claim(lasting.clone()), Step::Claim(brief)]).await;
     assert!(held().await[1]);
-    eventually("it has expired", async || held().await == [false, true]).await;
+    eventually("the first hold has expired", async || held().await == [false, true]).await;
     let next = claim("lasting", TTL);
     store.apply(&[Step::Pass { from: lasting, to: next }]).await;
     assert_eq!(held().await, [false, false]);
 }
 
 #[tokio::test]
-async fn records_and_locks_do_not_meet_and_names_may_be_odd() {
+async fn records_and_locks_with_the_same_names_are_independent_and_names_may_be_unusual() {
     let dir = TestDir::new();
     let store = dir.open();
     let long = "\u{1f415}".repeat(256);
@@ -165,11 +165,11 @@ async fn records_and_locks_do_not_meet_and_names_may_be_odd() {
     assert_eq!(store.names(&Pattern::new("a*")).await.unwrap().len(), 3);
 }
 
-/// The reference and this backend get the same random requests, and give the same answers.
+/// The reference backend and this backend get the same random requests. Their answers must be equal.
 #[tokio::test]
-async fn it_answers_what_the_reference_answers() {
+async fn the_answers_are_those_of_the_reference_backend() {
     let (dir, memory) = (TestDir::new(), Memory::new(Clock::system()));
-    let (mut real, mut model) = (Tested::new(dir.open()), Tested::new(memory));
+    let (mut real, mut model) = (StoreUnderTest::new(dir.open()), StoreUnderTest::new(memory));
     let mut seed = 0x62_64_6f_67_u64;
     let mut random = |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -186,17 +186,17 @@ async fn it_answers_what_the_reference_answers() {
 }
 
 /// A store, and the versions that it has returned.
-struct Tested<B> {
+struct StoreUnderTest<B> {
     store: B,
     known: BTreeMap<String, Option<Version>>,
 }
 
-impl<B: Backend> Tested<B> {
+impl<B: Backend> StoreUnderTest<B> {
     fn new(store: B) -> Self {
         Self { store, known: BTreeMap::new() }
     }
 
-    /// Its answers, without versions and times, which differ between stores.
+    /// Sends the requests. Returns the answers without versions and times, which differ between stores.
     async fn request(&mut self, step: &Step, asked: &[[u64; 6]], claims: &[bandog_core::Claim; 2]) -> Vec<String> {
         self.store.apply(std::slice::from_ref(step)).await;
         let swaps: Vec<Swap> = asked.iter().map(|numbers| self.swap(numbers, claims)).collect();
@@ -246,7 +246,7 @@ impl<B: Backend> Tested<B> {
 }
 
 #[tokio::test]
-async fn one_bad_record_fails_by_itself() {
+async fn a_bad_record_does_not_affect_the_other_swaps() {
     let dir = TestDir::new();
     let store = dir.open();
     let good = put(&store, "good", None, "").await;
@@ -275,7 +275,7 @@ async fn one_bad_record_fails_by_itself() {
 }
 
 #[tokio::test]
-async fn a_handle_that_must_find_a_database_creates_and_upgrades_none() {
+async fn a_handle_that_must_not_create_a_database_reports_that_it_is_missing() {
     let dir = TestDir::new();
     let handle = Sqlite::new(dir.options().must_exist()).unwrap();
     let fails = async || {
@@ -332,7 +332,7 @@ async fn a_swap_that_timed_out_in_the_queue_was_not_applied() {
 }
 
 #[tokio::test]
-async fn locks_are_taken_and_given_back_while_records_are_swapped() {
+async fn locks_are_taken_and_released_while_records_are_swapped() {
     let dir = TestDir::new();
     let store = dir.open();
     let done = AtomicBool::new(false);
@@ -358,7 +358,7 @@ async fn locks_are_taken_and_given_back_while_records_are_swapped() {
 
 #[test]
 fn processes_that_swap_one_record_lose_no_increment() {
-    const LONG: Duration = Duration::from_secs(120); // The machine may be busy with other things.
+    const LONG: Duration = Duration::from_secs(120); // The machine may be busy with other programs.
     const EACH: u64 = 500;
     let dir = TestDir::new();
     let children: Vec<_> = (0..4).map(|_| start("increment", &dir.path(), TTL)).collect();
@@ -366,7 +366,7 @@ fn processes_that_swap_one_record_lose_no_increment() {
     for mut child in children {
         assert!(child.wait(LONG).success(), "{:?}", child.stderr());
         for line in child.stdout().iter().filter_map(|line| line.strip_prefix("swapped ")) {
-            assert!(versions.insert(line.to_owned()), "the version {line} was won twice");
+            assert!(versions.insert(line.to_owned()), "two swaps were answered with the version {line}");
         }
     }
     assert_eq!(versions.len(), 4 * usize::try_from(EACH).unwrap());
@@ -375,7 +375,7 @@ fn processes_that_swap_one_record_lose_no_increment() {
     assert_eq!(count, (4 * EACH).to_string());
 }
 
-/// The child's part: increments the record repeatedly.
+/// The role `increment` of a child: it increments the record repeatedly.
 pub(crate) async fn increment(store: &Sqlite) {
     let mut record = get(store, "r").await;
     let mut done = 0;
@@ -397,9 +397,9 @@ pub(crate) async fn increment(store: &Sqlite) {
 }
 
 #[tokio::test]
-async fn answered_swaps_of_killed_processes_are_kept_and_no_swap_is_half_done() {
+async fn answered_swaps_of_killed_processes_are_kept_and_each_swap_is_done_completely_or_not_at_all() {
     let dir = TestDir::new();
-    let mut least: BTreeMap<String, u64> = BTreeMap::new();
+    let mut min_counts: BTreeMap<String, u64> = BTreeMap::new();
     for round in 0..6 {
         let children: Vec<_> = (0..3).map(|_| start("traffic", &dir.path(), TTL)).collect();
         for child in &children {
@@ -414,12 +414,15 @@ async fn answered_swaps_of_killed_processes_are_kept_and_no_swap_is_half_done() 
             let lines = child.stdout();
             let answered = lines.iter().filter_map(|line| line.strip_prefix("answered ")?.split_once(' '));
             for (name, count) in answered {
-                // The kill may have cut off the last line, which then contains a smaller number.
-                least.entry(name.into()).and_modify(|most| *most = (*most).max(count.parse().unwrap())).or_insert(0);
+                // If the kill has cut off the last line, the line contains a smaller number.
+                min_counts
+                    .entry(name.into())
+                    .and_modify(|most| *most = (*most).max(count.parse().unwrap()))
+                    .or_insert(0);
             }
         }
         let store = dir.open();
-        for (name, most) in &least {
+        for (name, most) in &min_counts {
             let found = get(&store, name).await.expect("an answered record is missing");
             let count: u64 = found.value.parse().unwrap();
             assert!(count >= *most, "{name} is {count}, but {most} was answered");
@@ -430,10 +433,10 @@ async fn answered_swaps_of_killed_processes_are_kept_and_no_swap_is_half_done() 
         let found: String = raw.query_row("pragma integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(found, "ok");
     }
-    assert_eq!(least.len(), 18);
+    assert_eq!(min_counts.len(), 18);
 }
 
-/// The child's part: counts in a record and its history until it is killed.
+/// The role `traffic` of a child: it writes rising numbers to a record and its history until it is killed.
 pub(crate) async fn traffic(store: &Sqlite) {
     let name = format!("r{}", std::process::id());
     let (mut version, mut count) = (None, 0u64);

@@ -50,12 +50,12 @@ async fn a_member_is_listed_as_it_was_announced_until_it_withdraws() {
 }
 
 #[tokio::test]
-async fn a_member_that_is_not_announced_again_ends_and_its_row_goes_with_the_next_announcement() {
+async fn an_expired_member_is_not_listed_and_the_next_announcement_deletes_its_row() {
     let dir = TestDir::new();
     let (store, brief, lasting) = (dir.open(), member(&[]), member(&[]));
     store.announce(&brief, Duration::from_millis(200)).await.unwrap();
     store.announce(&lasting, TTL).await.unwrap();
-    eventually("it has expired", async || members(&store).await == std::slice::from_ref(&lasting)).await;
+    eventually("the first member has expired", async || members(&store).await == std::slice::from_ref(&lasting)).await;
     let rows = || {
         let conn = Connection::open(dir.path()).unwrap();
         conn.query_row("select count(*) from client", [], |row| row.get::<_, u32>(0)).unwrap()
@@ -66,7 +66,7 @@ async fn a_member_that_is_not_announced_again_ends_and_its_row_goes_with_the_nex
 }
 
 #[tokio::test]
-async fn a_member_from_before_1970_is_listed_all_the_same() {
+async fn a_member_that_started_before_1970_is_listed() {
     let dir = TestDir::new();
     let (store, odd) = (dir.open(), Member { since: UNIX_EPOCH - Duration::from_secs(9), ..member(&[]) });
     store.announce(&odd, TTL).await.unwrap();
@@ -105,6 +105,6 @@ async fn an_expired_hold_is_not_evicted() {
     let dir = TestDir::new();
     let (store, ours) = (dir.open(), claim("k", Duration::from_millis(150)));
     take(&store, &ours).await.unwrap();
-    eventually("it has expired", async || !store.show(&ours.key).await.unwrap().held).await;
+    eventually("the hold has expired", async || !store.show(&ours.key).await.unwrap().held).await;
     assert_eq!(store.evict(&ours.key).await.unwrap(), None);
 }

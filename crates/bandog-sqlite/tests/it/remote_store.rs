@@ -1,4 +1,4 @@
-//! A store in a child process, controlled by lines of text.
+//! A store in a child process. The test sends commands as lines of text.
 
 use std::{collections::HashMap, fs, io::stdin, path::Path, time::Duration};
 
@@ -36,7 +36,7 @@ impl RemoteStore {
         self.0.stdout_line("answer ", SOON).split_once("answer ").unwrap().1.to_owned()
     }
 
-    /// Waits until its writer thread has slept repeatedly, as it does while another process has the write lock.
+    /// Waits until the child's writer thread has slept repeatedly, as it does while another process has the write lock.
     pub(crate) fn wait_until_blocked(&self) {
         let switches = || {
             let tasks = fs::read_dir(format!("/proc/{}/task", self.0.pid())).unwrap();
@@ -61,7 +61,7 @@ impl RemoteStore {
         }
     }
 
-    /// The number of times that it has connected.
+    /// The number of times that the child's store has opened the database.
     pub(crate) fn epoch(&mut self) -> u64 {
         self.request("epoch").parse().unwrap()
     }
@@ -70,14 +70,14 @@ impl RemoteStore {
         &mut self.0
     }
 
-    /// Lets it close the database and exit.
+    /// Makes the child close the database and exit.
     pub(crate) fn end(mut self) {
         self.0.close_stdin();
         assert!(self.0.wait(SOON).success());
     }
 }
 
-/// The child's part.
+/// The role `serve` of a child: it executes the commands.
 pub(crate) async fn serve(path: &Path) {
     let store = Sqlite::new(SqliteOptions::at(path).timeout(Duration::from_secs(10))).unwrap();
     let mut held = HashMap::new();

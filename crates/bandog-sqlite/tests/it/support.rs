@@ -1,4 +1,4 @@
-//! Helpers of the tests.
+//! Helper functions of the tests.
 
 use std::{
     num::NonZeroU32,
@@ -26,7 +26,7 @@ impl TestDir {
     }
 
     pub(crate) fn options(&self) -> SqliteOptions {
-        // A long timeout: the machine may be busy with other tests.
+        // The timeout is long, because the machine may be busy with other tests.
         SqliteOptions::at(self.path()).timeout(Duration::from_secs(20))
     }
 
@@ -100,23 +100,23 @@ pub(crate) async fn renew(store: &impl Leases, claim: &Claim) -> Renewal {
     store.renew(std::slice::from_ref(claim)).await.remove(0).unwrap()
 }
 
-/// Claims until it is granted. Returns how long that took.
-pub(crate) async fn take_at_last(store: &impl Leases, claim: &Claim) -> (Fences, Duration) {
+/// Repeats a claim until it is granted. Returns the fences and the time that this took.
+pub(crate) async fn take_eventually(store: &impl Leases, claim: &Claim) -> (Fences, Duration) {
     let start = Instant::now();
     loop {
         if let Some(fences) = take(store, claim).await {
             return (fences, start.elapsed());
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "{claim:?} is never granted");
+        assert!(start.elapsed() < Duration::from_secs(20), "{claim:?} is not granted");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
 /// Waits until the condition is true.
-pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
-    while !is_so().await {
-        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
+    while !condition().await {
+        assert!(start.elapsed() < Duration::from_secs(20), "timeout: {what}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -42,7 +42,7 @@ async fn a_lock_has_one_holder_after_a_new_process_opened_the_files() {
             assert!(new.expect("the contents of the log are lost") > old, "{files:?}");
             assert_eq!(first.request("renew k"), "gone", "{files:?}");
         }
-        assert_eq!((first.epoch(), second.epoch()), (2, 1), "a process detects it at its next request");
+        assert_eq!((first.epoch(), second.epoch()), (2, 1), "a process detects the deletion at its next request");
         // From now on all processes see the same state.
         for (n, name) in ["a", "b", "c"].into_iter().enumerate() {
             let all = [&mut first, &mut second, &mut late];
@@ -90,7 +90,7 @@ async fn nothing_is_lost_if_a_process_with_the_files_open_makes_the_first_reques
         assert_eq!(late.request("put r 0 two"), "differs");
         assert_eq!(second.request("renew j"), "extended", "{files:?}");
         assert!(second.request(&format!("put r {version} two")).parse::<u64>().is_ok());
-        assert_eq!(first.epoch(), 2, "a process detects it at its next request");
+        assert_eq!(first.epoch(), 2, "a process detects the deletion at its next request");
         passes_check(&dir).await;
     }
 }
@@ -105,7 +105,7 @@ async fn a_log_is_not_saved_if_a_process_has_the_new_files_open() {
         drop(raw);
         first.take("k").unwrap();
         delete(&dir, files);
-        let mut late = RemoteStore::at(&dir.path()); // The tables exist, so it has written nothing.
+        let mut late = RemoteStore::at(&dir.path()); // The tables exist, so this process has written nothing.
         assert_eq!(first.request("renew k"), "gone", "{files:?}");
         assert!(late.take("k").is_some());
         assert_eq!((first.take("k"), late.epoch()), (None, 1), "{files:?}");
@@ -113,9 +113,9 @@ async fn a_log_is_not_saved_if_a_process_has_the_new_files_open() {
     }
 }
 
-/// The request waits for the write lock of the files that existed when it began.
+/// The request waits for the write lock of the old files. When it gets the lock, these files are deleted.
 #[tokio::test]
-async fn a_request_that_was_waiting_when_the_files_were_deleted_is_executed_in_the_new_ones() {
+async fn a_request_that_waits_while_the_files_are_deleted_is_executed_in_the_new_files() {
     for files in EACH {
         let dir = TestDir::new();
         let mut first = RemoteStore::at(&dir.path());
@@ -137,7 +137,7 @@ async fn a_request_that_was_waiting_when_the_files_were_deleted_is_executed_in_t
 }
 
 #[tokio::test]
-async fn a_request_waits_for_and_names_a_process_stopped_in_a_write_to_a_deleted_log() {
+async fn a_request_waits_for_a_process_that_is_stopped_in_a_write_to_a_deleted_log_and_names_it() {
     let dir = TestDir::new();
     let mut first = RemoteStore::at(&dir.path());
     first.take("k").unwrap();
@@ -153,7 +153,7 @@ async fn a_request_waits_for_and_names_a_process_stopped_in_a_write_to_a_deleted
 }
 
 #[tokio::test]
-async fn a_process_that_exits_deletes_nothing_of_processes_with_the_new_files() {
+async fn a_process_that_exits_does_not_delete_the_new_files_of_other_processes() {
     for files in EACH {
         let dir = TestDir::new();
         let mut idle = RemoteStore::at(&dir.path());
@@ -171,7 +171,7 @@ async fn a_process_that_exits_deletes_nothing_of_processes_with_the_new_files() 
 }
 
 #[tokio::test]
-async fn handles_of_one_process_continue_together() {
+async fn handles_of_one_process_continue_after_their_files_were_deleted() {
     for files in EACH {
         let dir = TestDir::new();
         let (first, second) = (dir.open(), dir.open());
@@ -194,7 +194,7 @@ async fn handles_of_one_process_continue_together() {
 }
 
 #[tokio::test]
-async fn a_database_that_was_deleted_alone_is_new_to_every_process() {
+async fn a_database_that_was_deleted_without_its_log_and_index_is_new_to_every_process() {
     let dir = TestDir::new();
     let mut first = RemoteStore::at(&dir.path());
     let old = first.take("k").unwrap();
@@ -241,7 +241,7 @@ async fn checkpoints_and_vacuum_by_sqlite_cause_no_reconnection() {
         release(&store, &ours).await;
         assert_eq!((*store.profile().epoch.borrow(), other.epoch()), (1, 1));
     }
-    eventually("this process has closed it", async || !is_open(&dir.path())).await;
+    eventually("this process has closed the database", async || !is_open(&dir.path())).await;
     other.end();
     assert!(!dir.path().with_file_name("locks.db-wal").exists(), "the last process deletes the log");
     let mut again = RemoteStore::at(&dir.path());

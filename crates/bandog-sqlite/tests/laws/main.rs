@@ -1,4 +1,4 @@
-//! The conformance laws with SQLite, each with a file of its own.
+//! The conformance suite with SQLite. Each law has its own database file.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
@@ -18,7 +18,7 @@ const NO_WIRE: Unkept = Unkept::Cannot("there is no wire to a file");
 
 struct OnSqlite {
     dir: TempDir,
-    /// A write transaction that stays open: all other writes are blocked meanwhile.
+    /// A write transaction that is kept open. It blocks all other writes.
     writer: Mutex<Option<Connection>>,
 }
 
@@ -164,8 +164,8 @@ impl World for OnSqlite {
     }
 }
 
-/// A client may end a little after its last handle, so this waits before the directory is deleted: a client could
-/// create it again.
+/// A client may still use its files for a short time after its last handle is dropped, and could create the directory
+/// again. So this waits until no file is open before the directory is deleted.
 impl Drop for OnSqlite {
     fn drop(&mut self) {
         if !std::thread::panicking() {

@@ -3,8 +3,8 @@
 use super::{Call, Findings, History, excuse::Excuses};
 use crate::history::Nanos;
 
-const OVERLAP: &str = "two believe at the same time";
-const FENCE: &str = "fences rise with every grant";
+const OVERLAP: &str = "no two clients hold one lock at the same time";
+const FENCE: &str = "fences increase with every grant";
 
 struct Belief<'a> {
     call: &'a Call,
@@ -28,7 +28,7 @@ fn overlaps(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &m
         open.retain(|older| older.to > newer.from);
         for older in &open {
             let end = older.to.min(newer.to);
-            // The first to receive its grant was not always the first to be granted.
+            // The client that received its grant first was not always granted first, so both orders are tried.
             let excuse =
                 excuses.find(older.call, newer.call, end).or_else(|| excuses.find(newer.call, older.call, end));
             match excuse {
@@ -51,7 +51,8 @@ fn fences(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &mut
             greatest = Some(belief);
             continue;
         };
-        // A hold that the store lost may have been passed on, with its reserved fences.
+        // If the store lost a hold, the client may have passed the hold on to another of its calls, with a reserved
+        // fence.
         let excused =
             before.call.fence() > belief.call.fence() && excuses.find(belief.call, before.call, belief.from).is_some();
         if !excused {

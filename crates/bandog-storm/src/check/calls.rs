@@ -6,22 +6,22 @@ use crate::{
     plan::{SLACK, TIMEOUT},
 };
 
-const LATE: &str = "every call ends in its time";
+const LATE: &str = "every call ends within its limit";
 const NEVER: &str = "every call ends";
-const ANSWER: &str = "a good call gets a documented answer";
+const ANSWER: &str = "a correct call gets a documented answer";
 const AGAIN: &str = "an owner gets its own lock again, with the same fence";
 
 /// Checks each call.
 pub(super) fn check(history: &History, findings: &mut Findings) {
-    let still = Still::of(history);
+    let pauses = Pauses::of(history);
     for call in &history.calls {
         ends(call, findings);
         if let Some(told) = call.answered_at() {
-            in_time(call, call.asked, told, call.limit, &still, findings);
+            in_time(call, call.asked, told, call.limit, &pauses, findings);
         }
         if let Some(grant) = &call.grant {
             if let (Some((from, _)), Some((to, _))) = (grant.ended, call.answer) {
-                in_time(call, from, to, nanos(TIMEOUT), &still, findings);
+                in_time(call, from, to, nanos(TIMEOUT), &pauses, findings);
             }
             if grant.again.is_some_and(|again| again != grant.fence) {
                 findings.broken(AGAIN, call.name, grant.at, format!("{call} got {:?}", grant.again));
@@ -43,13 +43,13 @@ fn ends(call: &Call, findings: &mut Findings) {
     }
 }
 
-fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, still: &Still, findings: &mut Findings) {
+fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, pauses: &Pauses, findings: &mut Findings) {
     let took = to.saturating_sub(from);
     let allowed = limit.saturating_add(nanos(SLACK));
     if took <= limit {
         return;
     }
-    let took = took.saturating_sub(still.during(call.process, from, to));
+    let took = took.saturating_sub(pauses.during(call.process, from, to));
     findings.worst_overrun = findings.worst_overrun.max(took.saturating_sub(limit));
     if took > allowed {
         let what = format!("{call} took {} ms, and {} are allowed", took / 1_000_000, limit / 1_000_000);
@@ -57,10 +57,11 @@ fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, still: &Still, fin
     }
 }
 
-/// Times when processes could not run, in the order of their starts. A fault names the first client of a process.
-struct Still(Vec<(Nanos, Nanos, Option<u32>)>);
+/// Times when processes could not run, in the order of their starts. A process is identified by its first client; none
+/// means all processes.
+struct Pauses(Vec<(Nanos, Nanos, Option<u32>)>);
 
-impl Still {
+impl Pauses {
     fn of(history: &History) -> Self {
         let stops = history.faults.iter().filter(|fault| fault.kind.stops_the_worker());
         let stops = stops.map(|fault| (fault.from, fault.to, fault.client));
@@ -71,14 +72,15 @@ impl Still {
         Self(spans)
     }
 
-    /// The part of this time in which a process could not run. Spans may overlap: a stop is also a stall.
+    /// The part of this time in which a process could not run. Spans may overlap, because a stop is also recorded as a
+    /// stall.
     fn during(&self, process: u32, from: Nanos, to: Nanos) -> Nanos {
-        let (mut still, mut seen) = (0, from);
+        let (mut paused, mut seen) = (0, from);
         for (begin, end, _) in self.0.iter().filter(|(.., who)| who.is_none_or(|who| who == process)) {
             let (begin, end) = ((*begin).max(seen), (*end).min(to));
-            still += end.saturating_sub(begin);
+            paused += end.saturating_sub(begin);
             seen = seen.max(end);
         }
-        still
+        paused
     }
 }

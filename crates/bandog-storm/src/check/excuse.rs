@@ -1,5 +1,5 @@
-//! Overlaps that docs/GUARANTEES.md allows: a hold that the store lost is believed in until its holder learns of the
-//! loss.
+//! Overlaps that docs/GUARANTEES.md allows: if the store loses a hold, the holder believes that it holds the lock until
+//! it notices the loss.
 
 use super::{Call, History};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     history::Nanos,
 };
 
-/// The faults after which two clients may believe for a while.
+/// The faults after which two clients may believe for a while that they hold one lock.
 #[derive(Debug)]
 pub(super) struct Excuses(Vec<Fault>);
 
@@ -16,10 +16,10 @@ impl Excuses {
         Self(history.faults.iter().filter(|fault| fault.kind.forgets()).copied().collect())
     }
 
-    /// The fault that allows `older` to believe until `to` although `newer` had been granted: it came before the grant
-    /// of `newer`, and removed the hold of `older`. That hold may have been passed on within its process since, so the
-    /// grant of `older` may be later than the fault. No renewal succeeds after such a fault, so no client may believe
-    /// for longer than a ttl after it.
+    /// The fault that allows `older` to believe until `to` that it holds the lock, although `newer` was granted the
+    /// lock meanwhile. The fault removed the hold of `older`, and came before the grant of `newer`. The grant of
+    /// `older` may be later than the fault, because its process may have passed the removed hold on from another call.
+    /// No renewal succeeds after such a fault, so `older` may believe for a ttl after the fault at most.
     pub(super) fn find(&self, older: &Call, newer: &Call, to: Nanos) -> Option<FaultKind> {
         let (Some(old), Some(new)) = (&older.grant, &newer.grant) else { return None };
         let here = |fault: &&Fault| fault.name.is_none_or(|name| name == older.name);

@@ -41,7 +41,7 @@ pub(crate) struct Call {
     pub(crate) name: usize,
     pub(crate) verb: Verb,
     pub(crate) asked: Nanos,
-    /// Its time limit.
+    /// The time limit of the call.
     pub(crate) limit: Nanos,
     pub(crate) ttl: Nanos,
     pub(crate) watched: bool,
@@ -61,17 +61,18 @@ pub(crate) struct Grant {
     pub(crate) granted_until: Nanos,
     /// The deadline at the last check that found it held.
     pub(crate) until: Nanos,
-    /// Number of writes that were certainly made while the holder believed.
+    /// Number of writes that were certainly made while the holder believed that it held the lock.
     pub(crate) sure_writes: u32,
     /// The last check, and whether the lock was held.
     pub(crate) ended: Option<(Nanos, bool)>,
-    /// The fence of a re-entry of its owner.
+    /// The fence that the owner got when it locked again during this grant.
     pub(crate) again: Option<u64>,
 }
 
 impl Call {
-    /// The time in which the holder certainly believed: from the grant to the last check that found the lock held. A
-    /// lost hold ended at its last known deadline. For a killed holder nothing later is known either.
+    /// The time in which the holder certainly believed that it held the lock: from the grant to the last check that
+    /// found the lock held. If the hold was lost or the holder was killed, the time ends at the last known deadline, or
+    /// earlier at the loss or the kill.
     pub(crate) fn belief(&self) -> Option<(Nanos, Nanos)> {
         let grant = self.grant.as_ref()?;
         let to = match grant.ended {
@@ -118,7 +119,7 @@ impl History {
     /// Reads all files.
     ///
     /// # Errors
-    /// If a file cannot be read, or has a line that cannot be parsed; the last line of a file may be torn.
+    /// If a file cannot be read, or has a line that cannot be parsed. Only the last line of a file may be incomplete.
     pub(crate) fn read(
         files: &Files,
         lives: &[Life],
@@ -221,7 +222,8 @@ impl History {
     }
 }
 
-/// Reads a file line by line. The last line may be torn, if the writer was killed. A missing file is empty.
+/// Reads a file line by line. An incomplete last line is ignored, because the writer may have been killed. A missing
+/// file counts as empty.
 fn lines<T: FromStr<Err: fmt::Display>>(path: &Path, mut take: impl FnMut(T)) -> io::Result<()> {
     if !fs::exists(path)? {
         return Ok(());

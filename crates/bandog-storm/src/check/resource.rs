@@ -7,7 +7,7 @@ use super::{Call, Findings, History, excuse::Excuses};
 use crate::history::ResourceWrite;
 
 const STALE: &str = "no holder is overtaken while it believes";
-const SHARED: &str = "a fence is one holder's";
+const SHARED: &str = "a fence belongs to one holder";
 
 /// Simulates the resource.
 pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings: &mut Findings) {

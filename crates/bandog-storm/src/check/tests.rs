@@ -1,4 +1,4 @@
-//! Hand-made histories: good ones that must pass, and one for each way in which a lock can be bad.
+//! Tests of the checker with hand-written histories: correct ones that must pass, and for each law one that breaks it.
 
 use super::{Findings, History, check};
 use crate::{
@@ -70,7 +70,7 @@ fn is_broken(findings: &Findings, laws: &[&str]) {
 }
 
 #[test]
-fn one_after_the_other_is_well() {
+fn holds_one_after_the_other_pass() {
     let mut story = Story::new();
     story.holds(1, 0, 10, 20, 5);
     story.holds(2, 0, 20, 30, 6);
@@ -79,11 +79,11 @@ fn one_after_the_other_is_well() {
 }
 
 #[test]
-fn two_holders_at_a_time_are_found() {
+fn two_holders_at_the_same_time_are_found() {
     let mut story = Story::new();
     story.holds(1, 0, 10, 30, 5);
     story.holds(2, 0, 25, 40, 6);
-    is_broken(&story.ends(100), &["two believe at the same time"]);
+    is_broken(&story.ends(100), &["no two clients hold one lock at the same time"]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_long_hold_is_compared_with_all_that_follow() {
     story.holds(2, 0, 310, 320, 6);
     story.holds(3, 0, 50, 60, 7);
     let findings = story.ends(400);
-    assert_eq!(findings.laws()["two believe at the same time"], 1, "{:?}", findings.violations);
+    assert_eq!(findings.laws()["no two clients hold one lock at the same time"], 1, "{:?}", findings.violations);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_stopped_holder_believes_until_its_deadline_and_no_longer() {
         story.ends(1_000)
     };
     is_broken(&late(610), &[]);
-    is_broken(&late(605), &["two believe at the same time"]);
+    is_broken(&late(605), &["no two clients hold one lock at the same time"]);
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn a_killed_holder_believes_until_it_was_killed() {
         story.ends(1_000)
     };
     is_broken(&story(100), &[]);
-    is_broken(&story(99), &["two believe at the same time"]);
+    is_broken(&story(99), &["no two clients hold one lock at the same time"]);
 }
 
 #[test]
-fn a_store_that_forgot_explains_an_overlap_for_one_ttl() {
+fn a_hold_that_the_store_lost_excuses_an_overlap_for_one_ttl() {
     let story = |to| {
         let mut story = Story::new();
         story.asks(1, 0, 10);
@@ -145,7 +145,7 @@ fn a_store_that_forgot_explains_an_overlap_for_one_ttl() {
         story.holds(2, 0, 70, 80, 6);
         story.asks(3, 0, 81);
         story.granted(3, 0, 81, 7);
-        // If this is long after, a renewal has succeeded that must not.
+        // If `to` is more than a ttl after the fault, a renewal has succeeded although the store had lost the hold.
         story.record(1, Event::Held { call: 0, at: 500 * MS, until: 500 * MS + TTL, writes: 1 });
         story.record(1, Event::Ended { call: 0, at: to * MS, held: true, writes: 1 });
         story.releases(3, 0, to + 10);
@@ -154,11 +154,11 @@ fn a_store_that_forgot_explains_an_overlap_for_one_ttl() {
     let findings = story(600);
     is_broken(&findings, &[]);
     assert_eq!(findings.excused[&FaultKind::ServerEmpty].overlaps, 2);
-    is_broken(&story(700), &["two believe at the same time"]);
+    is_broken(&story(700), &["no two clients hold one lock at the same time"]);
 }
 
 #[test]
-fn a_hold_that_the_store_forgot_may_still_be_passed_on() {
+fn a_hold_that_the_store_lost_may_still_be_passed_on() {
     let story = |granted_until| {
         let mut story = Story::new();
         story.fault(FaultKind::ServerEmpty, 50, 60, None);
@@ -169,11 +169,11 @@ fn a_hold_that_the_store_forgot_may_still_be_passed_on() {
         story.ends(200)
     };
     is_broken(&story(650), &[]);
-    is_broken(&story(690), &["fences rise with every grant", "no holder is overtaken while it believes"]);
+    is_broken(&story(690), &["fences increase with every grant", "no holder is overtaken while it believes"]);
 }
 
 #[test]
-fn a_fault_of_another_time_or_kind_explains_nothing() {
+fn a_fault_of_another_time_or_kind_excuses_no_overlap() {
     for (kind, from, to) in
         [(FaultKind::ServerEmpty, 200, 210), (FaultKind::ServerStop, 12, 14), (FaultKind::ServerEmpty, 1, 5)]
     {
@@ -181,18 +181,18 @@ fn a_fault_of_another_time_or_kind_explains_nothing() {
         story.holds(1, 0, 10, 30, 5);
         story.holds(2, 0, 25, 40, 6);
         story.fault(kind, from, to, None);
-        is_broken(&story.ends(300), &["two believe at the same time"]);
+        is_broken(&story.ends(300), &["no two clients hold one lock at the same time"]);
     }
 }
 
 #[test]
-fn a_fence_that_does_not_rise_is_found() {
+fn a_fence_that_does_not_increase_is_found() {
     for fence in [5, 4] {
         let mut story = Story::new();
         story.holds(1, 0, 10, 20, 5);
         story.holds(2, 0, 20, 30, fence);
         let findings = story.ends(100);
-        assert_eq!(findings.laws()["fences rise with every grant"], 1, "{:?}", findings.violations);
+        assert_eq!(findings.laws()["fences increase with every grant"], 1, "{:?}", findings.violations);
     }
 }
 
@@ -201,11 +201,11 @@ fn a_fence_of_two_holders_is_found_at_the_resource() {
     let mut story = Story::new();
     story.holds(1, 0, 10, 20, 5);
     story.holds(2, 0, 20, 30, 5);
-    is_broken(&story.ends(100), &["a fence is one holder's", "fences rise with every grant"]);
+    is_broken(&story.ends(100), &["a fence belongs to one holder", "fences increase with every grant"]);
 }
 
 #[test]
-fn a_holder_that_was_overtaken_is_found_for_any_clocks() {
+fn an_overtaken_holder_is_found_even_if_clocks_are_wrong() {
     let mut story = Story::new();
     story.asks(1, 0, 10);
     story.granted(1, 0, 10, 5);
@@ -247,9 +247,9 @@ fn a_call_that_exceeds_its_limit_is_found_unless_its_process_was_paused() {
     // The same time is not counted twice.
     stalled.record(1, Event::Stalled { from: 20 * MS, to: 1_000 * MS });
     stalled.record(1, Event::Blocked { from: 20 * MS, to: 1_010 * MS });
-    is_broken(&stalled.ends(4_000), &["every call ends in its time"]);
-    is_broken(&story(Some(FaultKind::ServerStop)), &["every call ends in its time"]);
-    is_broken(&story(None), &["every call ends in its time"]);
+    is_broken(&stalled.ends(4_000), &["every call ends within its limit"]);
+    is_broken(&story(Some(FaultKind::ServerStop)), &["every call ends within its limit"]);
+    is_broken(&story(None), &["every call ends within its limit"]);
 }
 
 #[test]
@@ -260,11 +260,11 @@ fn a_call_that_never_ends_is_found() {
 }
 
 #[test]
-fn an_answer_that_no_good_call_gets_is_found() {
+fn an_answer_that_no_correct_call_gets_is_found() {
     let mut story = Story::new();
     story.asks(1, 0, 10);
     story.record(1, Event::Answered { call: 0, at: 20 * MS, outcome: Outcome::Refused });
-    is_broken(&story.ends(100), &["a good call gets a documented answer"]);
+    is_broken(&story.ends(100), &["a correct call gets a documented answer"]);
 }
 
 #[test]
@@ -291,26 +291,26 @@ fn a_waiter_at_a_free_lock_is_found() {
         story.ends(granted + 20)
     };
     is_broken(&story(2_000, None), &[]);
-    is_broken(&story(2_200, None), &["nobody waits at a free lock"]);
+    is_broken(&story(2_200, None), &["no client waits at a free lock"]);
     is_broken(&story(3_900, Some(FaultKind::ServerStop)), &[]);
-    is_broken(&story(4_100, Some(FaultKind::ServerStop)), &["nobody waits at a free lock"]);
+    is_broken(&story(4_100, Some(FaultKind::ServerStop)), &["no client waits at a free lock"]);
 }
 
 #[test]
 fn a_client_that_is_passed_over_again_and_again_is_found() {
-    let story = |spells: u64, fault: bool| {
+    let story = |turns: u64, fault: bool| {
         let mut story = Story::new();
         story.asks(1, 0, 1);
-        for spell in 0..spells {
-            let at = 10 + spell * 100;
-            let (client, call) = (2 + u32::try_from(spell % 2).unwrap(), spell + 1);
-            story.holds(client, call, at, at + 99, 5 + spell);
+        for turn in 0..turns {
+            let at = 10 + turn * 100;
+            let (client, call) = (2 + u32::try_from(turn % 2).unwrap(), turn + 1);
+            story.holds(client, call, at, at + 99, 5 + turn);
         }
         if fault {
             story.fault(FaultKind::ServerStop, 3_000, 3_100, None);
         }
-        let end = 10 + spells * 100;
-        story.granted(1, 0, end, 5 + spells);
+        let end = 10 + turns * 100;
+        story.granted(1, 0, end, 5 + turns);
         story.releases(1, 0, end + 10);
         story.ends(end + 20)
     };

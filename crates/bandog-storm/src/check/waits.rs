@@ -1,5 +1,5 @@
-//! Checks whether a client waited at a free lock for longer than a lost notification explains, or was passed over
-//! repeatedly.
+//! Checks whether a client waited at a free lock for longer than a lost notification explains, or was passed over:
+//! other clients got the lock again and again while it waited.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,14 @@ use crate::{
     plan::{SLACK, TTL},
 };
 
-const FREE: &str = "nobody waits at a free lock";
+const FREE: &str = "no client waits at a free lock";
 const STARVED: &str = "no client is passed over for ever";
 
 /// After this time a client has priority over clients that have waited for less.
 const STARVING: Nanos = 2_000_000_000;
-/// Maximum number of turns of each other client before a waiter after that: several clients may starve, and their order
-/// is random.
+/// Maximum number of turns that each client may have while a client with priority waits. A turn is the time in which
+/// one client has the lock. The number is above one because several clients may have priority, and their order is
+/// random.
 const PASSED_OVER: usize = 12;
 
 type Span = (Nanos, Nanos);
@@ -41,7 +42,7 @@ pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
     }
 }
 
-/// Finds clients that waited without a fault near them while the others had many turns at the name.
+/// Finds clients that waited, without a fault at that time, while the other clients had many turns.
 pub(super) fn check_starved(history: &History, findings: &mut Findings) {
     let faults = merged(disturbed(history));
     let clients = history.calls.iter().map(|call| call.client).collect::<BTreeSet<_>>().len();
@@ -50,16 +51,16 @@ pub(super) fn check_starved(history: &History, findings: &mut Findings) {
         let grants = calls().filter_map(|call| Some((call.grant.as_ref()?.at, call.client)));
         let mut grants: Vec<_> = grants.collect();
         grants.sort_unstable();
-        // A client passes a hold on among its own calls: only changes of the client count.
-        let mut spells = grants.clone();
-        spells.dedup_by_key(|(_, client)| *client);
+        // A client passes a hold on among its own calls, so only a change of the client begins a new turn.
+        let mut turns = grants.clone();
+        turns.dedup_by_key(|(_, client)| *client);
         for call in calls().filter(|call| waits(call)) {
             let end = call.answered_at().or(call.killed).unwrap_or(history.end);
             let before_end = grants[..before(&grants, end)].iter().rev().take_while(|(at, _)| *at > call.asked);
             let own = before_end.copied().find(|(_, client)| *client == call.client).map_or(0, |(at, _)| at);
             let disturbed = faults[..before(&faults, end)].last().map_or(0, |(_, to)| *to);
             let since = call.asked.max(own).max(disturbed).saturating_add(STARVING);
-            let passed = before(&spells, end).saturating_sub(before(&spells, since));
+            let passed = before(&turns, end).saturating_sub(before(&turns, since));
             findings.most_passed_over = findings.most_passed_over.max(passed);
             if passed > PASSED_OVER * clients {
                 let what = format!(
@@ -89,8 +90,8 @@ fn aftermath(healed: Nanos) -> Nanos {
     healed.saturating_add(nanos(TTL + SLACK))
 }
 
-/// Times in which this call may have held the name: a call whose future was dropped may have been granted the lock,
-/// which was then released in the background.
+/// The time in which this call may have held the name. A call whose future was dropped may have been granted the lock
+/// nevertheless; the lock was then released in the background.
 fn occupied(call: &Call) -> Option<Span> {
     match call.surely_free() {
         Some(free) => Some((call.answered_at()?, free)),

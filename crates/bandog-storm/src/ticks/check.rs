@@ -1,6 +1,6 @@
 //! The laws of jobs, under all faults.
 //!
-//! - `once`: no attempt of a tick starts twice; a second attempt has a reason;
+//! - `once`: no attempt of a tick starts twice, and a second attempt has a reason;
 //! - `fences`: they increase with each claim;
 //! - `early`: no run starts before its tick;
 //! - `overlap`: no more simultaneous runs than the policy allows, in the whole cluster;
@@ -32,11 +32,14 @@ pub(crate) struct Findings {
     pub(crate) totals: Tally,
     /// Starts of second and later attempts.
     pub(crate) retries: u64,
-    /// Overlaps with runs of nodes that had been paused, and the longest time that one continued.
+    /// Number of ghosts: runs that continued after another node had taken them over, because their node had been
+    /// paused.
     pub(crate) ghosts: u64,
+    /// Maximum time that a ghost continued.
     pub(crate) longest_ghost: Nanos,
-    /// Times from a kill to the next attempt, and from the end of a stopped run.
+    /// Times from the kill of a node to the next attempt of its run.
     pub(crate) takeovers: Vec<Nanos>,
+    /// Times from the end of a run that its stopping node cancelled to the next attempt.
     pub(crate) handovers: Vec<Nanos>,
     /// Delays between a tick and the start of its first attempt, in milliseconds, on nodes without faults.
     pub(crate) lags: Vec<i64>,
@@ -129,9 +132,9 @@ fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings
     }
 }
 
-/// The reason of a takeover: the previous node was killed, asked to stop, may have lost its session, or could not renew
-/// its lease for a good part of it. If its run had not started, that node is unknown, and a fault of any node is a
-/// reason.
+/// Whether a takeover had a reason: the node of the previous attempt was killed or asked to stop, may have lost its
+/// session, or could not renew its lease for a third of the lease's length. If the previous attempt had not started,
+/// its node is unknown, and a fault of any node is a reason.
 fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool {
     let enough = history.terms.lease / 3;
     if let Some(before) = before {
@@ -139,16 +142,16 @@ fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool 
         let is_hindered = history.hindered(Some(before.node), from, start.at) >= enough;
         let is_evicted = |harm: &Harm| harm.kind == HarmKind::Evicted && (from..=start.at).contains(&harm.from);
         // A node that is asked to stop may still start a run that it has claimed.
-        return history.went(before.node, 0, start.at) || is_hindered || history.harms.iter().any(is_evicted);
+        return history.ended_between(before.node, 0, start.at) || is_hindered || history.harms.iter().any(is_evicted);
     }
     let late = u64::try_from(start.store - start.tick).unwrap_or(0).saturating_mul(1_000_000);
     let from = start.at.saturating_sub(late + history.terms.lease);
-    let gone = history.lives.keys().any(|node| history.went(*node, from, start.at));
+    let gone = history.lives.keys().any(|node| history.ended_between(*node, from, start.at));
     gone || history.hindered(None, from, start.at) >= enough
 }
 
-/// Each claim has a different fence. Runs are claimed in the order of their numbers, attempts one after the other. If
-/// only one run is allowed at a time, runs also start in this order.
+/// Each claim has a different fence. Fences increase in the order of the runs' numbers, and of the attempts of one run.
+/// If only one run is allowed at a time, runs also start in this order.
 fn fences(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
     let mut claims: Vec<&Start> = starts.to_vec();
     claims.sort_unstable_by_key(|start| (start.attempt, start.id));
@@ -186,23 +189,23 @@ fn early(history: &History, job: &Job, starts: &[&Start], findings: &mut Finding
     }
 }
 
-/// The time of a run, without the time in which its node was paused so long that it may have lost its lease, and the
-/// moment after that in which it learns of it.
+/// The time of a run, in pieces. Left out are the times in which its node was paused so long that it may have lost its
+/// lease, and a moment after each, in which the node notices the loss.
 fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
     let killed = history.lives.get(&start.node).and_then(|life| life.killed);
     let end = start.end.map(|(at, _)| at).or(killed).unwrap_or(Nanos::MAX);
     let mut pieces = vec![(start.at, end)];
-    let stood = |harm: &&Harm| match harm.kind {
+    let paused = |harm: &&Harm| match harm.kind {
         HarmKind::Stall | HarmKind::Starved => {
             harm.node == Some(start.node) && harm.to - harm.from >= history.terms.lease / 3
         }
-        // Its node is unknown.
+        // The node of the session is unknown, so it may be any.
         HarmKind::Evicted => start.at < harm.from,
         HarmKind::Kill | HarmKind::Stop | HarmKind::Cut | HarmKind::Store | HarmKind::Locked | HarmKind::LogDeleted => {
             false
         }
     };
-    for harm in history.harms.iter().filter(stood) {
+    for harm in history.harms.iter().filter(paused) {
         if harm.to + history.terms.slack < start.at || harm.from > end {
             continue;
         }
@@ -222,7 +225,7 @@ fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findi
             edges.push((to, -1, start));
         }
     }
-    // A run that ends at the same moment is not counted.
+    // A run that ends when another one starts does not overlap it.
     edges.sort_unstable_by_key(|(at, edge, _)| (*at, *edge));
     let mut alive: Vec<&Start> = Vec::new();
     for (_, edge, start) in edges {
@@ -253,7 +256,7 @@ fn ghosts(history: &History, starts: &[&Start], findings: &mut Findings) {
     }
 }
 
-/// Each tick is a run or was left out, once; and the counters of the store match the records of the nodes.
+/// Each tick is counted once, as a run or as left out. The counters of the store match the records of the nodes.
 fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings) {
     let ticks = tally.ticks(job.period);
     let counted = tally.runs() + tally.skipped + tally.missed;
@@ -268,7 +271,8 @@ fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings
         findings.broken("accounts", job, format!("tick {tick} is not a tick of the job: {tally:?}"));
     }
     let seen = began.len() as u64;
-    // A claim whose node died before the start of the body is lost or waits; if the node was stopped then, the run has failed.
+    // If a node died after a claim and before the start of the body, the run is lost or waits. If the node was stopped
+    // at that time, the run has failed.
     if seen > tally.runs() || tally.runs() > seen + tally.lost + tally.failed + tally.running + tally.queued {
         findings.unexplained += tally.runs().abs_diff(seen);
         findings.broken("accounts", job, format!("{seen} ticks began, and the store has {tally:?}"));
@@ -299,7 +303,7 @@ fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], find
     let mut by_run: HashMap<u64, Vec<&Start>> = HashMap::new();
     starts.iter().for_each(|start| by_run.entry(start.id).or_default().push(start));
     for start in starts {
-        let Some((from, within, is_kill)) = went(history, start) else { continue };
+        let Some((from, within, is_kill)) = node_end(history, start) else { continue };
         let later = by_run[&start.id].iter().filter(|next| next.attempt > start.attempt);
         let next = later.min_by_key(|next| next.attempt);
         let until = next.map_or(history.terms.over, |next| next.at);
@@ -316,10 +320,10 @@ fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], find
 }
 
 /// The end of a run's node before the end of the run, the time limit of the takeover, and whether the node was killed.
-fn went(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
+fn node_end(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
     let life = history.lives.get(&start.node)?;
     match start.end {
-        None => Some((life.killed?, history.terms.lease + history.terms.look, true)),
+        None => Some((life.killed?, history.terms.lease + history.terms.check_interval, true)),
         Some((at, End::Dropped | End::Cancelled)) if life.asked? <= at => Some((at, SECOND, false)),
         Some(_) => None,
     }
@@ -329,14 +333,14 @@ fn went(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
 fn extra(history: &History, start: &Start, next: Option<&Start>, (from, until): (Nanos, Nanos)) -> Nanos {
     let is_in_the_way = |harm: &&Harm| match (harm.node, next) {
         (Some(node), _) if node == start.node => false,
-        // Attempts in between were claimed by nodes that ended before the start: any node may have.
+        // The attempts in between were claimed by nodes that ended before they started the run. They may be any nodes.
         (Some(node), Some(next)) if next.attempt == start.attempt + 1 => {
             harm.kind == HarmKind::Starved || node == next.node
         }
         (Some(_) | None, _) => true,
     };
     let harms = history.harms.iter().filter(is_in_the_way).filter(|harm| is_near(harm, from, until));
-    harms.map(|harm| (harm.to - harm.from) + history.terms.lease + history.terms.look).sum()
+    harms.map(|harm| (harm.to - harm.from) + history.terms.lease + history.terms.check_interval).sum()
 }
 
 fn sessions(history: &History, findings: &mut Findings) {

@@ -22,11 +22,11 @@ use super::{
     schedule::Jobs,
 };
 use crate::{
-    nemesis::{self, has_write_lock, hunt},
+    nemesis::{self, has_write_lock, stop_while_writing},
     worker_pool::now,
 };
 
-/// The lease of a node. It is short, so that many are lost.
+/// The lease of a node. It is short, so that many leases are lost.
 const LEASE: Duration = Duration::from_secs(2);
 /// Tolerance for delays on a machine with fewer cores than nodes.
 const SLACK: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
     let (tallies, left) = cluster.tallies()?;
     let mut harms = std::mem::take(&mut cluster.harms);
     let starts = read(dir, cluster.next, &mut harms)?;
-    let terms = Terms { lease: nanos(LEASE), look: SECOND, slack: nanos(SLACK), over };
+    let terms = Terms { lease: nanos(LEASE), check_interval: SECOND, slack: nanos(SLACK), over };
     let jobs = (0..cluster.jobs).map(jobs::declared).collect();
     Ok(History {
         jobs,
@@ -102,7 +102,7 @@ impl Cluster {
                 let home = dir.join("redis");
                 std::fs::create_dir_all(&home)?;
                 let home = home.display().to_string();
-                // An answered claim must survive the server.
+                // A claim that was answered must survive a kill of the server.
                 let lasting = ["--dir", &home, "--appendonly", "yes", "--appendfsync", "always"];
                 NodeStore::Redis(RedisServer::start_with(&lasting))
             }
@@ -170,7 +170,8 @@ impl Cluster {
         node.process.wait(PATIENCE);
         self.lives.insert(number, Life { killed: Some(from), asked: None });
         self.done(HarmKind::Kill, Some(number), from);
-        // Longer than a takeover may take: a node that joins also checks for dead nodes.
+        // The delay may be longer than a takeover. A new node also checks for dead nodes, and could hide that the
+        // others do not.
         self.replace(at, 8000);
     }
 
@@ -184,7 +185,7 @@ impl Cluster {
         self.replace(at, 3500);
     }
 
-    /// Starts a new node in its place, after a random delay.
+    /// Starts a new node in the place of an ended one, after a random delay.
     fn replace(&mut self, at: usize, within_ms: u64) {
         thread::sleep(Duration::from_millis(fastrand::u64(..within_ms)));
         let node = self.start();
@@ -195,18 +196,19 @@ impl Cluster {
     fn stall(&mut self, at: usize, time: Duration) {
         let from = now();
         self.nodes[at].process.stop();
-        let keeps_all = self.shared_memory().is_some_and(|file| has_write_lock(self.nodes[at].process.pid(), &file));
+        let blocks_all = self.shared_memory().is_some_and(|file| has_write_lock(self.nodes[at].process.pid(), &file));
         thread::sleep(time);
         self.nodes[at].process.cont();
         self.done(HarmKind::Stall, Some(self.nodes[at].number), from);
-        if keeps_all {
+        if blocks_all {
             self.done(HarmKind::Locked, None, from);
         }
     }
 
-    /// Runs `harm` while a node is stopped in the middle of a write; continues the node if it does not write.
+    /// Stops a node in the middle of a write, and runs `harm`. If the node does not write for a while, this does
+    /// nothing.
     fn in_write(&mut self, at: usize, harm: impl FnOnce(&mut Self)) {
-        let writes = self.shared_memory().is_some_and(|file| hunt(&self.nodes[at].process, &file));
+        let writes = self.shared_memory().is_some_and(|file| stop_while_writing(&self.nodes[at].process, &file));
         if writes {
             harm(self);
         }
@@ -308,7 +310,7 @@ fn tally(record: &serde_json::Value, period: Ms) -> Tally {
     let ms = |key: &str| record[key].as_i64().unwrap_or_default();
     let count = |key: &str| record["counts"][key].as_u64().unwrap_or_default();
     let many = |key: &str| record[key].as_array().map_or(0, |all| all.len() as u64);
-    // A fixed rate's grid begins at the anchor; a cron expression's first tick is the first whole second since then.
+    // The ticks of a fixed rate begin at the anchor. The first tick of the cron expression is the next whole second.
     let first = if period == 1000 { (ms("anchor") + 999) / 1000 * 1000 } else { ms("anchor") };
     Tally {
         first,
@@ -335,7 +337,7 @@ fn read(dir: &Path, nodes: u32, harms: &mut Vec<Harm>) -> io::Result<Vec<Start>>
         let text = if path.exists() { std::fs::read_to_string(path)? } else { String::new() };
         let mut open = HashMap::new();
         for line in text.lines() {
-            let bad = || io::Error::other(format!("node {node} noted {line:?}"));
+            let bad = || io::Error::other(format!("node {node} wrote {line:?}"));
             read_line(node, line, &mut starts, &mut open, harms).ok_or_else(bad)?;
         }
     }

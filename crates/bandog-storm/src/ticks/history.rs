@@ -1,6 +1,7 @@
 //! The history of jobs: the runs with their nodes, the faults, and the counters of the store.
 //!
-//! It does not depend on schedulers: processes over a real store and virtual time produce the same history.
+//! The history does not depend on how the nodes ran: processes over a real store and replicas on a virtual clock
+//! produce the same history.
 
 use std::collections::BTreeMap;
 
@@ -34,13 +35,13 @@ pub(crate) struct Start {
 pub(crate) enum End {
     Ok,
     Failed,
-    /// It was cancelled, and ended.
+    /// The body ended after it was cancelled.
     Cancelled,
-    /// It was dropped.
+    /// The body's future was dropped.
     Dropped,
 }
 
-/// The declaration of a job: its ticks are on a grid.
+/// The declaration of a job. Its ticks are a multiple of the period after the first tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) name: String,
@@ -56,9 +57,9 @@ pub(crate) struct Job {
 /// The final record of a job in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// The first tick of its grid.
+    /// The first tick of the job.
     pub(crate) first: Ms,
-    /// The newest claimed tick; before the first one if there is none.
+    /// The newest claimed tick. If no tick was claimed, it is before the first one.
     pub(crate) watermark: Ms,
     pub(crate) ok: u64,
     pub(crate) failed: u64,
@@ -69,7 +70,7 @@ pub(crate) struct Tally {
     pub(crate) queued: u64,
 }
 
-/// The life of a node. A restarted node is another one.
+/// The life of a node. A node that replaces an ended one has another number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) killed: Option<Nanos>,
@@ -103,7 +104,7 @@ pub(crate) enum HarmKind {
     Locked,
     /// The log of the file, its index or both were deleted while the nodes had them open.
     LogDeleted,
-    /// A node's session was taken away. The node learns of it at its next renewal.
+    /// A node's session was taken away by force. The node notices at its next renewal.
     Evicted,
 }
 
@@ -138,10 +139,10 @@ pub(crate) struct Orphan {
 pub(crate) struct Terms {
     pub(crate) lease: Nanos,
     /// Interval at which nodes check each other.
-    pub(crate) look: Nanos,
+    pub(crate) check_interval: Nanos,
     /// Tolerance for delays on this machine.
     pub(crate) slack: Nanos,
-    /// End of the faults. Later reactions are not required.
+    /// End of the faults. A takeover that was not due by then is not required.
     pub(crate) over: Nanos,
 }
 
@@ -202,7 +203,7 @@ impl History {
     }
 
     /// Whether this node was killed or asked to stop between these times.
-    pub(crate) fn went(&self, node: u32, from: Nanos, to: Nanos) -> bool {
+    pub(crate) fn ended_between(&self, node: u32, from: Nanos, to: Nanos) -> bool {
         let Some(life) = self.lives.get(&node) else { return false };
         [life.killed, life.asked].into_iter().flatten().any(|at| (from..=to).contains(&at))
     }

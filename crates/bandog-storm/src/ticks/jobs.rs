@@ -7,7 +7,7 @@ use super::{
     schedule::{self, CatchUp, OnCrash, Overlap, Run},
 };
 
-/// Interval of the other jobs; each tenth job fires once a second by a cron expression.
+/// Period of the jobs with a fixed rate. Every tenth job has a cron expression instead, and fires once a second.
 const RATE: Duration = Duration::from_millis(100);
 
 /// Receives the start and the end of each body.
@@ -40,7 +40,7 @@ pub(crate) fn job(number: usize, witness: impl Witness) -> schedule::Job {
     // Every second body ends when it is cancelled; the others must be dropped.
     let listens = number % 2 == 1;
     job.run(move |run: Run| {
-        let noted = Noted::begin(number, run.clone(), witness.clone());
+        let recorded = RecordedRun::begin(number, run.clone(), witness.clone());
         async move {
             let work = tokio::time::sleep(length());
             let end = if listens {
@@ -53,7 +53,7 @@ pub(crate) fn job(number: usize, witness: impl Witness) -> schedule::Job {
                 End::Ok
             };
             let end = if end == End::Ok && fastrand::u8(..) < 5 { End::Failed } else { end };
-            noted.end(end);
+            recorded.end(end);
             if end == End::Ok { Ok(()) } else { Err("as planned") }
         }
     })
@@ -79,7 +79,8 @@ fn limit(overlap: Overlap) -> usize {
 }
 
 fn on_crash(number: usize) -> OnCrash {
-    // The storm kills a run's nodes more often than any bug would, and its checks expect that the run ends.
+    // The storm may kill the nodes of one run many times, and the checker expects that the run is retried until it
+    // ends.
     if (number / 3).is_multiple_of(2) { OnCrash::RetryUpTo(NonZeroU32::MAX) } else { OnCrash::Abandon }
 }
 
@@ -96,15 +97,15 @@ fn length() -> Duration {
     })
 }
 
-/// A running body. Dropping it before its end records that.
-struct Noted<W: Witness> {
+/// A running body. If it is dropped before its end, this records `End::Dropped`.
+struct RecordedRun<W: Witness> {
     job: usize,
     run: Run,
     witness: W,
     is_over: bool,
 }
 
-impl<W: Witness> Noted<W> {
+impl<W: Witness> RecordedRun<W> {
     fn begin(job: usize, run: Run, witness: W) -> Self {
         witness.begins(job, &run);
         Self { job, run, witness, is_over: false }
@@ -116,7 +117,7 @@ impl<W: Witness> Noted<W> {
     }
 }
 
-impl<W: Witness> Drop for Noted<W> {
+impl<W: Witness> Drop for RecordedRun<W> {
     fn drop(&mut self) {
         if !self.is_over {
             self.witness.ends(self.job, &self.run, End::Dropped);

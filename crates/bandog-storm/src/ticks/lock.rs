@@ -48,7 +48,7 @@ pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u
         for timer in timers {
             timer.await.expect("a timer does not panic");
         }
-        let ran = ran.lock().expect("nobody panicked");
+        let ran = ran.lock().expect("no task panicked");
         let duplicates = ran.values().map(|runs| runs - 1).sum();
         Outcome { ticks, duplicates, lost: ticks - ran.len() as u64 }
     })
@@ -65,7 +65,7 @@ async fn timer(lock: &Mutex, begin: Instant, ticks: u64, min: Duration, ran: &st
             if fastrand::u32(..500) == 0 { Duration::from_millis(fastrand::u64(..300_000)) } else { Duration::ZERO };
         time::sleep_until(due + late).await;
         let Ok(Some(guard)) = lock.try_lock().await else { continue };
-        *ran.lock().expect("nobody panicked").entry(tick).or_default() += 1;
+        *ran.lock().expect("no task panicked").entry(tick).or_default() += 1;
         time::sleep(BODY.max(min)).await;
         // The lease is longer than the run, so the lock is still held.
         drop(guard.release().await);

@@ -41,7 +41,7 @@ pub(crate) struct NodeArgs {
     /// Deviation of its wall clock, in milliseconds ahead
     #[arg(long, allow_hyphen_values = true)]
     skew: i64,
-    /// Its lease, in milliseconds
+    /// The lease of the node, in milliseconds
     #[arg(long)]
     lease: u64,
     #[arg(long)]

@@ -28,7 +28,7 @@ impl Report {
         Self { seeds: (seed, seed), nodes: history.lives.len(), harms, findings: check(history), took }
     }
 
-    /// Merges both.
+    /// Adds the figures of another run.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.seeds.1 = other.seeds.1;
         self.nodes += other.nodes;

@@ -26,7 +26,7 @@ fn good() -> History {
         harms: Vec::new(),
         orphans: Vec::new(),
         left: 0,
-        terms: Terms { lease: 2 * SECOND, look: SECOND, slack: SECOND / 10, over: 60 * SECOND },
+        terms: Terms { lease: 2 * SECOND, check_interval: SECOND, slack: SECOND / 10, over: 60 * SECOND },
     }
 }
 
@@ -91,7 +91,7 @@ fn a_second_attempt_of_an_abandoned_tick_is_seen() {
 }
 
 #[test]
-fn fences_that_do_not_rise_are_seen() {
+fn fences_that_do_not_increase_are_seen() {
     let mut history = good();
     history.starts[1].fence = 1;
     breaks(&history, &["fences"]);

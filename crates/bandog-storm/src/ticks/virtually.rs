@@ -1,4 +1,4 @@
-//! Five replicas on a virtual clock: a day of ticks in a minute. The seed decides everything.
+//! Replicas on a virtual clock: a day of ticks takes a minute. The seed determines the whole run.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,7 +23,7 @@ const BEGIN_MS: Ms = 1_795_159_800_000;
 /// The lease of a replica.
 const LEASE: Duration = Duration::from_secs(10);
 /// Interval at which replicas check each other, in virtual time.
-const LOOK: Duration = Duration::from_secs(30);
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Maximum number of replicas that are down at a time.
 const DOWN: usize = 3;
 
@@ -36,7 +36,7 @@ pub(crate) struct Size {
     pub(crate) seed: u64,
 }
 
-/// Runs it on its own runtime with a paused clock.
+/// Runs the replicas on a runtime with a paused clock.
 ///
 /// # Panics
 /// If a replica cannot start or stop.
@@ -47,10 +47,10 @@ pub(crate) fn run(size: Size) -> History {
 }
 
 async fn storm(size: Size) -> History {
-    let notes = Notes::new();
+    let recorder = Recorder::new();
     let skews = std::iter::repeat_with(|| fastrand::i64(-90..=90)).take(10_000);
     let started = AtomicU32::new(0);
-    let declared = |node: u32| (0..size.jobs).map(|job| jobs::job(job, notes.of(node))).collect::<Vec<_>>();
+    let declared = |node: u32| (0..size.jobs).map(|job| jobs::job(job, recorder.of(node))).collect::<Vec<_>>();
     let setting = TestScheduler::at(BEGIN).replicas(size.nodes).skew(skews).pool(200).lease(LEASE);
     let test = setting.start(|| declared(started.fetch_add(1, Relaxed))).await.expect("replicas start");
     let mut cluster = Cluster {
@@ -65,12 +65,12 @@ async fn storm(size: Size) -> History {
     let end = Instant::now() + Duration::from_secs(size.seconds);
     while Instant::now() < end {
         cluster.test.advance(Duration::from_millis(fastrand::u64(500..15_000))).await;
-        cluster.harm(size.nodes, &notes, &declared).await;
+        cluster.harm(size.nodes, &recorder, &declared).await;
     }
-    let over = notes.now();
-    cluster.test.advance((LEASE + LOOK) * 2).await;
+    let over = recorder.now();
+    cluster.test.advance((LEASE + CHECK_INTERVAL) * 2).await;
     for node in std::mem::take(&mut cluster.alive) {
-        cluster.stop(node, &notes).await;
+        cluster.stop(node, &recorder).await;
     }
     let Cluster { test, mut lives, harms, next, orphans, .. } = cluster;
     let left = test.jobs().nodes().await.expect("the store answers").len();
@@ -82,8 +82,8 @@ async fn storm(size: Size) -> History {
         tallies.push(tally(&test, job).await);
     }
     let jobs = (0..size.jobs).map(jobs::declared).collect();
-    let terms = Terms { lease: nanos(LEASE), look: nanos(LOOK), slack: SECOND / 10, over };
-    History { jobs, tallies, starts: notes.take(), lives, harms, orphans, left, terms }
+    let terms = Terms { lease: nanos(LEASE), check_interval: nanos(CHECK_INTERVAL), slack: SECOND / 10, over };
+    History { jobs, tallies, starts: recorder.take(), lives, harms, orphans, left, terms }
 }
 
 async fn tally(test: &TestScheduler, job: usize) -> Tally {
@@ -99,7 +99,7 @@ fn millis(time: &str) -> Ms {
     like(Run::tick, time).expect("a row has times").millisecond()
 }
 
-/// Parses with the result type of this function.
+/// Parses a text as the type that this function returns. (This crate does not import the type of ticks.)
 fn like<T: std::str::FromStr>(_: fn(&Run) -> T, text: &str) -> Option<T> {
     text.parse().ok()
 }
@@ -118,7 +118,7 @@ impl Cluster {
     async fn harm(
         &mut self,
         nodes: usize,
-        notes: &Notes,
+        recorder: &Recorder,
         declared: &(impl Fn(u32) -> Vec<super::schedule::Job> + Sync),
     ) {
         let may_go = self.alive.len() + DOWN > nodes;
@@ -126,22 +126,22 @@ impl Cluster {
         match fastrand::u8(..12) {
             0..2 if may_go => {
                 let node = self.alive.swap_remove(at);
-                let now = notes.now();
+                let now = recorder.now();
                 self.lives.insert(node, Life { killed: Some(now), asked: None });
                 self.harms.push(Harm { kind: HarmKind::Kill, node: Some(node), from: now, to: now });
-                notes.close(node);
+                recorder.close(node);
                 self.test.crash(node as usize);
             }
             2..4 if may_go => {
                 let node = self.alive.swap_remove(at);
-                self.stop(node, notes).await;
+                self.stop(node, recorder).await;
             }
             4..6 => {
                 let node = self.alive[at];
-                self.cut(HarmKind::Cut, &[node], notes).await;
+                self.cut(HarmKind::Cut, &[node], recorder).await;
             }
-            6 => self.cut(HarmKind::Store, &self.alive.clone(), notes).await,
-            7 => self.evict(fastrand::u32(1..=5), notes).await,
+            6 => self.cut(HarmKind::Store, &self.alive.clone(), recorder).await,
+            7 => self.evict(fastrand::u32(1..=5), recorder).await,
             _ => {}
         }
         while self.alive.len() < nodes && (self.alive.len() + DOWN <= nodes || fastrand::bool()) {
@@ -152,18 +152,18 @@ impl Cluster {
     }
 
     /// Disconnects one replica, or all of them, from the store.
-    async fn cut(&mut self, kind: HarmKind, nodes: &[u32], notes: &Notes) {
-        let from = notes.now();
+    async fn cut(&mut self, kind: HarmKind, nodes: &[u32], recorder: &Recorder) {
+        let from = recorder.now();
         nodes.iter().for_each(|node| self.test.cut(*node as usize));
         self.test.advance(Duration::from_millis(fastrand::u64(100..40_000))).await;
         nodes.iter().for_each(|node| self.test.mend(*node as usize));
         let node = nodes.first().copied().filter(|_| kind == HarmKind::Cut);
-        self.harms.push(Harm { kind, node, from, to: notes.now() });
+        self.harms.push(Harm { kind, node, from, to: recorder.now() });
     }
 
-    /// Takes a node's session away, and checks what the node claims before it learns of it.
-    async fn evict(&mut self, session: u32, notes: &Notes) {
-        let from = notes.now();
+    /// Takes a node's session away, and records which runs the node claims before it notices.
+    async fn evict(&mut self, session: u32, recorder: &Recorder) {
+        let from = recorder.now();
         if !self.test.evict_session(session).await.expect("the store answers") {
             return;
         }
@@ -179,17 +179,17 @@ impl Cluster {
         }
     }
 
-    async fn stop(&mut self, node: u32, notes: &Notes) {
-        let from = notes.now();
+    async fn stop(&mut self, node: u32, recorder: &Recorder) {
+        let from = recorder.now();
         self.lives.insert(node, Life { killed: None, asked: Some(from) });
         self.test.stop_one(node as usize, Duration::from_millis(100)).await.expect("a replica stops");
-        self.harms.push(Harm { kind: HarmKind::Stop, node: Some(node), from, to: notes.now() });
+        self.harms.push(Harm { kind: HarmKind::Stop, node: Some(node), from, to: recorder.now() });
     }
 }
 
 /// The records of all replicas.
 #[derive(Clone)]
-struct Notes {
+struct Recorder {
     began: Instant,
     starts: Arc<Mutex<Vec<Start>>>,
     open: Arc<Mutex<Open>>,
@@ -198,13 +198,13 @@ struct Notes {
 /// The positions of the present runs, by job, fence and node.
 type Open = HashMap<(usize, u64, u32), usize>;
 
-impl Notes {
+impl Recorder {
     fn new() -> Self {
         Self { began: Instant::now(), starts: Arc::default(), open: Arc::default() }
     }
 
-    fn of(&self, node: u32) -> Note {
-        Note { notes: self.clone(), node }
+    fn of(&self, node: u32) -> NodeRecorder {
+        NodeRecorder { recorder: self.clone(), node }
     }
 
     fn now(&self) -> Nanos {
@@ -222,31 +222,31 @@ impl Notes {
 }
 
 #[derive(Clone)]
-struct Note {
-    notes: Notes,
+struct NodeRecorder {
+    recorder: Recorder,
     node: u32,
 }
 
-impl Witness for Note {
+impl Witness for NodeRecorder {
     fn begins(&self, job: usize, run: &Run) {
-        let mut starts = self.notes.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, node, fence) = (self.notes.now(), self.node, run.fence().get());
-        self.notes.open.lock().unwrap_or_else(PoisonError::into_inner).insert((job, fence, node), starts.len());
+        let mut starts = self.recorder.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, node, fence) = (self.recorder.now(), self.node, run.fence().get());
+        self.recorder.open.lock().unwrap_or_else(PoisonError::into_inner).insert((job, fence, node), starts.len());
         let store = store(at);
         let (tick, attempt, id) = (run.tick().millisecond(), run.attempt(), run.id());
         starts.push(Start { job, tick, attempt, id, fence, node, at, store, end: None });
     }
 
     fn ends(&self, job: usize, run: &Run, end: End) {
-        let at = self.notes.now();
-        let mut open = self.notes.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = self.recorder.now();
+        let mut open = self.recorder.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = open.remove(&(job, run.fence().get(), self.node)) {
-            self.notes.starts.lock().unwrap_or_else(PoisonError::into_inner)[place].end = Some((at, end));
+            self.recorder.starts.lock().unwrap_or_else(PoisonError::into_inner)[place].end = Some((at, end));
         }
     }
 }
 
-/// The present time of the store.
+/// A time as the store's clock shows it.
 fn store(at: Nanos) -> Ms {
     BEGIN_MS + Ms::try_from(at / 1_000_000).expect("some years at most")
 }

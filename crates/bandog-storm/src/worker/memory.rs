@@ -16,7 +16,9 @@ type Wire = Lossy<Stopped<ForgetfulStore>>;
 /// The store of this process, and the wires of its clients.
 pub(super) struct Shared {
     store: ForgetfulStore,
+    /// For each client, the layer that can hold its calls back.
     still: Vec<Stopped<ForgetfulStore>>,
+    /// For each client, the layer above it, which can lose calls.
     wires: Vec<Wire>,
 }
 

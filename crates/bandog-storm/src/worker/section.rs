@@ -12,7 +12,7 @@ use super::{client_context::ClientContext, traffic::outcome};
 use crate::history::{CallId, Event, Outcome};
 
 /// Interval at which the holder of a long section checks its guard.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The critical section of one holder.
 pub(super) struct Section<'a> {
@@ -37,7 +37,8 @@ impl Section<'_> {
         self.context.write(self.name, &guard, call);
         let again = if reenters { self.reenter(&guard, mutex).await } else { None };
         self.body(&guard).await;
-        // Some holders write without a check, like a process that was paused after its check: the fence must refuse the write.
+        // Some holders write without a check, like a process that was paused after its check. The resource must refuse
+        // such a write by its fence.
         if !guard.is_lost() || self.random.bool() {
             self.context.write(self.name, &guard, call);
         }
@@ -51,13 +52,13 @@ impl Section<'_> {
             }
             Some(_) | None => guard,
         };
-        self.give_back(last, held).await
+        self.release(last, held).await
     }
 
-    /// The owner locks again: it gets its own lock at once.
+    /// The owner locks again, and must get its own lock immediately.
     async fn reenter(&mut self, guard: &Guard, mutex: &Mutex) -> Option<Guard> {
         let again = mutex.try_lock().await.ok().flatten();
-        // Only a loss may prevent it.
+        // The owner may be refused only if it has lost the lock. Else the fence 0 is recorded, which breaks a law.
         if again.is_some() || !guard.is_lost() {
             let fence = again.as_ref().map_or(0, |again| again.fence().get());
             self.context.note(&Event::Reentered { call: self.call, at: self.context.now(), fence });
@@ -77,14 +78,15 @@ impl Section<'_> {
         }
     }
 
-    /// A long section: longer than a third of the ttl, so that the lock is renewed; sometimes longer than a lease.
+    /// A section that usually lasts longer than a third of the ttl, so that the lock is renewed, and sometimes longer
+    /// than a fixed lease.
     async fn long(&mut self, guard: &Guard) {
         let length = self.ttl.mul_f64(0.3 + 1.5 * self.random.f64());
         let end = time::Instant::now() + length;
         while time::Instant::now() < end && !self.stop.load(Relaxed) {
             tokio::select! { biased;
                 () = guard.lost() => return,
-                () = time::sleep(LOOK) => {}
+                () = time::sleep(CHECK_INTERVAL) => {}
             }
             let (at, until) = self.context.deadline(guard);
             if until > at {
@@ -100,12 +102,12 @@ impl Section<'_> {
         self.context.note(&Event::Blocked { from, to: self.context.now() });
     }
 
-    async fn give_back(&mut self, guard: Guard, held: bool) -> Outcome {
+    async fn release(&mut self, guard: Guard, held: bool) -> Outcome {
         let unheld = if held { Outcome::Released } else { Outcome::Lost };
         match self.random.u8(..20) {
             0..9 => drop(guard),
             9 => {
-                // It is released even if the future of the release is dropped.
+                // The lock is released even if the future of the release is dropped.
                 tokio::select! { biased;
                     _ = guard.release() => {}
                     () = tokio::task::yield_now() => {}

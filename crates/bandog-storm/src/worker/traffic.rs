@@ -32,7 +32,7 @@ pub(super) struct Traffic {
 }
 
 /// The parameters of a call.
-struct Wish {
+struct CallParams {
     name: usize,
     mutex: Mutex,
     owner: Option<Owner>,
@@ -58,7 +58,7 @@ impl Traffic {
             let outcome = self.call().await;
             self.ops.fetch_add(1, Relaxed);
             match outcome {
-                // No client polls a busy lock in a tight loop, nor a store without an answer.
+                // Real clients do not retry in a tight loop if the lock is busy or the store does not answer.
                 Outcome::Busy => time::sleep(Duration::from_millis(self.random.u64(0..3))).await,
                 Outcome::Unavailable | Outcome::Closed => time::sleep(Duration::from_millis(5)).await,
                 Outcome::Cancelled | Outcome::Lost | Outcome::Released | Outcome::Refused => {
@@ -72,31 +72,31 @@ impl Traffic {
     }
 
     async fn call(&mut self) -> Outcome {
-        let wish = self.wish();
+        let params = self.params();
         match self.random.u8(..100) {
             0..40 => {
-                let call = self.ask(&wish, Verb::Lock, Duration::MAX);
-                let guard = wish.mutex.lock().await.map(Some);
-                self.answered(call, &wish, guard).await
+                let call = self.ask(&params, Verb::Lock, Duration::MAX);
+                let guard = params.mutex.lock().await.map(Some);
+                self.answered(call, &params, guard).await
             }
             40..62 => {
-                let call = self.ask(&wish, Verb::TryLock, self.timeout);
-                let guard = wish.mutex.try_lock().await;
-                self.answered(call, &wish, guard).await
+                let call = self.ask(&params, Verb::TryLock, self.timeout);
+                let guard = params.mutex.try_lock().await;
+                self.answered(call, &params, guard).await
             }
             62..88 => {
                 let wait = Duration::from_millis(self.random.u64(1..250));
-                let call = self.ask(&wish, Verb::TryLockFor, wait);
-                let guard = wish.mutex.try_lock_for(wait).await;
-                self.answered(call, &wish, guard).await
+                let call = self.ask(&params, Verb::TryLockFor, wait);
+                let guard = params.mutex.try_lock_for(wait).await;
+                self.answered(call, &params, guard).await
             }
-            _ => self.cancel(&wish).await,
+            _ => self.cancel(&params).await,
         }
     }
 
     /// A call whose future may be dropped before the answer: after some polls of the runtime, or after some time.
-    async fn cancel(&mut self, wish: &Wish) -> Outcome {
-        let call = self.ask(wish, Verb::Dropped, Duration::MAX);
+    async fn cancel(&mut self, params: &CallParams) -> Outcome {
+        let call = self.ask(params, Verb::Dropped, Duration::MAX);
         let (turns, pause) = (self.random.u32(..8), Duration::from_millis(self.random.u64(..4)));
         let patience = async {
             for _ in 0..turns {
@@ -107,22 +107,22 @@ impl Traffic {
             }
         };
         let guard = tokio::select! { biased;
-            guard = wish.mutex.lock() => guard.map(Some),
+            guard = params.mutex.lock() => guard.map(Some),
             () = patience => {
                 self.note_answer(call, Outcome::Cancelled);
                 return Outcome::Cancelled;
             }
         };
-        self.answered(call, wish, guard).await
+        self.answered(call, params, guard).await
     }
 
-    async fn answered(&mut self, call: CallId, wish: &Wish, answer: Result<Option<Guard>>) -> Outcome {
+    async fn answered(&mut self, call: CallId, params: &CallParams, answer: Result<Option<Guard>>) -> Outcome {
         match answer {
             Ok(Some(guard)) => {
-                let (name, ttl, long) = (wish.name, wish.ttl, wish.name >= self.names - LONG);
+                let (name, ttl, long) = (params.name, params.ttl, params.name >= self.names - LONG);
                 let (context, random, stop) = (&self.context, &mut self.random, &self.stop);
                 let section = Section { context, random, call, name, ttl, long, stop };
-                section.run(guard, &wish.mutex, wish.owner.is_some()).await
+                section.run(guard, &params.mutex, params.owner.is_some()).await
             }
             Ok(None) => {
                 self.note_answer(call, Outcome::Busy);
@@ -136,7 +136,7 @@ impl Traffic {
         }
     }
 
-    fn wish(&mut self) -> Wish {
+    fn params(&mut self) -> CallParams {
         let short = self.names - LONG;
         let name = match self.random.u8(..200) {
             0 => short + self.random.usize(..LONG),
@@ -151,14 +151,14 @@ impl Traffic {
         let (mutex, ttl) = if watched { (mutex, self.ttl) } else { (mutex.lease(lease), lease) };
         let owner = (self.random.u8(..20) == 0).then(|| self.context.client.owner());
         let mutex = if let Some(owner) = &owner { mutex.by(owner) } else { mutex };
-        Wish { name, mutex, owner, ttl, watched }
+        CallParams { name, mutex, owner, ttl, watched }
     }
 
-    fn ask(&self, wish: &Wish, verb: Verb, limit: Duration) -> CallId {
+    fn ask(&self, params: &CallParams, verb: Verb, limit: Duration) -> CallId {
         let call = self.context.next_call();
         let (at, task, limit) =
             (self.context.now(), self.task, if limit == Duration::MAX { Nanos::MAX } else { nanos(limit) });
-        let Wish { name, ttl, watched, .. } = *wish;
+        let CallParams { name, ttl, watched, .. } = *params;
         self.context.note(&Event::Asked { call, at, task, name, verb, limit, ttl: nanos(ttl), watched });
         call
     }
@@ -167,8 +167,8 @@ impl Traffic {
         self.context.note(&Event::Answered { call, at: self.context.now(), outcome });
     }
 
-    /// Takes a lock by force. It is recorded first, with a long duration, because the process may be killed before it
-    /// can record the end.
+    /// Takes a lock by force. The eviction is recorded before the call, with a long duration, because the process may
+    /// be killed before it can record the end.
     async fn evict(&mut self) {
         let name = self.random.usize(..self.names);
         let from = self.context.now();

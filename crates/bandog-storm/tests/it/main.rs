@@ -1,4 +1,4 @@
-//! A short storm with a fixed seed on the stores that need no server, and how it is asked for.
+//! A short storm with a fixed seed on the stores that need no server, and tests of the command line.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::{Command, Output};
@@ -16,17 +16,17 @@ fn is_well(store: &str) {
 }
 
 #[test]
-fn memory_stands_a_storm() {
+fn memory_keeps_its_promises_in_a_storm() {
     is_well("memory");
 }
 
 #[test]
-fn sqlite_stands_a_storm() {
+fn sqlite_keeps_its_promises_in_a_storm() {
     is_well("sqlite");
 }
 
 #[test]
-fn help_teaches() {
+fn the_help_names_all_options() {
     let output = storm(&["--help"]);
     let text = String::from_utf8_lossy(&output.stdout);
     for word in ["cargo xtask storm", "--ops", "--seed", "--profile", "--keep", "--json", "Examples", "docs/PROOF.md"] {

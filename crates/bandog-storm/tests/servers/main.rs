@@ -4,7 +4,7 @@
 use std::process::Command;
 
 #[test]
-fn redis_stands_a_storm() {
+fn redis_keeps_its_promises_in_a_storm() {
     let mut storm = Command::new(env!("CARGO_BIN_EXE_bandog-storm"));
     let output = storm.args(["redis", "--ops", "10000", "--seed", "1"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);

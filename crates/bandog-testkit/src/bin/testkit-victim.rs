@@ -1,6 +1,6 @@
-//! A process that is killed by a test, which checks that its children die with it.
+//! A process for a test that kills it, and then checks that its children have died, too.
 //!
-//! It starts the children from a thread that ends, like the thread of a test.
+//! It starts the children from a thread that then ends, like the thread of a test.
 
 use std::process::Command;
 use std::thread;

@@ -5,12 +5,12 @@ use super::*;
 #[test]
 fn a_property_that_fails_is_reported_with_its_smallest_input() {
     let property = |text: &str| {
-        assert!(!text.contains("99"), "the text has 99");
+        assert!(!text.contains("99"), "the text contains 99");
         text.len() > 3
     };
     let run = catch_unwind(AssertUnwindSafe(|| texts("numbers", &["a=1234", "b=5"], &["99"], property)));
     let message = run.unwrap_err().downcast::<String>().unwrap();
-    assert!(message.contains("numbers, seed 1: ") && message.contains("the text has 99"), "{message}");
+    assert!(message.contains("numbers, seed 1: ") && message.contains("the text contains 99"), "{message}");
     assert!(message.ends_with("the smallest input that fails: b\"99\""), "{message}");
 }
 

@@ -28,7 +28,7 @@ fn a_connection_that_ends_halfway_is_an_error() {
 }
 
 #[test]
-fn nonsense_is_an_error() {
+fn a_reply_that_is_not_resp2_is_an_error() {
     for wire in [&b"?\r\n"[..], b":x\r\n", b"\r\n"] {
         let error = read(wire).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);

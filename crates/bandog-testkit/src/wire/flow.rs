@@ -1,14 +1,14 @@
-//! One direction of one connection.
+//! The bytes of one direction of one connection.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Maximum number of bytes in flight; then the sender has to wait.
+/// Maximum number of bytes in flight. When it is reached, the proxy stops reading from the sender.
 const FULL: usize = 4 << 20;
 
-/// The settings of one direction, for all connections of a wire.
+/// The settings of one direction, for all connections of a proxy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rule {
     pub(super) delay: Duration,
@@ -20,26 +20,29 @@ pub(super) struct Rule {
 pub(super) struct Flow {
     queue: VecDeque<Parcel>,
     queued: usize,
-    /// The sender has closed or failed; the parcel with the close is or was in the queue.
+    /// The sender's connection was closed or has failed, so nothing more is read.
     ended: bool,
-    /// The close was forwarded: no data follows.
+    /// The close was forwarded, so no data follows.
     finished: bool,
-    /// Bytes were lost, so no later byte may arrive.
+    /// Bytes were lost, so no later byte may be forwarded.
     lossy: bool,
     /// The receiver's buffer is full.
     blocked: bool,
 }
 
+/// One read from the sender, and the time at which it is forwarded.
 #[derive(Debug)]
 struct Parcel {
     due: Instant,
-    what: Content,
+    content: Content,
 }
 
 #[derive(Debug)]
 enum Content {
     Bytes(Vec<u8>),
+    /// The sender has closed the connection.
     Close,
+    /// The sender's connection has failed.
     Break,
 }
 
@@ -66,19 +69,19 @@ impl Flow {
         parcel.map(|parcel| parcel.due)
     }
 
-    /// Reads all available bytes, and returns the number of lost ones.
+    /// Reads all available bytes, and returns how many of them were lost.
     pub(super) fn take_in(&mut self, from: &TcpStream, rule: Rule, buffer: &mut [u8]) -> usize {
         let mut lost = 0;
         while self.wants_input() {
-            let Some(what) = receive(from, buffer) else {
+            let Some(content) = receive(from, buffer) else {
                 break;
             };
-            self.ended = !matches!(what, Content::Bytes(_));
+            self.ended = !matches!(content, Content::Bytes(_));
             if rule.dropping || self.lossy {
                 self.lossy = true;
-                lost += what.len();
+                lost += content.len();
             } else {
-                self.push(what, rule.delay);
+                self.push(content, rule.delay);
             }
         }
         lost
@@ -86,12 +89,12 @@ impl Flow {
 
     /// Forwards the parcels that are due.
     ///
-    /// An error means that the connection failed, or that the sender's side failed: both sides must be reset.
+    /// An error means that the receiver's or the sender's connection has failed. Then both must be reset.
     pub(super) fn put_out(&mut self, to: &TcpStream, now: Instant) -> io::Result<()> {
         self.blocked = false;
         while let Some(parcel) = self.pop_due(now) {
-            self.queued -= parcel.what.len();
-            match parcel.what {
+            self.queued -= parcel.content.len();
+            match parcel.content {
                 Content::Bytes(bytes) => self.write(to, bytes, parcel.due)?,
                 Content::Close => {
                     self.finished = true;
@@ -111,12 +114,13 @@ impl Flow {
         self.queue.pop_front()
     }
 
-    /// After the delay is reduced, later bytes must not overtake earlier ones.
-    fn push(&mut self, what: Content, delay: Duration) {
+    /// Queues a parcel. It is due at the earliest with the parcel before it, so that its bytes do not overtake earlier
+    /// ones after the delay was reduced.
+    fn push(&mut self, content: Content, delay: Duration) {
         let earliest = Instant::now() + delay;
         let due = self.queue.back().map_or(earliest, |last| last.due.max(earliest));
-        self.queued += what.len();
-        self.queue.push_back(Parcel { due, what });
+        self.queued += content.len();
+        self.queue.push_back(Parcel { due, content });
     }
 
     fn write(&mut self, mut to: &TcpStream, mut bytes: Vec<u8>, due: Instant) -> io::Result<()> {
@@ -126,8 +130,8 @@ impl Flow {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.blocked = true;
                     self.queued += bytes.len();
-                    let what = Content::Bytes(bytes);
-                    self.queue.push_front(Parcel { due, what });
+                    let content = Content::Bytes(bytes);
+                    self.queue.push_front(Parcel { due, content });
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -146,7 +150,7 @@ impl Content {
     }
 }
 
-/// The next bytes of the sender, if there are any.
+/// Reads from the sender. `None` if no bytes are available.
 fn receive(mut from: &TcpStream, buffer: &mut [u8]) -> Option<Content> {
     match from.read(buffer) {
         Ok(0) => Some(Content::Close),

@@ -1,4 +1,4 @@
-//! The wire's thread: it owns all sockets, and decides alone which data passes.
+//! The thread of the proxy. It owns all sockets and moves the data.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,10 +15,11 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::thread::set_current_timer_slack;
 
 use super::flow::{Flow, Rule};
-use super::{Counts, Order, Way, What};
+use super::{Action, Counts, Direction, Order};
 use crate::port::Port;
 
-/// Timeout of a connection. The kernel of a stopped server still accepts, so only a full backlog takes this long.
+/// Timeout for a connection to the server. The kernel accepts connections for a stopped server, so only a full backlog
+/// leads to this timeout.
 const DIAL_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Pump {
@@ -27,7 +28,7 @@ pub(super) struct Pump {
     orders: Receiver<Order>,
     wake_ups: UnixStream,
     counts: Arc<Counts>,
-    /// None while connections are refused.
+    /// `None` while connections are refused.
     listener: Option<TcpListener>,
     links: Vec<Link>,
     rules: Rules,
@@ -73,15 +74,15 @@ impl Pump {
 
     /// Runs until the stop order.
     pub(super) fn run(&mut self) {
-        // Otherwise the kernel may wake the thread 50 µs late, to save power.
+        // By default the kernel may wake a thread 50 µs late, to save power.
         set_current_timer_slack(NonZeroU64::new(1)).expect("an exact timer");
         loop {
             self.accept();
-            let end = self.obey();
+            let end = self.execute_orders();
             if end {
                 return self.cut(|_| true);
             }
-            self.carry();
+            self.move_bytes();
             self.sleep();
         }
     }
@@ -91,7 +92,7 @@ impl Pump {
             self.counts.accepted.fetch_add(1, Ordering::Relaxed);
             match Link::dial(client, self.target) {
                 Ok(link) => self.links.push(link),
-                // The server is down, so the client's connection is closed at once.
+                // The server is down, so the client's connection is dropped, which closes it.
                 Err(_) => continue,
             }
         }
@@ -99,26 +100,26 @@ impl Pump {
     }
 
     /// Executes the orders. Returns whether the thread must end.
-    fn obey(&mut self) -> bool {
+    fn execute_orders(&mut self) -> bool {
         let _ = self.wake_ups.read(&mut self.buffer);
-        while let Ok(Order { what, done }) = self.orders.try_recv() {
-            match what {
-                What::Delay(way, delay) => self.rules.of(way).delay = delay,
-                What::Drop(way, dropping) => self.set_dropping(way, dropping),
-                What::Stall(stalled) => self.rules.stalled = stalled,
-                What::Refuse(refused) => self.set_refused(refused),
-                What::Cut => self.cut(|_| true),
-                What::End => return true,
+        while let Ok(Order { action, done }) = self.orders.try_recv() {
+            match action {
+                Action::Delay(direction, delay) => self.rules.of(direction).delay = delay,
+                Action::Drop(direction, dropping) => self.set_dropping(direction, dropping),
+                Action::Stall(stalled) => self.rules.stalled = stalled,
+                Action::Refuse(refused) => self.set_refused(refused),
+                Action::Cut => self.cut(|_| true),
+                Action::End => return true,
             }
-            let _ = done.send(()); // The caller may be gone; the order is executed nevertheless.
+            let _ = done.send(()); // An error means that the caller no longer waits. The order is executed anyway.
         }
         false
     }
 
-    fn set_dropping(&mut self, way: Way, dropping: bool) {
-        self.rules.of(way).dropping = dropping;
+    fn set_dropping(&mut self, direction: Direction, dropping: bool) {
+        self.rules.of(direction).dropping = dropping;
         if !dropping {
-            self.cut(|link| link.flow(way).is_lossy());
+            self.cut(|link| link.flow(direction).is_lossy());
         }
     }
 
@@ -137,7 +138,7 @@ impl Pump {
     }
 
     /// Moves bytes through all connections.
-    fn carry(&mut self) {
+    fn move_bytes(&mut self) {
         let (rules, buffer, counts) = (self.rules, &mut self.buffer, &self.counts);
         let broken = self.links.extract_if(.., |link| {
             let lost = link.take_in(rules, buffer);
@@ -149,7 +150,7 @@ impl Pump {
         self.count();
     }
 
-    /// Sleeps until a socket is ready, an order comes or a parcel is due.
+    /// Sleeps until a socket is ready, an order comes, or delayed bytes are due.
     fn sleep(&self) {
         let mut fds = vec![PollFd::new(&self.wake_ups, PollFlags::IN)];
         fds.extend(self.listener.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
@@ -159,7 +160,7 @@ impl Pump {
         let due = due.filter(|_| !stalled);
         let left = due.map(|due| due.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        // After an interruption the loop runs again.
+        // An error means that a signal interrupted the call. Then the loop runs again.
         let _ = poll(&mut fds, left.as_ref());
     }
 
@@ -169,10 +170,10 @@ impl Pump {
 }
 
 impl Rules {
-    fn of(&mut self, way: Way) -> &mut Rule {
-        match way {
-            Way::Request => &mut self.request,
-            Way::Reply => &mut self.reply,
+    fn of(&mut self, direction: Direction) -> &mut Rule {
+        match direction {
+            Direction::Request => &mut self.request,
+            Direction::Reply => &mut self.reply,
         }
     }
 }
@@ -187,10 +188,10 @@ impl Link {
         Ok(Self { client, server, request: Flow::default(), reply: Flow::default() })
     }
 
-    fn flow(&self, way: Way) -> &Flow {
-        match way {
-            Way::Request => &self.request,
-            Way::Reply => &self.reply,
+    fn flow(&self, direction: Direction) -> &Flow {
+        match direction {
+            Direction::Request => &self.request,
+            Direction::Reply => &self.reply,
         }
     }
 
@@ -212,7 +213,8 @@ impl Link {
         [self.request.due(), self.reply.due()].into_iter().flatten().min()
     }
 
-    /// A socket without interest is excluded, because a broken one would wake the thread permanently.
+    /// The events for which the thread waits. A socket without events is left out, because a broken socket would wake
+    /// the thread endlessly.
     fn interests(&self, stalled: bool) -> impl Iterator<Item = PollFd<'_>> {
         let client = interest(&self.client, &self.request, &self.reply, stalled);
         let server = interest(&self.server, &self.reply, &self.request, stalled);
@@ -222,7 +224,7 @@ impl Link {
     /// Closes both sides with a reset.
     fn reset(self) {
         for stream in [self.client, self.server] {
-            // An error means that the other side was faster.
+            // An error means that the peer has closed the connection already.
             let _ = set_socket_linger(&stream, Some(Duration::ZERO));
         }
     }
@@ -235,7 +237,7 @@ fn interest<'a>(socket: &'a TcpStream, from: &Flow, to: &Flow, stalled: bool) ->
     (!flags.is_empty()).then(|| PollFd::from_borrowed_fd(socket.as_fd(), flags))
 }
 
-/// Wakes the wire's thread; an ended thread is ignored.
+/// Wakes the proxy's thread. Does nothing if the thread has ended.
 pub(super) fn wake(mut wake_ups: &UnixStream) {
     let _ = wake_ups.write(&[0]);
 }

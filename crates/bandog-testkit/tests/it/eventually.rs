@@ -16,12 +16,12 @@ fn a_fact_that_becomes_true_gives_its_value() {
 
 #[test]
 #[should_panic(expected = "did not hold within 10ms; last seen: \"two left\"")]
-fn a_fact_that_never_holds_panics_with_the_last_value() {
+fn a_fact_that_never_holds_panics_with_the_last_result() {
     eventually::<Result<(), _>>(Duration::from_millis(10), || Err("two left"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_async_form_counts_paused_time() {
+async fn the_async_form_follows_a_paused_clock() {
     let start = tokio::time::Instant::now();
     let long = Duration::from_secs(30);
     eventually_async(2 * long, async || start.elapsed() >= long).await;
@@ -29,6 +29,6 @@ async fn the_async_form_counts_paused_time() {
 
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "awaited at crates/bandog-testkit/tests/it/eventually.rs:")]
-async fn the_async_form_names_its_caller_too() {
+async fn the_panic_of_the_async_form_names_its_caller() {
     eventually_async(Duration::from_millis(10), async || false).await;
 }

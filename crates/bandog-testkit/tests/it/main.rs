@@ -1,6 +1,6 @@
 //! Tests of the testkit with real servers and real processes.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on can only panic")]
+#![allow(clippy::unwrap_used, reason = "a test panics if it cannot continue")]
 
 mod eventually;
 mod process;
@@ -9,5 +9,5 @@ mod wire;
 
 use std::time::Duration;
 
-/// Timeout that only a failure reaches.
+/// Timeout for expected events. A test reaches it only if it fails.
 const SOON: Duration = Duration::from_secs(5);

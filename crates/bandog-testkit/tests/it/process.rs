@@ -13,7 +13,7 @@ fn shell(script: &str) -> Command {
 }
 
 #[test]
-fn lines_are_found_one_after_the_other() {
+fn each_call_finds_the_next_line_that_contains_the_text() {
     let process = Process::spawn(&shell("echo one 1; echo two; echo one 2"));
     assert_eq!(process.stdout_line("one", SOON), "one 1");
     assert_eq!(process.stdout_line("one", SOON), "one 2");
@@ -22,7 +22,7 @@ fn lines_are_found_one_after_the_other() {
 
 #[test]
 #[should_panic(expected = "did not print \"three\"")]
-fn a_line_that_cannot_come_any_more_panics_at_once() {
+fn waiting_for_a_line_of_an_ended_process_panics_before_the_timeout() {
     let process = Process::spawn(&shell("echo one"));
     process.stdout_line("three", Duration::from_secs(3600));
 }
@@ -62,7 +62,7 @@ fn signals_reach_the_program_itself_and_not_a_wrapper() {
 }
 
 #[test]
-fn a_dropped_child_is_dead() {
+fn dropping_a_process_kills_it() {
     let process = Process::spawn(&shell("exec sleep 1000"));
     let pid = process.pid();
     assert!(is_alive(pid));
@@ -71,12 +71,12 @@ fn a_dropped_child_is_dead() {
 }
 
 #[test]
-fn nothing_outlives_a_killed_test_process_or_dies_with_a_thread() {
+fn children_die_with_the_test_process_and_not_with_the_thread_that_started_them() {
     let mut victim = Process::spawn(&Command::new(env!("CARGO_BIN_EXE_testkit-victim")));
     let line = victim.stdout_line("started", SOON);
     let pids: Vec<u32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
     assert_eq!(pids.len(), 2);
-    assert!(pids.iter().all(|&pid| is_alive(pid)), "the starting thread ended long ago");
+    assert!(pids.iter().all(|&pid| is_alive(pid)), "they outlive the thread that started them");
     victim.kill();
     victim.wait(SOON);
     eventually(SOON, || !pids.iter().any(|&pid| is_alive(pid)));

@@ -22,7 +22,7 @@ fn a_server_answers_raw_commands() {
 }
 
 #[test]
-fn a_password_is_asked_for_and_known() {
+fn a_server_with_a_password_answers_the_testkit_and_refuses_other_clients() {
     let redis = RedisServer::start_with(&["--requirepass", "bone"]);
     assert_eq!(redis.cmd(&["PING"]).text(), "PONG");
     let mut stranger = bandog_testkit::RawRedis::connect(redis.addr()).unwrap();
@@ -40,7 +40,7 @@ fn pushed_messages_can_be_read() {
 }
 
 #[test]
-fn a_killed_server_is_refused_and_a_restarted_one_is_empty() {
+fn a_killed_server_refuses_connections_and_a_restarted_server_is_empty() {
     let redis = RedisServer::start();
     let (port, pid) = (redis.port(), redis.pid());
     redis.cmd(&["SET", "k", "v"]);
@@ -54,7 +54,7 @@ fn a_killed_server_is_refused_and_a_restarted_one_is_empty() {
 }
 
 #[test]
-fn a_paused_server_answers_only_after_it_was_resumed() {
+fn a_paused_server_answers_after_it_is_resumed() {
     let redis = RedisServer::start();
     let mut client = redis.client();
     redis.pause();
@@ -66,7 +66,7 @@ fn a_paused_server_answers_only_after_it_was_resumed() {
 }
 
 #[test]
-fn scripts_are_forgotten_on_demand() {
+fn flush_scripts_deletes_all_scripts() {
     let redis = RedisServer::start();
     let sha = redis.cmd(&["SCRIPT", "LOAD", "return 1"]).text().to_owned();
     assert_eq!(redis.cmd(&["EVALSHA", &sha, "0"]).int(), 1);
@@ -76,7 +76,7 @@ fn scripts_are_forgotten_on_demand() {
 }
 
 #[test]
-fn the_server_can_hang_up() {
+fn kill_clients_closes_the_connections_of_all_clients() {
     let redis = RedisServer::start();
     let (mut client, mut ear) = (redis.client(), redis.client());
     ear.cmd(&["SUBSCRIBE", "c"]).unwrap();
@@ -87,7 +87,7 @@ fn the_server_can_hang_up() {
 }
 
 #[test]
-fn a_dropped_server_is_dead_even_if_it_was_paused() {
+fn dropping_a_paused_server_kills_it() {
     let redis = RedisServer::start();
     let pid = redis.pid();
     redis.pause();
@@ -96,7 +96,7 @@ fn a_dropped_server_is_dead_even_if_it_was_paused() {
 }
 
 #[test]
-fn many_servers_start_at_once_on_ports_of_their_own() {
+fn servers_that_start_together_have_different_ports() {
     let start = Instant::now();
     let starters: Vec<_> = (0..8).map(|_| thread::spawn(RedisServer::start)).collect();
     let servers: Vec<_> = starters.into_iter().map(|one| one.join().unwrap()).collect();
@@ -109,12 +109,12 @@ fn many_servers_start_at_once_on_ports_of_their_own() {
 
 #[test]
 #[should_panic(expected = "Bad directive or wrong number of arguments")]
-fn a_server_that_cannot_start_shows_its_log() {
+fn the_panic_of_a_server_that_cannot_start_contains_its_log() {
     let _ = RedisServer::start_with(&["--no-such-option", "1"]);
 }
 
 #[test]
-fn a_dead_servers_port_is_not_reused() {
+fn no_other_server_gets_the_port_of_a_killed_server() {
     let redis = RedisServer::start();
     redis.kill();
     let others = [(); 3].map(|()| RedisServer::start());

@@ -27,7 +27,7 @@ fn round_trips(client: &mut RawRedis, times: usize) -> Vec<Duration> {
     took
 }
 
-/// A short timeout, because these tests wait for data that must not come.
+/// Asserts that no data comes. The timeout is short, because the test always waits for all of it.
 fn says_nothing(client: &mut RawRedis) {
     client.set_patience(Duration::from_millis(30)).unwrap();
     let error = client.read().unwrap_err();
@@ -36,11 +36,11 @@ fn says_nothing(client: &mut RawRedis) {
 }
 
 #[test]
-fn a_good_wire_passes_everything_on_and_counts() {
+fn a_wire_without_faults_forwards_all_bytes_and_counts_connections() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
-    let long = "x".repeat(20 << 20); // More than all buffers on the way hold.
+    let long = "x".repeat(20 << 20); // This is more than all buffers between client and server can hold.
     client.cmd(&["SET", "k", &long]).unwrap();
     assert_eq!(client.cmd(&["GET", "k"]).unwrap().text(), long);
     let other = dial(&wire);
@@ -51,7 +51,7 @@ fn a_good_wire_passes_everything_on_and_counts() {
 }
 
 #[test]
-fn a_good_wire_costs_little() {
+fn a_wire_without_faults_adds_less_than_half_a_millisecond() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let direct = round_trips(&mut redis.client(), 500)[250];
@@ -61,7 +61,7 @@ fn a_good_wire_costs_little() {
 }
 
 #[test]
-fn a_delay_is_exact() {
+fn a_delay_is_exact_to_a_third_of_a_millisecond() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
@@ -69,12 +69,12 @@ fn a_delay_is_exact() {
     let took = round_trips(&mut client, 50);
     println!("round trip at 4 ms each way: {:?} {:?} {:?}", took[0], took[25], took[49]);
     assert!(took[0] >= Duration::from_millis(8));
-    // The fastest one, because a busy machine delays the others.
+    // Only the fastest round trip is checked, because a busy machine may slow the others down.
     assert!(took[0] < Duration::from_micros(8300));
 }
 
 #[test]
-fn a_delay_keeps_order_and_does_not_add_up() {
+fn delayed_bytes_keep_their_order_and_delays_do_not_add_up() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
@@ -94,7 +94,7 @@ fn a_delay_keeps_order_and_does_not_add_up() {
 }
 
 #[test]
-fn one_way_can_be_slow_alone() {
+fn replies_can_be_delayed_without_requests() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
@@ -108,7 +108,7 @@ fn one_way_can_be_slow_alone() {
 }
 
 #[test]
-fn a_cut_resets_both_sides_and_new_connections_are_welcome() {
+fn a_cut_resets_both_sides_and_new_connections_are_accepted() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
@@ -122,7 +122,7 @@ fn a_cut_resets_both_sides_and_new_connections_are_welcome() {
 }
 
 #[test]
-fn a_refusing_wire_keeps_what_it_has() {
+fn a_wire_that_refuses_connections_keeps_open_ones() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
@@ -135,7 +135,7 @@ fn a_refusing_wire_keeps_what_it_has() {
 }
 
 #[test]
-fn a_lost_reply_is_a_command_that_was_done() {
+fn with_dropped_replies_the_server_executes_commands() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
@@ -144,7 +144,7 @@ fn a_lost_reply_is_a_command_that_was_done() {
     eventually(SOON, || wire.lost() == "+OK\r\n".len() as u64);
     assert_eq!(redis.cmd(&["GET", "k"]).text(), "v");
     says_nothing(&mut client);
-    // The connection has lost data, so it ends; a new one is complete.
+    // The connection has lost data, so it is reset. A new connection works.
     wire.drop_replies(false);
     let error = client.read().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
@@ -152,7 +152,7 @@ fn a_lost_reply_is_a_command_that_was_done() {
 }
 
 #[test]
-fn a_lost_request_is_a_command_that_was_not_done() {
+fn with_dropped_requests_the_server_executes_nothing() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
@@ -169,7 +169,7 @@ fn a_lost_request_is_a_command_that_was_not_done() {
 }
 
 #[test]
-fn a_stall_holds_everything_and_loses_nothing() {
+fn a_stall_delays_all_data_and_loses_none() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
@@ -189,7 +189,7 @@ fn a_stall_holds_everything_and_loses_nothing() {
 }
 
 #[test]
-fn a_killed_server_is_felt_through_the_wire() {
+fn connections_through_the_wire_fail_while_the_server_is_down() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
@@ -201,7 +201,7 @@ fn a_killed_server_is_felt_through_the_wire() {
 }
 
 #[test]
-fn a_reset_during_a_stall_waits_its_turn() {
+fn a_connection_that_is_reset_during_a_stall_ends_after_the_stall() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     wire.stall(true);
@@ -215,7 +215,7 @@ fn a_reset_during_a_stall_waits_its_turn() {
 }
 
 #[test]
-fn a_dropped_wire_is_gone() {
+fn dropping_a_wire_closes_its_connections_and_its_port() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);

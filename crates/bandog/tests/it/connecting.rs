@@ -1,7 +1,7 @@
 use bandog::{ConnectOptions, ErrorKind, blocking, connect};
 
 #[tokio::test]
-async fn memory_is_fresh_without_a_name_and_shared_with_one() {
+async fn memory_without_a_name_is_a_new_store_and_with_a_name_is_shared() {
     let (one, other) = (connect("memory:").await.unwrap(), connect("memory:").await.unwrap());
     let _guard = one.mutex("orders").lock().await.unwrap();
     assert!(other.mutex("orders").try_lock().await.unwrap().is_some());
@@ -20,14 +20,14 @@ async fn the_urls_watchdog_is_the_ttl() {
 }
 
 #[test]
-fn the_current_runtime_is_asked_for_inside_one_only() {
+fn on_current_runtime_is_refused_outside_a_runtime() {
     let error = ConnectOptions::parse("memory:").unwrap().on_current_runtime().connect_lazy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused);
     assert!(error.to_string().contains("outside a Tokio runtime"), "{error}");
 }
 
 #[test]
-fn no_runtime_is_needed() {
+fn an_async_client_can_be_made_outside_a_runtime() {
     let client = ConnectOptions::parse("memory:").unwrap().connect_lazy().unwrap();
     drop(client.mutex("orders"));
 }
@@ -41,7 +41,7 @@ fn blocking_clients_need_no_runtime() {
 }
 
 #[tokio::test]
-async fn a_blocking_client_is_not_made_in_async_code() {
+async fn a_blocking_client_is_refused_in_async_code_and_made_in_spawn_blocking() {
     assert_eq!(blocking::connect("memory:").unwrap_err().kind(), ErrorKind::Misused);
     let options = ConnectOptions::parse("memory:").unwrap().on_current_runtime();
     let made = tokio::task::spawn_blocking(|| options.connect_blocking()).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_blocking_client_is_not_made_in_async_code() {
 
 #[cfg(not(feature = "sqlite"))]
 #[test]
-fn a_backend_that_is_not_compiled_in_says_which_feature_to_add() {
+fn the_error_of_a_backend_that_is_not_compiled_in_names_the_feature_to_add() {
     let error = ConnectOptions::parse("sqlite:x.db").unwrap().connect_lazy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("\"sqlite\""), "{error}");
@@ -60,7 +60,7 @@ fn a_backend_that_is_not_compiled_in_says_which_feature_to_add() {
 
 #[cfg(feature = "sqlite")]
 #[tokio::test]
-async fn a_store_that_must_exist_is_not_made() {
+async fn with_must_exist_a_missing_file_is_not_created() {
     let place = std::env::temp_dir().join(format!("bandog-connecting-{}", std::process::id()));
     let options = ConnectOptions::parse(format!("sqlite:{}", place.join("typo.db").display())).unwrap();
     let client = options.must_exist().connect_lazy().unwrap();
@@ -70,7 +70,7 @@ async fn a_store_that_must_exist_is_not_made() {
     assert!(!place.exists());
 }
 
-/// A store that cannot be reached is logged after about a second, once, with its address and the reason.
+/// If the store cannot be reached, `connect` logs it once, after about a second, with the address and the reason.
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_store_that_does_not_answer_is_logged_while_connect_waits() {
@@ -82,14 +82,14 @@ async fn a_store_that_does_not_answer_is_logged_while_connect_waits() {
     let start = Instant::now();
     let connecting = tokio::spawn(options.connect());
     eventually_async(Duration::from_secs(10), async || ear.heard("has not answered yet").len() == 1).await;
-    assert!(start.elapsed() > Duration::from_millis(800), "it is too early to say so");
-    assert!(!connecting.is_finished(), "it goes on trying");
+    assert!(start.elapsed() > Duration::from_millis(800), "the line is logged too early");
+    assert!(!connecting.is_finished(), "connect keeps trying");
     let line = ear.heard("has not answered yet").remove(0);
     assert!(line.starts_with("WARN") && line.contains("redis://127.0.0.1:1/0"), "{line}");
     assert!(line.contains("refused"), "{line}");
     let error = connecting.await.unwrap().unwrap_err();
     assert!(start.elapsed() > Duration::from_secs(4), "{:?}", start.elapsed());
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert_eq!(ear.heard("has not answered yet").len(), 1, "it is said once");
+    assert_eq!(ear.heard("has not answered yet").len(), 1, "the line is logged once");
     assert!(!["somebody", "secret"].iter().any(|word| line.contains(word) || error.to_string().contains(word)));
 }

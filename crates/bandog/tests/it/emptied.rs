@@ -1,4 +1,4 @@
-//! Schedulers over real stores that lose all their data under them.
+//! Schedulers over real stores that lose all their data while jobs run.
 
 use std::{
     collections::BTreeMap,
@@ -50,20 +50,20 @@ async fn a_store_that_loses_its_data_makes_no_tick_run_twice(url: &str, lose: im
     }
     assert_eq!(ticks(&ran, "once").iter().map(|(_, fences)| fences.len()).collect::<Vec<_>>(), [1]);
     let ticks = ticks(&ran, "tick");
-    assert!(ticks.iter().all(|(_, fences)| fences.len() == 1), "each once: {ticks:?}");
+    assert!(ticks.iter().all(|(_, fences)| fences.len() == 1), "each tick runs once: {ticks:?}");
     assert!(ticks.windows(2).all(|pair| pair[0].1 < pair[1].1), "fences rise: {ticks:?}");
 
     let row = jobs.show("tick").await.unwrap();
     let millis = |time: &str| time.parse::<bandog::schedule::Time>().unwrap().millisecond();
     let due = (millis(&row.watermark) - millis(&ticks[0].0)) / PERIOD + 1;
-    let told = row.ok + row.missed + row.skipped + row.lost + row.failed + row.queued;
-    assert_eq!(i64::try_from(told).unwrap(), due, "each tick ran, or is recorded: {row:?}");
+    let counted = row.ok + row.missed + row.skipped + row.lost + row.failed + row.queued;
+    assert_eq!(i64::try_from(counted).unwrap(), due, "each tick ran, or is recorded: {row:?}");
     assert!(row.ok >= 10 && row.missed > 0, "{row:?}");
 }
 
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_is_killed_and_comes_back_without_persistence() {
+async fn no_tick_runs_twice_on_a_redis_that_is_killed_and_restarts_empty() {
     let server = bandog_testkit::RedisServer::start();
     a_store_that_loses_its_data_makes_no_tick_run_twice(&server.url(), async || {
         server.kill();
@@ -76,7 +76,7 @@ async fn a_redis_that_is_killed_and_comes_back_without_persistence() {
 
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_is_flushed() {
+async fn no_tick_runs_twice_on_a_redis_that_is_flushed() {
     let server = bandog_testkit::RedisServer::start();
     a_store_that_loses_its_data_makes_no_tick_run_twice(&server.url(), async || {
         server.cmd(&["FLUSHALL"]);
@@ -86,12 +86,12 @@ async fn a_redis_that_is_flushed() {
 
 #[cfg(feature = "sqlite")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_is_deleted() {
+async fn no_tick_runs_twice_on_a_file_that_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("jobs.db").display());
     a_store_that_loses_its_data_makes_no_tick_run_twice(&url, async || {
         for ending in ["", "-wal", "-shm", "-bell"] {
-            // Some of them are made when they are needed.
+            // A file may be missing, because SQLite and bandog create some of these files only when they need them.
             let _ = std::fs::remove_file(folder.path().join(format!("jobs.db{ending}")));
         }
     })

@@ -1,4 +1,4 @@
-//! Random URLs, and URLs whose password must not be shown.
+//! Random URLs, and URLs with random passwords, which must never be shown.
 
 use bandog::{ConnectOptions, redact, without_secrets};
 use bandog_testkit::fuzz;
@@ -69,7 +69,7 @@ fn fuzz_passwords() {
             })
             .collect();
         let is_plain = password.chars().all(|c| c.is_ascii_graphic());
-        // A short or common text may stand in the message for another reason.
+        // A short or common text may be in the message for another reason.
         if encoded.len() < 8 || "redis://app@db.example.org:6379/2***".contains(&encoded) {
             return false;
         }
@@ -79,11 +79,11 @@ fn fuzz_passwords() {
                 assert!(!shown.contains(&encoded), "{url:?} is shown as {shown:?}");
             }
             let options = ConnectOptions::parse(&url);
-            let said = match &options {
+            let printed = match &options {
                 Ok(options) => format!("{options:?}"),
                 Err(error) => format!("{error} {error:?}"),
             };
-            assert!(!said.contains(&encoded) && !said.contains(password), "{url:?}: {said}");
+            assert!(!printed.contains(&encoded) && !printed.contains(password), "{url:?}: {printed}");
         }
         is_plain
     });

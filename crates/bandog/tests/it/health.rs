@@ -1,4 +1,4 @@
-//! `Client::health` with a real server that comes and goes.
+//! `Client::health` with a real server that is killed, paused and restarted.
 
 use std::time::{Duration, Instant};
 
@@ -6,19 +6,19 @@ use bandog::{Health, connect};
 use bandog_testkit::{RedisServer, eventually_async};
 
 const SOON: Duration = Duration::from_secs(20);
-/// Half a second is promised; the rest is for a machine under load.
+/// Maximum duration of one call of `health`. The promise is half a second; a machine under load gets more.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// Each answer must come in time, whatever the server does.
-async fn until(client: &bandog::Client, is_so: fn(&Health) -> bool) -> Health {
+/// Calls `health` until the condition is true. Each call must return within [`PROBE`], whatever the server does.
+async fn until(client: &bandog::Client, condition: fn(&Health) -> bool) -> Health {
     let mut last = None;
     eventually_async(SOON, async || {
         let start = Instant::now();
         let health = client.health().await.unwrap();
         assert!(start.elapsed() < PROBE, "a probe took {:?}", start.elapsed());
-        let is_so = is_so(&health);
+        let is_true = condition(&health);
         last = Some(health);
-        is_so
+        is_true
     })
     .await;
     last.unwrap()
@@ -49,7 +49,7 @@ async fn a_server_that_is_killed_paused_and_restarted_is_reported() {
     client.close().await.unwrap();
 }
 
-/// A password that no longer holds: the server answers, but this client is as good as away.
+/// The server's password changes. The server still answers, but it refuses this client.
 #[tokio::test]
 async fn a_client_that_is_refused_is_not_reachable() {
     let server = RedisServer::start();
@@ -62,7 +62,7 @@ async fn a_client_that_is_refused_is_not_reachable() {
 }
 
 #[test]
-fn blocking_clients_have_it_too() {
+fn a_blocking_client_reports_its_health() {
     let client = bandog::blocking::connect("memory:").unwrap();
     let _guard = client.mutex("orders").lock().unwrap();
     let health = client.health().unwrap();

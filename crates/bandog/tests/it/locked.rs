@@ -1,4 +1,4 @@
-//! What `#[bandog::locked]` does.
+//! The behaviour of functions under `#[bandog::locked]`.
 
 use std::{
     cell::Cell,
@@ -13,17 +13,17 @@ use bandog::{Client, Clock, ErrorKind, Result, backend::Memory, blocking, locked
 use tokio::{sync::Barrier, task::JoinSet};
 
 /// A client whose time a test can pause.
-fn paused() -> Client {
+fn paused_client() -> Client {
     let options = Client::options().clock(Clock::tokio()).on_current_runtime();
     options.over(Memory::new(Clock::tokio())).unwrap()
 }
 
-fn threaded() -> blocking::Client {
+fn blocking_client() -> blocking::Client {
     blocking::connect("memory:").unwrap()
 }
 
 #[tokio::test]
-async fn one_call_at_a_time() {
+async fn calls_of_a_locked_function_run_one_at_a_time() {
     struct Shop {
         client: Client,
         within: AtomicU32,
@@ -55,7 +55,7 @@ async fn one_call_at_a_time() {
 }
 
 #[tokio::test]
-async fn the_name_is_made_of_parameters_and_their_fields() {
+async fn the_name_of_the_lock_contains_parameters_and_their_fields() {
     struct Order {
         id: u32,
         shop: (&'static str, u8),
@@ -90,7 +90,7 @@ async fn the_name_is_made_of_parameters_and_their_fields() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_bad_at_run_time_is_told() {
+async fn an_empty_name_at_run_time_is_an_error() {
     #[locked(name = "{id}")]
     async fn work(client: &Client, id: &str) -> Result<()> {
         Ok(())
@@ -100,7 +100,7 @@ async fn a_name_that_is_bad_at_run_time_is_told() {
 }
 
 #[tokio::test]
-async fn a_busy_lock_is_none_and_the_body_does_not_run() {
+async fn if_the_lock_is_busy_the_call_returns_none_without_running_the_body() {
     #[locked(name = "orders", wait = "0s")]
     async fn sweep(client: &Client) -> Result<Option<u32>> {
         Ok(Some(7))
@@ -114,12 +114,12 @@ async fn a_busy_lock_is_none_and_the_body_does_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_waits_as_long_as_was_said() {
+async fn a_call_waits_for_a_busy_lock_as_long_as_the_key_wait_says() {
     #[locked(name = "orders", wait = "5s")]
     async fn sweep(client: &Client) -> Result<Option<()>> {
         Ok(Some(()))
     }
-    let client = paused();
+    let client = paused_client();
     let guard = client.mutex("orders").lock().await.unwrap();
     let began = tokio::time::Instant::now();
     assert_eq!(sweep(&client).await.unwrap(), None);
@@ -128,10 +128,10 @@ async fn it_waits_as_long_as_was_said() {
     assert_eq!(sweep(&client).await.unwrap(), Some(()));
 }
 
-/// Tells that it was dropped.
-struct Told(Arc<AtomicBool>);
+/// Sets a flag when it is dropped.
+struct SetOnDrop(Arc<AtomicBool>);
 
-impl Drop for Told {
+impl Drop for SetOnDrop {
     fn drop(&mut self) {
         self.0.store(true, SeqCst);
     }
@@ -140,32 +140,32 @@ impl Drop for Told {
 #[tokio::test(start_paused = true)]
 async fn the_body_is_dropped_when_the_lock_is_lost() {
     #[locked(name = "orders", lease = "10s")]
-    async fn sweep(client: &Client, told: Told) -> Result<()> {
-        let _told = told;
+    async fn sweep(client: &Client, flag: SetOnDrop) -> Result<()> {
+        let _flag = flag;
         pending().await
     }
-    let (client, dropped) = (paused(), Arc::new(AtomicBool::new(false)));
+    let (client, dropped) = (paused_client(), Arc::new(AtomicBool::new(false)));
     let began = tokio::time::Instant::now();
-    let error = sweep(&client, Told(Arc::clone(&dropped))).await.unwrap_err();
+    let error = sweep(&client, SetOnDrop(Arc::clone(&dropped))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert!(error.to_string().contains("orders"), "{error}");
     assert!(dropped.load(SeqCst));
-    assert_eq!(began.elapsed().as_secs(), 9, "a hundredth before its end");
+    assert_eq!(began.elapsed().as_secs(), 9, "the lock is lost a hundredth of its lease before the lease expires");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_is_too_long_is_lost_though_it_is_renewed() {
+async fn a_renewed_lock_is_lost_after_its_maximum_hold_time() {
     #[locked(name = "orders", max_hold = "2m")]
     async fn sweep(client: &Client) -> Result<()> {
         pending().await
     }
     let began = tokio::time::Instant::now();
-    assert_eq!(sweep(&paused()).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(sweep(&paused_client()).await.unwrap_err().kind(), ErrorKind::Lost);
     assert!(began.elapsed() <= Duration::from_secs(120) && began.elapsed() > Duration::from_secs(110));
 }
 
 #[tokio::test]
-async fn a_client_that_is_closed_ends_the_body() {
+async fn closing_the_client_drops_the_body() {
     #[locked(name = "orders")]
     async fn sweep(client: &Client, begun: Arc<Barrier>) -> Result<()> {
         begun.wait().await;
@@ -181,7 +181,7 @@ async fn a_client_that_is_closed_ends_the_body() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_gives_the_lock_back() {
+async fn dropping_a_call_releases_the_lock() {
     #[locked(name = "orders")]
     async fn sweep(client: &Client, begun: &Barrier) -> Result<()> {
         begun.wait().await;
@@ -189,14 +189,14 @@ async fn a_call_that_is_dropped_gives_the_lock_back() {
     }
     let (client, begun) = (bandog::connect("memory:").await.unwrap(), Barrier::new(2));
     tokio::select! {
-        _ = sweep(&client, &begun) => unreachable!("it waits for ever"),
+        _ = sweep(&client, &begun) => unreachable!("the body waits forever"),
         _ = begun.wait() => {}
     }
     client.mutex("orders").lock().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
-async fn the_bodys_own_error_is_returned_and_the_lock_given_back() {
+async fn an_error_of_the_body_is_returned_and_the_lock_is_released() {
     #[derive(Debug)]
     enum Fault {
         Empty,
@@ -229,7 +229,7 @@ async fn the_bodys_own_error_is_returned_and_the_lock_given_back() {
 }
 
 #[test]
-fn without_async_the_thread_holds_the_lock_and_gets_it_again() {
+fn without_async_a_nested_call_gets_the_lock_that_its_thread_holds() {
     struct Shop {
         client: blocking::Client,
         depth: Cell<u32>,
@@ -245,19 +245,19 @@ fn without_async_the_thread_holds_the_lock_and_gets_it_again() {
             Ok(guard.fence().get())
         }
     }
-    let shop = Shop { client: threaded(), depth: Cell::new(0) };
+    let shop = Shop { client: blocking_client(), depth: Cell::new(0) };
     assert!(shop.sweep(2).unwrap() > 0);
     assert_eq!(shop.depth.get(), 3);
     assert!(shop.client.show("orders").unwrap().owner.is_none());
 }
 
 #[test]
-fn without_async_a_busy_lock_is_none() {
+fn without_async_a_call_returns_none_if_the_lock_is_busy() {
     #[locked(name = "orders", wait = "10ms")]
     fn sweep(client: &blocking::Client) -> Result<Option<()>> {
         Ok(Some(()))
     }
-    let client = threaded();
+    let client = blocking_client();
     let guard = client.mutex("orders").lock().unwrap();
     std::thread::scope(|threads| {
         assert_eq!(threads.spawn(|| sweep(&client)).join().unwrap().unwrap(), None);
@@ -267,28 +267,28 @@ fn without_async_a_busy_lock_is_none() {
 }
 
 #[test]
-fn without_async_a_loss_is_told_at_the_end() {
+fn without_async_a_lost_lock_is_an_error_when_the_body_ends() {
     #[locked(name = "orders", lease = "100ms", guard = guard)]
     fn sweep(client: &blocking::Client) -> Result<u32> {
         guard.lost().wait()?;
         Ok(7)
     }
-    assert_eq!(sweep(&threaded()).unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(sweep(&blocking_client()).unwrap_err().kind(), ErrorKind::Lost);
 }
 
 #[test]
-fn without_async_a_body_that_panics_gives_the_lock_back() {
+fn without_async_a_body_that_panics_releases_the_lock() {
     #[locked(name = "orders")]
     fn sweep(client: &blocking::Client) -> Result<()> {
         panic!("on purpose");
     }
-    let client = threaded();
+    let client = blocking_client();
     std::thread::scope(|threads| assert!(threads.spawn(|| sweep(&client)).join().is_err()));
     client.mutex("orders").lock().unwrap().release().unwrap();
 }
 
 #[tokio::test]
-async fn without_async_it_is_misused_in_async_code_and_runs_in_spawn_blocking() {
+async fn a_function_without_async_is_refused_in_async_code_and_runs_in_spawn_blocking() {
     #[locked(name = "orders")]
     fn sweep(client: &Client) -> Result<u32> {
         Ok(7)

@@ -1,11 +1,11 @@
-//! Functions of every shape under `#[bandog::locked]`: that they compile is most of the test.
+//! Functions of many shapes under `#[bandog::locked]`. The main test is that they compile without warnings.
 #![deny(warnings, clippy::pedantic)]
 
 use std::{cell::Cell, collections::HashMap, error::Error, fmt::Display, sync::Arc};
 
 use bandog::{Client, Result, blocking, locked};
 
-/// Its client is behind a pointer and has another name.
+/// Its client is behind a pointer, and the field is not called `client`.
 struct Shop<T> {
     locks: Arc<Client>,
     stock: HashMap<u32, T>,
@@ -20,7 +20,7 @@ impl<T: Clone + Send + Sync + 'static> Shop<T> {
         Ok(self.stock.len())
     }
 
-    /// Lends what it looks at.
+    /// Returns a reference into `self`.
     #[locked(name = "stock-{id}", client = self.locks)]
     async fn look(&self, id: u32) -> Result<Option<&T>> {
         Ok(self.stock.get(&id))
@@ -81,7 +81,7 @@ impl Report for Printer {
     }
 }
 
-/// What cannot be shared between threads, but may move between them.
+/// Holds a `Cell` across an await. A `Cell` is `Send` but not `Sync`, so the future must still be `Send`.
 #[locked(name = "cells")]
 async fn moves(client: Client, cell: Cell<u32>, mut count: u32) -> Result<u32> {
     for _ in 0..3 {
@@ -110,7 +110,7 @@ fn shown_blocking(client: &blocking::Client) -> Result<impl Display + use<>> {
     Ok("shown")
 }
 
-/// The names that the attribute uses itself.
+/// Its parameters have the names of variables in the code that the attribute makes.
 #[locked(name = "sum-{value}")]
 async fn sum(client: &Client, mutex: u32, guard: u32, value: u32) -> Result<u32> {
     Ok(mutex + guard + value)
@@ -125,7 +125,7 @@ async fn pair((a, _): (u32, u32), [b, ..]: [u32; 2], client: &Client) -> Result<
 }
 
 #[tokio::test]
-async fn all_of_them_run() {
+async fn locked_functions_of_all_shapes_run() {
     let client = bandog::connect("memory:").await.unwrap();
     let mut shop = Shop { locks: Arc::new(client.clone()), stock: HashMap::new(), last: None };
     assert_eq!(shop.put(1, "apple").await.unwrap(), 1);

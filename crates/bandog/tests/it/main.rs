@@ -1,4 +1,4 @@
-//! From URLs to clients, what bad URLs get, and the attributes.
+//! Tests of URLs, of the clients made from them, and of the attributes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod connecting;

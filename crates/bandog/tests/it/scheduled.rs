@@ -1,4 +1,4 @@
-//! What `#[bandog::scheduled]` makes of functions, and what is told when a scheduler starts.
+//! The jobs that `#[bandog::scheduled]` makes, and the errors of `start()` for values that are wrong.
 
 use bandog::{
     ErrorKind, Result,
@@ -6,29 +6,29 @@ use bandog::{
     scheduled,
 };
 
-/// What `start()` says of these jobs.
-async fn told(scheduler: Scheduler) -> String {
+/// The text of the error with which `start()` refuses these jobs.
+async fn start_error(scheduler: Scheduler) -> String {
     let fault = scheduler.start().await.err().unwrap();
     assert_eq!(fault.kind(), ErrorKind::Misused, "{fault}");
     fault.to_string()
 }
 
-async fn told_of(job: Job) -> String {
-    told(Scheduler::new().job(job)).await
+async fn start_error_of(job: Job) -> String {
+    start_error(Scheduler::new().job(job)).await
 }
 
 #[tokio::test]
-async fn a_variable_that_is_not_there_is_told_at_the_start() {
+async fn the_start_fails_if_a_variable_of_the_environment_is_missing() {
     #[scheduled(cron = "${bandog.test.not-there}")]
     async fn report() {}
-    let fault = told_of(report::job()).await;
+    let fault = start_error_of(report::job()).await;
     let why = "job \"report\": cron takes ${bandog.test.not-there}, and the environment has no BANDOG_TEST_NOT_THERE";
     assert!(fault.contains(why), "{fault}");
 }
 
 #[tokio::test]
-async fn what_the_environment_has_is_checked_at_the_start() {
-    // Cargo sets these for tests, so that nothing has to be changed.
+async fn the_start_fails_if_a_value_from_the_environment_is_wrong() {
+    // Cargo sets these variables for tests, so the test does not change its environment.
     #[scheduled(name = "wrong cron", cron = "${CARGO_PKG_NAME}")]
     fn wrong_cron() {}
     #[scheduled(fixed_rate = "${CARGO_PKG_NAME:5s}")]
@@ -64,26 +64,26 @@ async fn what_the_environment_has_is_checked_at_the_start() {
         (wrong_pause::job(), "pause_after = \"0\" is no number; it takes one from 1"),
         (wrong_lease::job(), "job \"wrong_lease\": lease"),
     ] {
-        let fault = told_of(job).await;
+        let fault = start_error_of(job).await;
         assert!(fault.contains(words), "{words:?} is not in {fault:?}");
     }
 }
 
 #[tokio::test]
-async fn a_shared_value_that_is_not_there_is_told_at_the_start() {
+async fn the_start_fails_if_a_shared_value_is_missing_or_given_twice() {
     struct Shop;
     #[scheduled(fixed_rate = "1s")]
     async fn sweep(_: Shared<Shop>, _: Run) -> Result<()> {
         Ok(())
     }
-    let fault = told_of(sweep::job()).await;
+    let fault = start_error_of(sweep::job()).await;
     assert!(fault.contains("job \"sweep\": it takes Shared<") && fault.contains("Shop>"), "{fault}");
-    let fault = told(Scheduler::new().share(Shop).job(sweep::job()).share(Shop)).await;
+    let fault = start_error(Scheduler::new().share(Shop).job(sweep::job()).share(Shop)).await;
     assert!(fault.contains("share() was given two values of") && fault.contains("Shop"), "{fault}");
 }
 
 #[tokio::test]
-async fn every_word_that_the_attribute_takes_is_taken_at_the_start() {
+async fn the_start_accepts_every_value_that_the_attribute_accepts() {
     #[scheduled(
         fixed_rate = "1h",
         initial_delay = "1h",

@@ -1,18 +1,19 @@
-//! URLs of SQLite: which are paths, and which would make a file in a place where nobody looks for it.
+//! URLs of SQLite: those that are accepted as paths, and those that would create the file in an unexpected directory.
 
 use bandog::{ConnectOptions, ErrorKind};
 
+/// Checks that the URL is refused with an error that contains all these texts.
 #[track_caller]
-fn refused(url: &str, told: &[&str]) {
+fn refused(url: &str, texts: &[&str]) {
     let error = ConnectOptions::parse(url).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
-    for words in told {
-        assert!(error.to_string().contains(words), "{error} says nothing of {words:?}");
+    for text in texts {
+        assert!(error.to_string().contains(text), "{error} does not contain {text:?}");
     }
 }
 
 #[test]
-fn paths_are_taken_as_they_stand() {
+fn ordinary_and_unusual_paths_are_accepted() {
     let paths = [
         "/abs/x.db",
         "///abs/x.db",
@@ -33,7 +34,7 @@ fn paths_are_taken_as_they_stand() {
 }
 
 #[test]
-fn a_home_that_no_shell_has_replaced_is_refused() {
+fn a_tilde_that_no_shell_has_replaced_is_refused() {
     for url in ["sqlite:~/x.db", "sqlite://~/x.db", "sqlite:~/x.db?watchdog=1s"] {
         refused(url, &["sqlite:/home/NAME/x.db", "\"sqlite:$HOME/x.db\"", "sqlite:./~/x.db"]);
     }

@@ -1,4 +1,4 @@
-//! Clients for tests, and what `connect` says in a test whose clock is paused.
+//! Clients for tests, and `connect` in a test whose clock is paused.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ async fn a_lease_expires_in_paused_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_of_one_store_are_processes_and_those_of_two_never_meet() {
+async fn clients_of_one_store_share_locks_and_clients_of_two_stores_do_not() {
     let (store, apart) = (testing::Store::new(), testing::client());
     let (one, other) = (store.client(), store.clone().client_with(|options| options.watchdog(HOUR)));
     let guard = one.mutex("orders").lock().await.unwrap();
     assert!(other.mutex("orders").try_lock().await.unwrap().is_none());
     assert!(apart.mutex("orders").try_lock().await.unwrap().is_some());
     tokio::time::sleep(HOUR).await;
-    assert!(!guard.is_lost(), "it is renewed");
+    assert!(!guard.is_lost(), "the watchdog renews the lock");
     drop(guard);
     let guard = other.mutex("orders").lock().await.unwrap();
-    assert!(guard.remaining() > HOUR / 2, "options of its own");
+    assert!(guard.remaining() > HOUR / 2, "this client's watchdog has a ttl of an hour");
 }
 
-/// The same client in real time: nothing depends on the pause.
+/// A test client works in real time, too.
 #[tokio::test]
 async fn a_test_client_works_without_a_pause() {
     let client = testing::client();
@@ -49,7 +49,7 @@ fn a_test_client_needs_a_runtime() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_under_a_paused_clock_is_refused_with_what_to_use() {
+async fn memory_under_a_paused_clock_is_refused_and_the_error_names_the_test_client() {
     let lazy = |url: &str| ConnectOptions::parse(url).and_then(ConnectOptions::connect_lazy);
     let options = ConnectOptions::parse("memory:").unwrap().on_current_runtime();
     for made in [connect("memory:").await, connect("memory:shop").await, lazy("memory:"), options.connect().await] {
@@ -61,9 +61,9 @@ async fn memory_under_a_paused_clock_is_refused_with_what_to_use() {
     connect("memory:").await.unwrap().close().await.unwrap();
 }
 
-/// Blocking calls wait by the machine's clock, whatever tokio's says.
+/// Blocking calls follow the machine's clock, so a paused clock of tokio does not affect them.
 #[tokio::test(start_paused = true)]
-async fn blocking_clients_do_not_mind_a_paused_clock() {
+async fn blocking_clients_work_under_a_paused_clock() {
     let locked = tokio::task::spawn_blocking(|| {
         let client = blocking::connect("memory:")?;
         client.mutex("orders").lock()?.release()
@@ -71,7 +71,8 @@ async fn blocking_clients_do_not_mind_a_paused_clock() {
     locked.await.unwrap().unwrap();
 }
 
-/// A real store works under a paused clock, with a warning, unless the engine itself would live in that time.
+/// Under a paused clock, a client of a real store works and logs a warning. With `on_current_runtime` it is refused,
+/// because the requests of its engine would time out.
 #[tokio::test(start_paused = true)]
 async fn a_real_store_under_a_paused_clock_works_on_a_thread_of_its_own() {
     let (ear, _hears) = Ear::of_thread("bandog");
@@ -83,5 +84,5 @@ async fn a_real_store_under_a_paused_clock_works_on_a_thread_of_its_own() {
 
     let error = ConnectOptions::parse(server.url()).unwrap().on_current_runtime().connect().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused);
-    assert!(error.to_string().contains("time out at once"), "{error}");
+    assert!(error.to_string().contains("time out immediately"), "{error}");
 }

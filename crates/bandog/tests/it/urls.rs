@@ -1,30 +1,30 @@
 use bandog::{ConnectOptions, ErrorKind, redact, without_secrets};
 
-/// A wrong URL is told before any I/O, with its value and what is allowed.
+/// Checks that the URL is refused before any I/O, with an error that contains all these texts.
 #[track_caller]
-fn refused(url: &str, told: &[&str]) {
+fn refused(url: &str, texts: &[&str]) {
     let error = ConnectOptions::parse(url).and_then(ConnectOptions::connect_lazy).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
-    for words in told {
-        assert!(error.to_string().contains(words), "{error} says nothing of {words:?}");
+    for text in texts {
+        assert!(error.to_string().contains(text), "{error} does not contain {text:?}");
     }
 }
 
 #[test]
-fn an_unknown_scheme_is_told_with_the_known_ones() {
+fn the_error_of_an_unknown_scheme_names_the_known_schemes() {
     refused("mongo://localhost", &["mongo", "redis", "sqlite", "memory"]);
     refused("", &["redis://HOST"]);
 }
 
 #[test]
-fn a_host_without_a_scheme_gets_the_url_to_write() {
+fn the_error_of_a_host_without_a_scheme_contains_the_right_url() {
     refused("localhost:6379", &["write redis://localhost:6379"]);
     refused("redis:6379", &["write redis://redis:6379"]);
     refused("cache.example:6379/2?timeout=1s", &["write redis://cache.example:6379/2?timeout=1s"]);
     refused("[::1]:6379", &["write redis://[::1]:6379"]);
     refused("localhost", &["redis://HOST"]);
     refused("app:hunter2@db:6379", &["app:***@db:6379", "write redis:// in front of it"]);
-    assert!(ConnectOptions::parse("memory:6379").is_ok(), "a name may be a number");
+    assert!(ConnectOptions::parse("memory:6379").is_ok(), "the name of a memory store may be a number");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn valkey_is_redis_and_schemes_may_be_in_any_case() {
 }
 
 #[test]
-fn what_is_not_supported_yet_is_refused_with_what_is() {
+fn the_error_of_an_unsupported_store_names_the_supported_urls() {
     for (url, words) in [
         ("redis+sentinel://h1:26379,h2:26379/mymaster", ["Redis Sentinel is not supported yet", "redis://HOST:PORT"]),
         ("redis-sentinel://app:hunter2@h1/mymaster", ["Redis Sentinel is not supported yet", "redis://HOST:PORT"]),
@@ -68,17 +68,17 @@ fn what_is_not_supported_yet_is_refused_with_what_is() {
         }
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
-    assert!(ConnectOptions::parse("redis://app:a,b@db?prefix=a,b:").is_ok(), "a comma elsewhere is no host's");
+    assert!(ConnectOptions::parse("redis://app:a,b@db?prefix=a,b:").is_ok(), "a comma outside the host is allowed");
 }
 
 #[test]
-fn an_unknown_option_is_told_with_the_known_ones() {
+fn the_error_of_an_unknown_option_names_the_known_options() {
     refused("memory:?watchdgo=10s", &["watchdgo", "watchdog", "timeout"]);
     refused("memory:?watchdog=10s&ttl=3s", &["ttl"]);
 }
 
 #[test]
-fn options_of_one_scheme_are_unknown_to_the_others() {
+fn an_option_of_one_scheme_is_refused_with_other_schemes() {
     refused("redis://db?ca=/x.pem", &["\"ca\"", "watchdog"]);
     refused("rediss://db?db=1", &["\"db\"", "ca, cert, key, watchdog"]);
     refused("redis+unix:///run/redis.sock?ca=/x.pem", &["\"ca\"", "db, watchdog"]);
@@ -88,25 +88,25 @@ fn options_of_one_scheme_are_unknown_to_the_others() {
 }
 
 #[test]
-fn what_only_the_backend_knows_reaches_it() {
+fn options_that_only_the_backend_knows_are_passed_to_it() {
     let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
     assert_eq!(store("rediss://db?ca=/x.pem&timeout=1s"), "rediss://db:6379/0");
     assert_eq!(store("redis+unix://u:p@/run/a@b.sock?watchdog=10s&db=3"), "redis+unix:///run/a@b.sock?db=3");
 }
 
 #[test]
-fn durations_out_of_bounds_are_told_with_the_bounds() {
-    refused("memory:?watchdog=99ms", &["99ms", "100 ms to 365 days"]);
-    refused("memory:?watchdog=0s", &["0ns", "100 ms to 365 days"]);
-    refused("memory:?watchdog=400d", &["100 ms to 365 days"]);
-    refused("memory:?watchdog=-5s", &["-5s", "no duration"]);
-    refused("memory:?watchdog=soon", &["soon", "no duration"]);
-    refused("memory:?watchdog", &["watchdog", "no duration"]);
-    refused("memory:?timeout=1ms", &["1ms", "10 ms to 365 days"]);
+fn the_error_of_a_duration_out_of_bounds_names_the_bounds() {
+    refused("memory:?watchdog=99ms", &["99ms", "100 ms", "365 days"]);
+    refused("memory:?watchdog=0s", &["0ns", "100 ms", "365 days"]);
+    refused("memory:?watchdog=400d", &["100 ms", "365 days"]);
+    refused("memory:?watchdog=-5s", &["-5s", "not a duration"]);
+    refused("memory:?watchdog=soon", &["soon", "not a duration"]);
+    refused("memory:?watchdog", &["watchdog", "not a duration"]);
+    refused("memory:?timeout=1ms", &["1ms", "between 10 ms and 365 days"]);
 }
 
 #[test]
-fn the_ttl_is_what_was_said_last() {
+fn options_override_the_urls_watchdog() {
     let ttl = |url: &str| ConnectOptions::parse(url).unwrap().ttl().as_secs();
     assert_eq!((ttl("memory:"), ttl("memory:?watchdog=10s")), (30, 10));
     let options = ConnectOptions::parse("memory:?watchdog=10s").unwrap();
@@ -114,7 +114,7 @@ fn the_ttl_is_what_was_said_last() {
 }
 
 #[test]
-fn durations_set_by_hand_have_the_same_bounds() {
+fn durations_set_by_methods_have_the_same_bounds() {
     let options = ConnectOptions::parse("memory:").unwrap();
     let error = options.clone().watchdog(std::time::Duration::ZERO).connect_lazy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused);

@@ -17,7 +17,7 @@ fn under(fence: u64) -> Writer {
 }
 
 #[test]
-fn a_write_from_the_past_is_refused() {
+fn a_write_with_a_smaller_fence_is_refused() {
     let (_place, shop) = shop();
     assert_eq!(shop.close(&order(), under(8)).unwrap(), Write::Done);
     assert_eq!(shop.give_back(&order(), under(8)).unwrap(), Write::Done, "one run writes many times");
@@ -26,7 +26,7 @@ fn a_write_from_the_past_is_refused() {
 }
 
 #[test]
-fn a_refused_write_leaves_nothing_behind() {
+fn a_refused_write_changes_nothing() {
     let (_place, shop) = shop();
     assert_eq!(shop.close(&order(), under(8)).unwrap(), Write::Done);
     let before = shop.count().unwrap();
@@ -40,8 +40,8 @@ fn a_later_run_finishes_the_work_and_excludes_the_earlier_one() {
     let (_place, shop) = shop();
     assert_eq!(shop.close(&order(), under(8)).unwrap(), Write::Done);
     let found = shop.overdue(under(9)).unwrap().unwrap();
-    assert!(found.iter().any(|found| found.id == 1), "closed, and its stock not given back: {found:?}");
-    assert_eq!(shop.give_back(&order(), under(8)).unwrap(), Write::Refused, "the later one has looked");
+    assert!(found.iter().any(|found| found.id == 1), "order 1 is closed, but its stock was not returned: {found:?}");
+    assert_eq!(shop.give_back(&order(), under(8)).unwrap(), Write::Refused, "the later run has read the orders");
     assert!(shop.overdue(under(8)).unwrap().is_none());
     assert_eq!(shop.give_back(&order(), under(9)).unwrap(), Write::Done);
     let found = shop.overdue(under(9)).unwrap().unwrap();

@@ -1,4 +1,4 @@
--- Makes the tables of an empty shop.
+-- Creates the tables of an empty shop.
 -- Parameters: none.
 -- Result: none.
 
@@ -14,7 +14,7 @@ create table orders (
     id      integer not null primary key,
     item    text    not null references stock (item),
     units   integer not null,
-    overdue integer not null,                   -- from when on it counts as not paid in time, in ms of the Unix epoch
+    overdue integer not null,                   -- time after which it is overdue, in ms of the Unix epoch
     state   text    not null default 'unpaid' check (state in ('unpaid', 'closed'))
 ) strict;
 
@@ -22,7 +22,7 @@ create table orders (
 create table restoration (
     order_id integer not null references orders (id),
     replica integer not null,
-    fence   integer                             -- of the run that did it; null on a replica's own timer
+    fence   integer                             -- the fence of the run; null if a replica's own timer started it
 ) strict;
 create index restoration_of on restoration (order_id);
 
@@ -47,8 +47,8 @@ create table trouble (
 create table sweep (
     id      integer not null primary key,
     replica integer not null,
-    tick    integer not null,                   -- what it was for, in ms of the Unix epoch
-    attempt integer,                            -- of the run: 2 when the replica of the first died; null on its own timer
-    fence   integer,                            -- of the run; null on a replica's own timer
+    tick    integer not null,                   -- the tick of the sweep, in ms of the Unix epoch
+    attempt integer,                            -- the run's attempt: 2 if the first replica died; null as for the fence
+    fence   integer,                            -- the run's fence; null if a replica's own timer started the sweep
     state   text    not null check (state in ('sweeping', 'swept'))
 ) strict;

@@ -1,5 +1,5 @@
--- The replicas that are sweeping now. Of the scheduler's runs it is the latest: the replica of an earlier one was
--- killed or is paused.
+-- The replicas that are sweeping now. Of the scheduler's runs only the latest counts, because the replica of an earlier
+-- unfinished run was killed or is paused.
 -- Parameters: none.
 -- Result: one row for each: the replica's number.
 select replica from sweep

@@ -1,4 +1,5 @@
-//! Hints for a refused cron expression in a file: a file has no dialects and no calls of the library.
+//! Hints for a refused cron expression in a file. The parser's own hints name dialects and calls of the library, which
+//! a file does not have.
 
 use bandog_cron::{Cron, DayMatch, Dialect, ParseError, Time};
 
@@ -10,7 +11,7 @@ const SIX_FIELDS: &str = "in a file seconds come first, and one day field is ?, 
 
 /// The message for a file. `said` is the message of the parser, with its own hint at the end.
 pub(super) fn in_a_file(error: &ParseError, expression: &str, said: &str) -> String {
-    match instead(expression) {
+    match file_hint(expression) {
         Some(hint) => {
             let what = said.strip_suffix(error.hint()).unwrap_or(said).trim_end_matches("; ");
             format!("{what}; {hint}")
@@ -20,7 +21,7 @@ pub(super) fn in_a_file(error: &ParseError, expression: &str, said: &str) -> Str
 }
 
 /// None if the parser's own hint is sufficient.
-fn instead(expression: &str) -> Option<String> {
+fn file_hint(expression: &str) -> Option<String> {
     let words: Vec<&str> = expression.split_ascii_whitespace().collect();
     match &words[..] {
         ["-"] => Some("write enabled = false, and in cron the time at which it would run".into()),
@@ -42,7 +43,8 @@ fn instead(expression: &str) -> Option<String> {
     }
 }
 
-/// Five fields may be a crontab's, or six with one missing, so the hint says what the proposal means.
+/// Five fields may be a line of a crontab, or six fields with one missing. So the hint also describes the proposed
+/// expression.
 fn meaning(five: &str, six: &str) -> String {
     let means = Cron::parse(six).map(|cron| cron.describe()).unwrap_or_default();
     match Cron::parse_with(five, Dialect::Unix) {
@@ -53,7 +55,7 @@ fn meaning(five: &str, six: &str) -> String {
     }
 }
 
-/// The expression in Quartz's fields: from a crontab's line, or from Quartz's fields without seconds.
+/// The expression as six fields of Quartz, made from a line of a crontab, or from fields of Quartz without seconds.
 fn six_fields(expression: &str, five: &[&str]) -> Option<String> {
     let Ok(unix) = Cron::parse_with(expression, Dialect::Unix) else {
         let six = format!("0 {}", five.join(" "));

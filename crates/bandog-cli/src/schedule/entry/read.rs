@@ -1,4 +1,4 @@
-//! A job out of its table.
+//! Reads a job from its table in the file.
 
 use std::{collections::BTreeMap, ffi::OsString, ops::Range, time::Duration};
 
@@ -149,7 +149,7 @@ fn command(table: Table<'_>) -> Option<Vec<OsString>> {
     Some(words.into_iter().map(OsString::from).collect())
 }
 
-/// The trigger. All mistakes around it are reported.
+/// Reads the trigger. All mistakes in the keys of triggers and in `zone` are reported.
 fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>) -> Option<Trigger> {
     let there: Vec<_> = TRIGGERS.into_iter().filter_map(|key| Some((key, table.get(key)?.0))).collect();
     if let Some((zone, _)) = table.get("zone")

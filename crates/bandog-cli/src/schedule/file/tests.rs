@@ -156,9 +156,9 @@ fn every_kind_of_mistake_has_its_message() {
         ("at = 2026-01-31T00:00:00", "line 4, column 6: "),
         ("at = 2026-01-31", "line 4, column 6: "),
         ("at = 3", "line 4, column 6: at is a number; write an instant like 2026-01-31T00:00:00Z"),
-        ("fixed_rate = \"0s\"", "line 4, column 14: fixed_rate = \"0s\": 1ms to 365d are allowed"),
+        ("fixed_rate = \"0s\"", "line 4, column 14: fixed_rate = \"0s\" must be between 1ms and 365d"),
         ("fixed_delay = \"-5s\"", "line 4, column 15: fixed_delay = \"-5s\" is no duration; write it like 500ms"),
-        ("fixed_delay = \"366d\"", "line 4, column 15: fixed_delay = \"366d\": 1ms to 365d are allowed"),
+        ("fixed_delay = \"366d\"", "line 4, column 15: fixed_delay = \"366d\" must be between 1ms and 365d"),
         ("fixed_delay = true", "line 4, column 15: fixed_delay is true or false; write it like \"2s\""),
         ("cron = \"@daily\"\ninitial_delay = \"1s\"", "line 5, column 1: initial_delay is for fixed_rate"),
         ("overlap = \"never\"", "line 4, column 11: overlap = \"never\" is unknown; write skip, queue, queue(10)"),
@@ -178,8 +178,8 @@ fn every_kind_of_mistake_has_its_message() {
         ("retry = 99999999999", "line 4, column 9: retry takes a number from 0 to 4294967295"),
         ("retry = \"99999999999 from 1s\"", "retry = \"99999999999 from 1s\": it takes a number from 0 to 4294967295"),
         ("retry = \"often\"", "line 4, column 9: retry = \"often\" is unknown; write 3,"),
-        ("lease = \"1ms\"", "line 4, column 9: lease = \"1ms\": 100ms to 365d are allowed"),
-        ("timeout = \"0s\"", "line 4, column 11: timeout = \"0s\": 1ms to 365d are allowed"),
+        ("lease = \"1ms\"", "line 4, column 9: lease = \"1ms\" must be between 100ms and 365d"),
+        ("timeout = \"0s\"", "line 4, column 11: timeout = \"0s\" must be between 1ms and 365d"),
         ("enabled = \"yes\"", "line 4, column 11: enabled is a text; write true or false"),
         ("env = [\"A=1\"]", "line 4, column 7: env is a list; write env = { NAME = \"text\" }"),
         ("env = { A = 1 }", "line 4, column 13: A is a number; write a text in quotation marks"),
@@ -195,8 +195,8 @@ fn every_kind_of_mistake_has_its_message() {
         ("[pool]\nsiz = 3", "line 5, column 1: [pool] has no key \"siz\"; did you mean size?"),
     ];
     for (lines, words) in said {
-        let told = refused(lines);
-        assert!(told.contains(words), "{lines}\n{told}");
+        let message = refused(lines);
+        assert!(message.contains(words), "{lines}\n{message}");
     }
     let command =
         |command: &str| read(&format!("[[job]]\nname = \"x\"\nat = 2030-01-01T00:00:00Z\n{command}")).unwrap_err();
@@ -211,8 +211,8 @@ fn every_kind_of_mistake_has_its_message() {
             "line 4, column 11: command is a number; write [\"program\", \"word\"], or a text for the shell",
         ),
     ] {
-        let told = command(text);
-        assert!(told.contains(words), "{text}\n{told}");
+        let message = command(text);
+        assert!(message.contains(words), "{text}\n{message}");
     }
     for (text, words) in [
         ("", "it has no [[job]]"),
@@ -224,46 +224,46 @@ fn every_kind_of_mistake_has_its_message() {
         ("[[job]]\nname = \"a\\tb\"", "line 2, column 8: a name has 1 to 200 bytes"),
         ("[[job]]\nname = 1", "line 2, column 8: name is a number; write a text in quotation marks"),
     ] {
-        let told = read(text).unwrap_err();
-        assert!(told.contains(words), "{text}\n{told}");
+        let message = read(text).unwrap_err();
+        assert!(message.contains(words), "{text}\n{message}");
     }
 }
 
 #[test]
 fn a_table_with_a_syntax_error_has_no_other_mistakes() {
     let text = "[[job]]\nname = \"a\"\ncommand = tru e\n\n[[job]]\nname = \"b\"\ncommand = \"true\"\nat = \"x\"\n";
-    let told = read(text).unwrap_err();
-    assert!(told.starts_with("jobs.toml has 2 mistakes\n  line 3, column 11: "), "{told}");
-    assert!(told.contains("\n  line 8, column 6: "), "{told}");
-    let told = read("[[job]]\nname = \"x\"\ncommand = [\nat = \"2030\"\n").unwrap_err();
+    let message = read(text).unwrap_err();
+    assert!(message.starts_with("jobs.toml has 2 mistakes\n  line 3, column 11: "), "{message}");
+    assert!(message.contains("\n  line 8, column 6: "), "{message}");
+    let message = read("[[job]]\nname = \"x\"\ncommand = [\nat = \"2030\"\n").unwrap_err();
     for line in 1..=5 {
-        assert!(told.matches(&format!("line {line}, ")).count() <= 1, "{told}");
+        assert!(message.matches(&format!("line {line}, ")).count() <= 1, "{message}");
     }
 }
 
 #[test]
 fn a_long_line_is_shown_around_the_place() {
-    let told = refused(&format!("command = [{}\"ß\", 3]", "\"ä\", ".repeat(200)).replace("command", "env"));
-    let [_, line, carets] = told.lines().skip(1).take(3).collect::<Vec<_>>()[..] else { panic!("{told}") };
-    assert!(line.chars().count() <= 104 && carets.chars().count() <= 104, "{told}");
-    let told =
+    let message = refused(&format!("command = [{}\"ß\", 3]", "\"ä\", ".repeat(200)).replace("command", "env"));
+    let [_, line, carets] = message.lines().skip(1).take(3).collect::<Vec<_>>()[..] else { panic!("{message}") };
+    assert!(line.chars().count() <= 104 && carets.chars().count() <= 104, "{message}");
+    let message =
         read(&format!("[[job]]\nname = \"x\"\nat = 2030-01-01T00:00:00Z\ncommand = [{}3]", "\"ä\", ".repeat(200)))
             .unwrap_err();
-    let lines: Vec<_> = told.lines().collect();
+    let lines: Vec<_> = message.lines().collect();
     let column = lines[3].chars().count() - 1;
-    assert_eq!(lines[2].chars().nth(column), Some('3'), "{told}");
+    assert_eq!(lines[2].chars().nth(column), Some('3'), "{message}");
 }
 
 #[test]
 fn many_mistakes_are_counted_and_the_first_are_reported() {
-    let told =
+    let message =
         read(&"[[job]]\nname = \"x\"\nat = 2030-01-01T00:00:00Z\ncommand = \"true\"\n".repeat(1000)).unwrap_err();
-    assert!(told.starts_with("jobs.toml has 999 mistakes\n") && told.ends_with("\n  and 949 more"), "{told}");
+    assert!(message.starts_with("jobs.toml has 999 mistakes\n") && message.ends_with("\n  and 949 more"), "{message}");
 }
 
 /// Damaged files: a byte more, a byte less, a repeated line, a piece from elsewhere.
 #[test]
-fn no_file_makes_it_panic() {
+fn damaged_files_do_not_make_the_parser_panic() {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     let pieces = [

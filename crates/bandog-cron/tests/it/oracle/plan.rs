@@ -1,4 +1,5 @@
-//! Random expressions, and what their items mean, word for word. Days of the week count from Sunday, which is 1.
+//! Random expressions, and a second implementation of what their items mean, as directly as the definition reads. Days
+//! of the week are numbered as in Quartz: Sunday is 1.
 
 use bandog_cron::{DayMatch, Dialect, Rules};
 use fastrand::Rng;
@@ -10,7 +11,7 @@ enum Item {
     Any,
     AnyStep(u32),
     One(u32),
-    /// It goes round if it ends before it begins.
+    /// A range that ends before it begins wraps around.
     Range(u32, u32),
     Step(u32, u32),
     RangeStep(u32, u32, u32),
@@ -28,6 +29,7 @@ enum Item {
 
 use Item::{Any, AnyStep, Last, LastOf, Near, NearLast, Nth, One, Range, RangeStep, Step};
 
+/// An expression before it is written as text.
 pub(super) struct Plan {
     seconds: Vec<Item>,
     minutes: Vec<Item>,
@@ -56,8 +58,8 @@ impl Plan {
         match random.u32(..5) {
             0 => plan.weekdays = Some(list(random, 1, 7)),
             1 => plan.dates = Some(list(random, 1, 31)),
-            2 => plan.dates = Some(several(random, marked_date)),
-            3 => plan.weekdays = Some(several(random, marked_weekday)),
+            2 => plan.dates = Some(several(random, special_date)),
+            3 => plan.weekdays = Some(several(random, special_weekday)),
             _ => {}
         }
         if random.u32(..4) == 0 {
@@ -67,7 +69,7 @@ impl Plan {
         plan
     }
 
-    /// One that fires on whole minutes and often.
+    /// An expression that fires often, and only at whole minutes.
     pub(super) fn random_minutes(random: &mut Rng) -> Self {
         let weekdays = (random.u32(..4) == 0).then(|| list(random, 1, 7));
         Self {
@@ -87,19 +89,19 @@ impl Plan {
         }
     }
 
-    /// One that fires at midnight of days with marks.
-    pub(super) fn random_marks(random: &mut Rng) -> Self {
+    /// An expression that fires at midnight, on days with the special characters `L`, `W` and `#`.
+    pub(super) fn random_special_days(random: &mut Rng) -> Self {
         let (mut dates, mut weekdays) = (None, None);
         if random.bool() {
-            dates = Some(several(random, marked_date));
+            dates = Some(several(random, special_date));
         } else {
-            weekdays = Some(several(random, marked_weekday));
+            weekdays = Some(several(random, special_weekday));
         }
         let months = list(random, 1, 12);
         Self { dates, weekdays, ..Self::midnights(months) }
     }
 
-    /// One that restricts both day fields, and fires at midnight.
+    /// An expression that fires at midnight and restricts both day fields.
     pub(super) fn random_pair(random: &mut Rng, dialect: Dialect, days: Option<DayMatch>) -> Self {
         let dates = Some(several(random, |random| date_of(random, dialect)));
         let weekdays = Some(several(random, |random| weekday_of(random, dialect)));
@@ -205,7 +207,8 @@ impl Item {
     fn has_date(self, day: Day, dialect: Dialect) -> bool {
         match self {
             Last(back) => day.day + back == day.of,
-            // Spring looks for the Monday after a last Sunday in the next month, and does not find it there.
+            // If the last day of a month is a Sunday, Spring moves the match into the next month, where it never
+            // matches.
             Near(target) if dialect == Dialect::Spring && target == day.of && weekday(day, target) == 0 => false,
             Near(target) => is_nearest(day, target),
             NearLast(back) => back < day.of && is_nearest(day, day.of - back),
@@ -222,7 +225,7 @@ impl Item {
         }
     }
 
-    /// The same day of the week where Sunday is 0.
+    /// The same item in a dialect where Sunday is 0.
     fn sunday_first(self) -> Self {
         match self {
             One(day) => One(day - 1),
@@ -252,7 +255,7 @@ impl Item {
     }
 }
 
-/// Of all days from Monday to Friday in this month, the one with the least distance to the target.
+/// Whether this day is the one that is nearest to the target among all days from Monday to Friday of its month.
 fn is_nearest(day: Day, target: u32) -> bool {
     if target > day.of {
         return false;
@@ -261,7 +264,7 @@ fn is_nearest(day: Day, target: u32) -> bool {
     working.min_by_key(|other| other.abs_diff(target)) == Some(day.day)
 }
 
-/// The day of the week of another day in this month, Sunday being 0.
+/// The day of the week of another day in the same month; 0 is Sunday.
 fn weekday(day: Day, other: u32) -> u32 {
     (day.weekday + 35 + other - day.day) % 7
 }
@@ -288,26 +291,26 @@ fn plain(random: &mut Rng, min: u32, max: u32) -> Item {
     [AnyStep(step), One(a), One(b), Range(a, b), Step(a, step), RangeStep(a, b, step)][random.usize(..6)]
 }
 
-fn marked_date(random: &mut Rng) -> Item {
+fn special_date(random: &mut Rng) -> Item {
     let day = random.u32(1..=31);
     [Last(day - 1), Last(0), Near(day), Near(31), NearLast(day - 1), NearLast(0), One(day)][random.usize(..7)]
 }
 
-fn marked_weekday(random: &mut Rng) -> Item {
+fn special_weekday(random: &mut Rng) -> Item {
     let (day, week) = (random.u32(1..=7), random.u32(1..=5));
     [LastOf(day), Nth(day, week), One(day)][random.usize(..3)]
 }
 
-/// A day of the month that restricts something, in words that this dialect knows.
+/// An item of the day-of-month field that is valid in this dialect. It is never `*`, so the field is restricted.
 fn date_of(random: &mut Rng, dialect: Dialect) -> Item {
     let (a, b) = (random.u32(1..=31), random.u32(1..=31));
     let plain = [One(a), Range(a.min(b), a.max(b)), Step(a, 1 + b / 2)];
-    let marks = [Last(0), Last(a - 1), Near(a), Near(31), NearLast(0), NearLast(a - 1)];
+    let special = [Last(0), Last(a - 1), Near(a), Near(31), NearLast(0), NearLast(a - 1)];
     match dialect {
         Dialect::Unix => plain[random.usize(..plain.len())],
         _ if random.bool() => plain[random.usize(..plain.len())],
-        Dialect::Spring => marks[random.usize(..marks.len() - 1)],
-        Dialect::Quartz => marks[random.usize(..marks.len())],
+        Dialect::Spring => special[random.usize(..special.len() - 1)],
+        Dialect::Quartz => special[random.usize(..special.len())],
     }
 }
 

@@ -7,10 +7,11 @@ pub(super) struct Day {
     pub(super) day: u32,
     /// Sunday is 0.
     pub(super) weekday: u32,
-    /// How many days the month has.
+    /// Number of days in the month.
     pub(super) of: u32,
 }
 
+/// All days, in order. The search for matching days walks through them one by one.
 pub(super) struct Walk(Vec<Day>);
 
 impl Walk {
@@ -39,13 +40,14 @@ impl Walk {
     }
 }
 
-/// The first of these times on one of these days that comes later.
+/// The first instant after `at` that has one of these days and one of these times of the day, in seconds.
 pub(super) fn after(days: &[i64], times: &[i64], at: i64) -> Option<i64> {
     let today = at / 86_400;
     let first = days.iter().skip_while(|day| **day < today).take(2);
     first.flat_map(|day| times.iter().map(move |time| day * 86_400 + time)).find(|time| *time > at)
 }
 
+/// The last instant before `at` that has one of these days and one of these times of the day, in seconds.
 pub(super) fn before(days: &[i64], times: &[i64], at: i64) -> Option<i64> {
     let today = at / 86_400;
     let last = days.iter().rev().skip_while(|day| **day > today).take(2);

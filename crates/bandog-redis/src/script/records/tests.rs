@@ -51,14 +51,14 @@ fn each_holding_is_named_once() {
 }
 
 #[test]
-fn a_read_takes_one_key_each_and_the_owners() {
+fn a_read_has_a_key_for_each_record_and_lock_and_an_owner_for_each_lock() {
     let held = Holding { key: key("lock"), id: ClaimId { client: ClientId::random(), number: 1 } };
     let texts = texts(&read(&[key("a"), key("{b}")], std::slice::from_ref(&held), By::Hash));
     assert_eq!(texts[2..], ["3", "bandog:record:{a}", "bandog:record:{{b}}", "lock", &held.id.to_string()]);
 }
 
 #[test]
-fn times_are_whole_milliseconds_rounded_up_and_can_be_counted() {
+fn times_are_whole_milliseconds_rounded_up_and_exact_in_lua() {
     assert_eq!(millis(None), 0);
     assert_eq!(millis(Some(UNIX_EPOCH - Duration::from_secs(1))), 0);
     assert_eq!(millis(Some(UNIX_EPOCH + Duration::from_micros(1_000_001))), 1001);

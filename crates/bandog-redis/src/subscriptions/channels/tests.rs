@@ -21,7 +21,7 @@ fn many_subscribers_share_one_subscription() {
     assert_eq!(notified(), 4);
     for id in ids {
         channels.remove("c", id);
-        assert_eq!(channels.next_request("c"), None, "one subscriber is left");
+        assert_eq!(channels.next_request("c"), None, "another subscriber remains");
     }
     channels.remove("c", 4);
     assert_eq!(channels.next_request("c"), Some(ChannelRequest::Unsubscribe));

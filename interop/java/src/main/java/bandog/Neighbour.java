@@ -23,12 +23,12 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * A Redisson that does as it is told.
+ * A process with Redisson that executes commands.
  *
  * <p>Arguments: the server's URL and lockWatchdogTimeout in ms. Each line on stdin is a command, its words separated
- * by tabs: number, thread, verb, lock, and what the verb takes. Each line on stdout is an answer: number, tab, text.
- * Commands of one thread are done in their order, those of different threads side by side, for a lock belongs to
- * the thread that took it.
+ * by tabs: number, thread, verb, lock, and the arguments of the verb. Each line on stdout is an answer: number, tab,
+ * text. Commands of one thread are executed in their order, those of different threads in parallel. The threads
+ * matter, because a lock belongs to the thread that took it.
  */
 public final class Neighbour {
     private static final PrintStream ANSWERS =
@@ -51,7 +51,7 @@ public final class Neighbour {
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             neighbour.pass(line.split("\t"));
         }
-        // Nobody is left to command; what is held is left to its ttl.
+        // The input has ended, so no further command comes. Locks that are still held expire after their ttl.
         Runtime.getRuntime().halt(0);
     }
 
@@ -69,7 +69,7 @@ public final class Neighbour {
 
     private String obey(String[] words) throws Exception {
         String name = words[3];
-        // Made anew each time, since a lock object remembers the lease of its last call.
+        // A new object each time, because a lock object remembers the lease of its last call.
         RLock lock = redisson.getLock(name);
         switch (words[2]) {
             case "lock":
@@ -100,7 +100,7 @@ public final class Neighbour {
         }
     }
 
-    /** Adds to the counter in a file, once for each grant of a lock of this kind. Nothing but the lock protects it. */
+    /** Adds one to the counter in a file for each grant of a lock of this kind. Only the lock protects the file. */
     private String count(String name, String kind, String file, int times) throws IOException {
         RFencedLock lock = redisson.getFencedLock(name);
         RLock plain = redisson.getLock(name);
@@ -135,7 +135,7 @@ public final class Neighbour {
         return String.valueOf(times);
     }
 
-    /** The file holds two big-endian longs: the count, and the fence of the last who counted; 0 stands for none. */
+    /** The file holds two big-endian longs: the count, and the fence of the last addition, or 0 if it had none. */
     private static void add(FileChannel counter, long fence) throws IOException {
         ByteBuffer bytes = ByteBuffer.allocate(2 * Long.BYTES);
         counter.read(bytes, 0);
@@ -147,7 +147,7 @@ public final class Neighbour {
         counter.write(bytes, 0);
     }
 
-    /** Takes and frees the lock for so long; answers how often, and the longest wait in µs. */
+    /** Takes and frees the lock repeatedly for this time. Returns the number of turns and the longest wait in µs. */
     private static String turns(RLock lock, long millis) {
         long start = System.nanoTime();
         long longest = 0;
