@@ -39,11 +39,13 @@ pub(crate) enum Msg {
     },
     /// The last guard of a turn was dropped or released.
     Release {
+        key: Key,
         hold: HoldId,
         report: Option<oneshot::Sender<Result<()>>>,
     },
     /// A caller wants to be woken this long before the hold's deadline.
     WarnBefore {
+        key: Key,
         hold: HoldId,
         grace: Duration,
     },
