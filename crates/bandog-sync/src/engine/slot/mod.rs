@@ -253,7 +253,8 @@ enum Stage {
 /// A claim in flight.
 struct Claiming {
     attempt: Box<Attempt>,
-    /// The last `try_lock` that came before the claim was sent. The answer does not count for later ones.
+    /// The last call that came before the claim was sent. The answer does not count for later calls: the store may have
+    /// decided before they came.
     last_covered: Option<Ticket>,
     /// Whether a notification came after the claim was sent.
     is_notified: bool,
@@ -567,7 +568,7 @@ impl<C: Call> Slot<C> {
 
     fn send_claim(&mut self, mut attempt: Box<Attempt>, cx: &mut SlotContext<C>) {
         cx.emit(Effect::Send(attempt.next_step(cx.now, self.wake_ups.hears_releases(), cx.round_trip)));
-        let last_covered = self.queue.last_try_lock();
+        let last_covered = self.queue.last();
         self.stage = Stage::Claiming(Claiming { attempt, last_covered, is_notified: false });
     }
 
@@ -623,6 +624,7 @@ impl<C: Call> Slot<C> {
         let claim = subscribes.then(|| attempt.claim.clone());
         let retry_at = now + (retry_after + Duration::from_millis(1)).min(poll);
         self.stage = Stage::Waiting { attempt, retry_at };
+        self.queue.discount_refusal(last_covered);
         while let Some(waiter) = last_covered.and_then(|last| self.queue.remove_try_lock(last)) {
             cx.emit(Effect::Refuse(waiter.call));
         }
@@ -916,3 +918,6 @@ fn abandon<C>(attempt: &Attempt, cx: &mut SlotContext<C>) {
         cx.emit(Effect::Release { claim, unsure, report: None });
     }
 }
+
+#[cfg(test)]
+mod tests;

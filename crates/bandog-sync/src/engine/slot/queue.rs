@@ -15,7 +15,7 @@ pub(in crate::engine) struct Waiter<C> {
     /// The task or thread that waits.
     pub(super) caller: Caller,
     pub(super) terms: Terms,
-    /// [`super::Slot::refusals`] when the call came.
+    /// Number of [`super::Slot::refusals`] that do not count for this call.
     pub(super) refusals_before: u64,
     /// When the call came.
     pub(super) since: Moment,
@@ -112,8 +112,15 @@ impl<C> Queue<C> {
         !self.try_locks.is_empty()
     }
 
-    pub(super) fn last_try_lock(&self) -> Option<Ticket> {
-        self.try_locks.last().copied()
+    /// The call that came last.
+    pub(super) fn last(&self) -> Option<Ticket> {
+        self.waiters.last_key_value().map(|(ticket, _)| *ticket)
+    }
+
+    /// The last refusal does not count for calls that came after this one.
+    pub(super) fn discount_refusal(&mut self, covered: Option<Ticket>) {
+        let first = covered.map_or(0, |ticket| ticket + 1);
+        self.waiters.range_mut(first..).for_each(|(_, waiter)| waiter.refusals_before += 1);
     }
 
     /// Removes the first `try_lock`, if it came no later than the call with this ticket.
