@@ -23,9 +23,9 @@ async fn passes_on(wrapper: impl Backend + Clone) {
     assert_eq!(wrapper.evict(&key).await.unwrap(), None);
     let client = Client::options().clock(Clock::tokio()).on_current_runtime().over(wrapper.clone()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
-    assert!(wrapper.show(&key).await.unwrap().held);
+    assert!(wrapper.show(&key).await.unwrap().is_held());
     assert!(wrapper.evict(&key).await.unwrap().is_some());
-    assert!(!wrapper.show(&key).await.unwrap().held);
+    assert!(!wrapper.show(&key).await.unwrap().is_held());
     drop(guard);
 
     let created = wrapper.swap(&[Swap::new(key.clone(), None, "one")]).await.unwrap();

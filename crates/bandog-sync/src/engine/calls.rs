@@ -88,11 +88,11 @@ impl Calls {
         }));
     }
 
-    pub(super) fn subscribe(&self, key: Key, notifier: Notifier) {
+    pub(super) fn subscribe(&self, claim: Claim, notifier: Notifier) {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
-            let subscription = backend.subscribe(&key, notifier).await;
-            Completion::Subscribed { key, subscription }
+            let subscription = backend.subscribe(&claim, notifier).await;
+            Completion::Subscribed { key: claim.key, subscription }
         }));
     }
 

@@ -326,9 +326,11 @@ impl Engine {
             return self.claim_next(&key);
         }
         let had_subscribed = !matches!(slot.wake_ups, WakeUps::Off);
-        if !had_subscribed {
+        if let Stage::Waiting(attempt) = &slot.stage
+            && !had_subscribed
+        {
             slot.wake_ups = WakeUps::Subscribing;
-            self.calls.subscribe(key.clone(), self.notifications.notifier(&key));
+            self.calls.subscribe(attempt.claim.clone(), self.notifications.notifier(&key));
         }
         let subscribed = slot.wake_ups.is_subscribed();
         let poll = if let Stage::Waiting(attempt) = &slot.stage {

@@ -292,12 +292,14 @@ async fn queries_and_logs_have_the_fence_of_the_turn() {
     let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
     let first = client.mutex("orders").lock().await.unwrap();
     let row = client.show("orders").await.unwrap();
-    assert_eq!((row.fence, row.last_fence.unwrap().get()), (Some(first.fence()), first.fence().get() + 63));
+    let holder = &row.holders[0];
+    assert_eq!((holder.fence, holder.last_fence.unwrap().get()), (Some(first.fence()), first.fence().get() + 63));
     let next = crate::kit::waiting(&client, "orders").await;
     first.release().await.unwrap();
     let second = next.await.unwrap().unwrap();
     let row = client.show("orders").await.unwrap();
-    assert!(row.fence.unwrap() < second.fence() && second.fence() <= row.last_fence.unwrap(), "{row:?}");
+    let holder = &row.holders[0];
+    assert!(holder.fence.unwrap() < second.fence() && second.fence() <= holder.last_fence.unwrap(), "{row:?}");
     wire.always(Fate::Refused);
     second.lost().await;
     let lines = ear.take("WARN");
