@@ -21,6 +21,13 @@ pub async fn acquire_release<W: World>(world: &W) -> Law {
     Ok(())
 }
 
+/// Law 1: the profile of a backend contains the kinds of locks that these laws take.
+pub async fn supported_kinds<W: World>(world: &W) -> Law {
+    let kinds = world.backend().profile().kinds;
+    assert!(kinds.contains(Kind::Mutex), "{kinds:?}");
+    Ok(())
+}
+
 /// Law 2: `try_lock` on a held lock returns `None` at once, for the holder's client and for another client.
 pub async fn second_try_fails<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
