@@ -19,7 +19,7 @@
 //!
 #![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]
 //!
-//! [`wrap`] has backends that count, delay, lose and hold the calls for locks and records. [`Census`] checks from
+//! [`wrap`] has backends that count, delay, lose and hold the calls for locks and records, or grant less. [`Census`] checks from
 //! outside that at most one client believes that it holds a lock. Other tests may use both.
 
 #![expect(clippy::future_not_send, reason = "a law stays on the thread of its test")]

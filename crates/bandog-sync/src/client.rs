@@ -12,7 +12,7 @@ use std::{
 };
 
 use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Finding, Key, Member, Notifier, Pattern, Profile, Result, Row,
+    Backend, ClientId, Clock, Error, ErrorKind, Finding, Holder, Key, Member, Notifier, Pattern, Profile, Result, Row,
     Subscription, check_ttl,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -311,8 +311,12 @@ impl Client {
     /// these members are queried by id: earlier versions are not in the index.
     async fn describe_rows(&self, rows: &mut [Row], mut members: Vec<Member>) -> Result<()> {
         let known: HashSet<ClientId> = members.iter().map(|member| member.id).collect();
-        let others: HashSet<ClientId> =
-            rows.iter().filter_map(Row::client).filter(|client| !known.contains(client)).collect();
+        let others: HashSet<ClientId> = rows
+            .iter()
+            .flat_map(|row| &row.holders)
+            .filter_map(Holder::client)
+            .filter(|id| !known.contains(id))
+            .collect();
         if !others.is_empty() {
             let others: Vec<ClientId> = others.into_iter().collect();
             match self.query(|backend| Box::pin(async move { backend.members_of(&others).await })).await {

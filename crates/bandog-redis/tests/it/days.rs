@@ -23,7 +23,7 @@ async fn a_full_memory_refuses_claims_and_nothing_else() {
     refused(&redis.announce(&member(&[]), crate::help::TTL).await.unwrap_err(), "memory limit");
     assert_eq!(renew(&redis, &kept).await.unwrap(), Renewal::Extended { valid_for: kept.ttl });
     assert!(matches!(release(&redis, &freed).await.unwrap(), Released::Freed { .. }));
-    redis.subscribe(&kept.key, notifier().0).await.unwrap();
+    redis.subscribe(&kept, notifier().0).await.unwrap();
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     fences(&redis, &claim("new")).await;
 }
@@ -115,7 +115,7 @@ async fn a_subscriber_that_is_disconnected_for_its_backlog_is_notified_and_subsc
     let server = RedisServer::start();
     let redis = backend(&server);
     let (on_release, notified) = notifier();
-    let _subscription = redis.subscribe(&claim("k").key, on_release).await.unwrap();
+    let _subscription = redis.subscribe(&claim("k"), on_release).await.unwrap();
     cut_off_subscribers(&server, "redisson_lock__channel:{k}");
     // One notification because a message may have been lost, and one for the message on the new connection.
     eventually_async(SOON, async || notified() >= 1).await;

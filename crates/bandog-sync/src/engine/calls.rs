@@ -89,7 +89,7 @@ impl Calls {
     pub(super) fn subscribe(&self, claim: Claim, notifier: Notifier) {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
-            let subscription = backend.subscribe(&claim.key, notifier).await;
+            let subscription = backend.subscribe(&claim, notifier).await;
             Completion::Subscribed { key: claim.key, subscription }
         }));
     }

@@ -44,7 +44,7 @@ async fn a_stop_rings_when_all_of_it_can_be_seen(url: &str) {
 
     one.stop().await.unwrap();
     next(&mut rings).await;
-    assert!(!reader.show("schedule/node/1").await.unwrap().held, "the session has ended");
+    assert!(!reader.show("schedule/node/1").await.unwrap().is_held(), "the session has ended");
     let row = jobs.show("long").await.unwrap();
     assert_eq!((row.live.len(), row.queued), (0, 1), "{row:?}");
 

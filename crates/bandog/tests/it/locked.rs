@@ -237,7 +237,7 @@ fn without_async_the_thread_holds_the_lock_and_gets_it_again() {
     impl Shop {
         #[locked(name = "orders", guard = guard)]
         fn sweep(&self, down: u32) -> Result<u64> {
-            assert!(self.client.show("orders")?.owner.is_some());
+            assert!(self.client.show("orders")?.is_held());
             self.depth.set(self.depth.get() + 1);
             if down > 0 {
                 assert_eq!(self.sweep(down - 1)?, guard.fence().get());
@@ -248,7 +248,7 @@ fn without_async_the_thread_holds_the_lock_and_gets_it_again() {
     let shop = Shop { client: threaded(), depth: Cell::new(0) };
     assert!(shop.sweep(2).unwrap() > 0);
     assert_eq!(shop.depth.get(), 3);
-    assert!(shop.client.show("orders").unwrap().owner.is_none());
+    assert!(shop.client.show("orders").unwrap().owner().is_none());
 }
 
 #[test]

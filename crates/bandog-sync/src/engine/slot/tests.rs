@@ -20,13 +20,24 @@ use std::{
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     thread::{self, ThreadId},
+    time::Duration,
 };
 
-use bandog_core::{Answer, LockState, Released};
+use bandog_core::{
+    Answer, ClaimId, ClientId, ErrorKind, Fence, Kind, LockState, Released, Renewal, Result, Step, Verdict,
+};
 use fastrand::Rng;
+use tokio::sync::oneshot;
 
 use super::*;
-use crate::{engine::releases::Releases, turn_status::TurnState};
+use crate::{
+    caller::Caller,
+    engine::{
+        msg::{Patience, Terms},
+        releases::Releases,
+    },
+    turn_status::{TurnState, TurnStatus},
+};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 const FIXED_LEASE: Duration = Duration::from_millis(400);
@@ -751,8 +762,12 @@ impl World {
             }
         } else if self.has_faults && self.chance(4) {
             self.note("an operator takes the lock");
-            let holder = self.store.row(&self.slot.key, self.now).and_then(|row| row.owner);
-            self.evicted.extend(holder.and_then(|owner| owner.parse::<ClaimId>().ok()));
+            let holder = self
+                .store
+                .row(&self.slot.key, self.now)
+                .and_then(|row| row.holders.into_iter().next())
+                .map(|holder| holder.owner);
+            self.evicted.extend(holder.flatten().and_then(|owner| owner.parse::<ClaimId>().ok()));
             self.store.evict(self.now);
             self.notify();
             self.on(Event::Recheck);
