@@ -13,8 +13,8 @@ use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
     Owner,
-    client::Handle,
     engine::{HoldId, Msg},
+    handle::Handle,
     turn_status::{TurnState, TurnStatus},
 };
 

@@ -67,7 +67,7 @@ use self::{
     slot::{Counts, Event, Slot, SlotContext},
     timers::{Timer, Timers},
 };
-use crate::client::Handle;
+use crate::handle::Handle;
 
 pub(crate) use self::msg::{HoldId, LockRequest, Msg, Patience, Terms, Ticket, TurnGrant};
 pub(crate) use self::runner::Runner;

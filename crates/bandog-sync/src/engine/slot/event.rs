@@ -6,9 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{
-    Claim, ClaimId, ClientId, Error, Fence, Key, Kind, Moment, Renewal, Result, Step, Subscription, Verdict,
-};
+use bandog_core::{Claim, ClaimId, ClientId, Error, Fence, Key, Moment, Renewal, Result, Step, Subscription, Verdict};
 use tokio::sync::oneshot;
 
 use super::attempt::Attempt;
@@ -160,8 +158,9 @@ impl<C> SlotContext<C> {
 
     pub(super) fn new_attempt(&mut self, key: &Key, terms: Terms) -> Box<Attempt> {
         self.claims += 1;
-        let (id, kind) = (ClaimId { client: self.client, number: self.claims }, Kind::Mutex);
-        let claim = Claim { key: key.clone(), id, kind, ttl: terms.ttl, fences: terms.fences, offers: false };
+        let id = ClaimId { client: self.client, number: self.claims };
+        let claim =
+            Claim { key: key.clone(), id, kind: terms.kind, ttl: terms.ttl, fences: terms.fences, offers: false };
         Box::new(Attempt::new(claim, terms, self.now))
     }
 }

@@ -334,7 +334,14 @@ impl World {
         self.note("a call");
         let ticket = self.number();
         let millis = Duration::from_millis;
-        let mut terms = Terms { ttl: millis(1000), watchdog: true, fences: self.fences, max_hold: None, quiet: false };
+        let mut terms = Terms {
+            kind: Kind::Mutex,
+            ttl: millis(1000),
+            watchdog: true,
+            fences: self.fences,
+            max_hold: None,
+            quiet: false,
+        };
         match self.rng.u8(..8) {
             0 => (terms.ttl, terms.watchdog) = (FIXED_LEASE, false),
             1 => terms.max_hold = Some(millis(500)),
