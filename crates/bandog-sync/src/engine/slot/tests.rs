@@ -415,6 +415,7 @@ impl World {
     fn read_mailbox(&mut self) {
         let Some(message) = self.mailbox.pop_front() else { return };
         match message {
+            Message::Lock(call) if self.cx.is_closing => drop(self.calls.remove(&call.ticket)),
             Message::Lock(call) => {
                 self.note("the slot gets a call");
                 let ticket = call.ticket;
@@ -505,7 +506,11 @@ impl World {
             }
             Effect::Fail(call, error) => {
                 self.sums.timed_out += 1;
-                let is_expected = error.is_retryable() || error.kind() == ErrorKind::Denied;
+                let is_expected = match error.kind() {
+                    ErrorKind::Denied => !self.is_calm,
+                    ErrorKind::Closed => self.cx.is_closing,
+                    _ => error.is_retryable(),
+                };
                 assert!(is_expected, "{error}");
                 self.calls.remove(&call.ticket);
             }
@@ -647,7 +652,11 @@ impl World {
                 Ok(Subscription::new(move || flag.store(false, SeqCst)))
             }
         };
+        let is_subscribed = answer.is_ok();
         self.on(Event::Subscribed(answer));
+        if is_subscribed && self.slot.is_waiting() {
+            assert!(self.claim_in_flight.is_some(), "a release before the subscription may be missed");
+        }
     }
 
     fn deliver_notification(&mut self) {
@@ -891,6 +900,9 @@ impl World {
     fn finish(&mut self) {
         self.note("all faults stop");
         self.has_faults = false;
+        if self.chance(4) {
+            self.close();
+        }
         for _ in 0..10_000 {
             while let Some(turn) = self.turns.pop() {
                 self.end_turn(&turn, false);
@@ -917,6 +929,17 @@ impl World {
             }
         }
         panic!("calls or releases remain: {} calls, {} releases", self.calls.len(), self.releases.len());
+    }
+
+    fn close(&mut self) {
+        self.note("the client closes");
+        self.cx.is_closing = true;
+        self.on(Event::Close);
+        for turn in &self.turns {
+            let state = turn.status.state(self.now);
+            assert!(matches!(state, TurnState::Closed | TurnState::Lost), "a guard survives its client: {state:?}");
+        }
+        assert!(!self.calls.values().any(|open| open.has_arrived), "a call survives its client");
     }
 
     fn check_end(&mut self) {
