@@ -328,3 +328,54 @@ impl Hold {
         self.wake_at = warnings.chain(self.renewal.wake()).fold(deadline, Moment::min);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use bandog_core::{ClaimId, ClientId, Key, Kind};
+
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(3_600_000_000_000 + millis * 1_000_000)
+    }
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn hold(valid_for: Duration) -> Hold {
+        let (ttl, fences, id) = (ms(30_000), NonZeroU32::MIN, ClaimId { client: ClientId::random(), number: 1 });
+        let terms = Terms { kind: Kind::Mutex, ttl, watchdog: true, fences, max_hold: None, quiet: false };
+        let claim = Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences, offers: false };
+        let fences = Fences::ending(Fence::new(1), fences);
+        Hold::granted(&Attempt::new(claim, terms, at(0)), fences, at(0), valid_for, at(1)).unwrap()
+    }
+
+    #[test]
+    fn renewals_and_the_margin_count_from_the_time_that_the_store_gave() {
+        let hold = hold(ms(3000));
+        assert_eq!((hold.wake_at(), hold.deadline()), (at(1000), at(2970)));
+    }
+
+    #[test]
+    fn a_renewal_can_shorten_a_hold_and_an_answer_to_an_earlier_one_cannot_lengthen_it() {
+        let mut hold = hold(ms(30_000));
+        assert!(hold.renew_now(at(100)));
+        hold.renewal_sent(at(100), ms(1)).unwrap();
+        hold.renewal_sent(at(200), ms(1)).unwrap();
+        assert_eq!(hold.extended(at(200), ms(3000), at(300)), Extension::Renewed);
+        assert_eq!((hold.deadline(), hold.wake_at()), (at(3170), at(1200)));
+        assert_eq!(hold.extended(at(100), ms(30_000), at(301)), Extension::Renewed);
+        assert_eq!((hold.deadline(), hold.wake_at()), (at(3170), at(1200)));
+        assert_eq!(hold.status().remaining(at(301)), ms(2869));
+    }
+
+    #[test]
+    fn a_hold_that_a_guard_has_read_as_lost_is_not_renewed() {
+        let mut hold = hold(ms(3000));
+        assert!(hold.is_lost(at(2970)));
+        assert_eq!(hold.extended(at(100), ms(3000), at(2971)), Extension::TooLate);
+    }
+}

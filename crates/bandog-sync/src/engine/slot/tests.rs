@@ -879,15 +879,18 @@ impl World {
     fn check(&mut self) {
         self.watch_store();
         let now = self.now;
-        let is_held = |turn: &&OpenTurn| matches!(turn.status.state(now), TurnState::Held { .. });
-        let held: Vec<_> = self.turns.iter().filter(is_held).collect();
+        let until = |turn: &OpenTurn| match turn.status.state(now) {
+            TurnState::Held { until } => Some(until),
+            TurnState::Lost | TurnState::Closed | TurnState::Released => None,
+        };
+        let held: Vec<_> = self.turns.iter().filter_map(|turn| Some((turn, until(turn)?))).collect();
         assert!(held.len() <= 1, "two guards hold the lock");
-        for turn in held {
+        for (turn, until) in held {
             let id = ClaimId { client: self.cx.client, number: turn.hold };
             if self.evicted.contains(&id) {
                 continue; // Until the next renewal, the client cannot know.
             }
-            assert!(self.store.is_held_by(id, now), "a guard holds what the store has given up");
+            assert!(self.store.is_held_by(id, until), "a guard would hold what the store has given up");
             assert_eq!(turn.fence.get(), self.last_fence, "a guard holds the lock after a later grant");
         }
         for (result, was_lost) in &mut self.reports {
