@@ -13,28 +13,28 @@ pub(crate) const UNDER_BANDOG: &str = "bandog lock -- ";
 /// such owners.
 pub(crate) fn holder(row: &Row) -> Option<String> {
     let by_owner = || {
-        let owner = row.owner.as_deref()?;
+        let owner = row.owner()?;
         Some(match kind(owner) {
             Some((kind, id)) => format!("{kind} {}", escaped(id)),
             None => escaped(owner),
         })
     };
     let holder = || {
-        let Member { host, pid, program, .. } = row.holder.as_ref()?;
+        let Member { host, pid, program, .. } = row.member()?;
         Some(format!("{} (process {pid} on {})", escaped(program), escaped(host)))
     };
     let since = || held_since(row).map(|since| format!(", since {since}")).unwrap_or_default();
-    holder().or_else(by_owner).filter(|_| row.held).map(|holder| holder + &since())
+    holder().or_else(by_owner).map(|holder| holder + &since())
 }
 
 /// Start of the hold, to the second, if the fence contains a time.
 pub(crate) fn held_since(row: &Row) -> Option<String> {
-    row.held_since().map(|since| humantime::format_rfc3339_seconds(since).to_string())
+    row.holder()?.since().map(|since| humantime::format_rfc3339_seconds(since).to_string())
 }
 
 /// A short form of [`holder`] for a status line. For a hold that began today it has only the time of day.
 pub(crate) fn brief_holder(row: &Row) -> Option<String> {
-    let Some(member) = row.holder.as_ref().filter(|_| row.held) else { return holder(row) };
+    let Some(member) = row.member() else { return holder(row) };
     let Member { host, pid, program, .. } = member;
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let since = held_since(row).map(|since| match since.split_once('T') {

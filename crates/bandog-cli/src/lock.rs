@@ -147,7 +147,7 @@ async fn held_above(name: &str, store: &Store, client: &Client) -> Option<i32> {
         return None;
     }
     let row = timeout(HOLDER_TIMEOUT, client.show(name)).await.ok()?.ok()?;
-    held::by_owner(&row.owner?)
+    held::by_owner(row.owner()?)
 }
 
 fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::Row;
+use bandog::{Holder, Row};
 use bandog_page::LockJson;
 use serde::Serialize;
 
@@ -106,8 +106,9 @@ fn rest(ttl: Duration) -> String {
 /// The fences of the present grant: `1790000000162392+63` means that the holder has this fence or one of the 63 after
 /// it.
 fn fences(row: &Row) -> Option<String> {
-    let first = row.fence?.get();
-    Some(match row.last_fence.map_or(0, |last| last.get().saturating_sub(first)) {
+    let Holder { fence, last_fence, .. } = row.holder()?;
+    let first = fence.as_ref()?.get();
+    Some(match last_fence.map_or(0, |last| last.get().saturating_sub(first)) {
         0 => first.to_string(),
         more => format!("{first}+{more}"),
     })
@@ -115,11 +116,11 @@ fn fences(row: &Row) -> Option<String> {
 
 fn cells(row: &Row) -> [String; 5] {
     let dash = || "-".to_owned();
-    let holder = holder_text::holder(row).unwrap_or_else(|| if row.held { dash() } else { "free".into() });
+    let holder = holder_text::holder(row).unwrap_or_else(|| if row.is_held() { dash() } else { "free".into() });
     let fence = fences(row).unwrap_or_else(dash);
-    let ttl = match row.ttl {
-        Some(ttl) => rest(ttl),
-        None if row.held => "never".into(),
+    let ttl = match row.holder() {
+        Some(Holder { ttl: Some(ttl), .. }) => rest(*ttl),
+        Some(Holder { ttl: None, .. }) => "never".into(),
         None => dash(),
     };
     let waiting = if row.waiters.is_empty() { dash() } else { row.waiters.len().to_string() };

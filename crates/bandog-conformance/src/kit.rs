@@ -76,7 +76,7 @@ pub(crate) fn odd_names() -> Vec<String> {
     odd.into_iter().map(String::from).chain(long).collect()
 }
 
-/// A claim for a direct call of a backend.
+/// A claim of a mutex, for a direct call of a backend.
 pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
@@ -84,12 +84,19 @@ pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, offers: false }
 }
 
+/// Claims directly at the backend.
+pub(crate) async fn verdict(backend: &impl Backend, claim: &Claim) -> Result<Verdict, Error> {
+    match one(backend.apply(&[Step::Claim(claim.clone())]).await)? {
+        Answer::Claimed(verdict) => Ok(verdict),
+        Answer::Released(_) => panic!("a claim was answered as a release"),
+    }
+}
+
 /// Claims directly at the backend. Returns `None` if another claim holds the lock.
 pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Option<Fences>, Error> {
-    match one(backend.apply(&[Step::Claim(claim.clone())]).await)? {
-        Answer::Claimed(Verdict::Granted { fences, .. }) => Ok(Some(fences)),
-        Answer::Claimed(Verdict::Busy { .. }) => Ok(None),
-        Answer::Released(_) => panic!("a claim was answered as a release"),
+    match verdict(backend, claim).await? {
+        Verdict::Granted { fences, .. } => Ok(Some(fences)),
+        Verdict::Busy { .. } => Ok(None),
     }
 }
 
@@ -102,9 +109,14 @@ pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<boo
     }
 }
 
+/// Renews directly at the backend.
+pub(crate) async fn renewal(backend: &impl Backend, claim: &Claim) -> Result<Renewal, Error> {
+    one(backend.renew(std::slice::from_ref(claim)).await)
+}
+
 /// Renews directly at the backend. Returns false if the claim does not hold the lock.
 pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
-    match one(backend.renew(std::slice::from_ref(claim)).await)? {
+    match renewal(backend, claim).await? {
         Renewal::Extended { .. } => Ok(true),
         Renewal::Gone => Ok(false),
     }

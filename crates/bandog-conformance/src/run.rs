@@ -69,6 +69,7 @@ macro_rules! one_law {
 macro_rules! each_law {
     ($test:tt $world:ty) => {
         $crate::one_law! { $test $world, 1, basics, acquire_release }
+        $crate::one_law! { $test $world, 1, basics, supported_kinds }
         $crate::one_law! { $test $world, 2, basics, second_try_fails }
         $crate::one_law! { $test $world, 3, basics, independent_names }
         $crate::one_law! { $test $world, 4, basics, relock_after_unlock }
@@ -91,6 +92,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 27, waiting, missed_wakeup }
         $crate::one_law! { $test $world, 29, crowd, many_waiters_many_names }
         $crate::one_law! { $test $world, 30, lease, expires_after_ttl }
+        $crate::one_law! { $test $world, 30, lease, valid_for_is_kept }
         $crate::one_law! { $test $world, 31, lease, auto_renew_holds }
         $crate::one_law! { $test $world, 36, lease, unlock_after_regrant_is_noop }
         $crate::one_law! { $test $world, 37, lease, same_host_same_thread_regrant }
@@ -105,6 +107,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 47, lease, clock_jump }
         $crate::one_law! { $test $world, 48, loss, release_after_loss }
         $crate::one_law! { $test $world, 49, fencing, token_monotonic }
+        $crate::one_law! { $test $world, 49, fencing, fences_of_a_grant }
         $crate::one_law! { $test $world, 50, fencing, token_same_on_reentry }
         $crate::one_law! { $test $world, 51, fencing, token_after_backend_restart }
         $crate::one_law! { $test $world, 52, fencing, fenced_counter }

@@ -129,6 +129,37 @@ pub enum Kind {
     Mutex,
 }
 
+/// A set of kinds of locks: those that a backend supports.
+///
+/// ```
+/// use bandog::backend::{Kind, Kinds};
+/// assert!(Kinds::MUTEX.contains(Kind::Mutex) && !Kinds::NONE.contains(Kind::Mutex));
+/// assert_eq!(Kinds::NONE.and(Kinds::MUTEX), Kinds::MUTEX);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// No kind.
+    pub const NONE: Self = Self(0);
+    /// [`Kind::Mutex`] alone.
+    pub const MUTEX: Self = Self(1);
+
+    /// The kinds of both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether this kind is in the set.
+    pub const fn contains(self, kind: Kind) -> bool {
+        let alone = match kind {
+            Kind::Mutex => Self::MUTEX,
+        };
+        self.0 & alone.0 != 0
+    }
+}
+
 /// A client's request to hold a key for a limited time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
@@ -138,10 +169,11 @@ pub struct Claim {
     pub id: ClaimId,
     /// The kind of the lock.
     pub kind: Kind,
-    /// The duration of the hold if it is not renewed.
+    /// The requested duration of the hold if it is not renewed. The store may grant a shorter one
+    /// ([`crate::Verdict::Granted`]).
     pub ttl: Duration,
-    /// The number of fences that a grant reserves. The client uses one for each local waiter that it lets in during
-    /// this hold.
+    /// The maximum number of fences that a grant reserves. The client uses one for each local waiter that it lets in
+    /// during this hold. The store may reserve fewer ([`crate::Verdict::Granted`]).
     pub fences: NonZeroU32,
     /// Whether this step takes part in offers, which keep waiters from starving.
     ///

@@ -39,7 +39,7 @@ impl fmt::Display for Fence {
 }
 
 /// Maximum number of fences that a client reserves with one grant. The store keeps only the end of a block, so
-/// [`crate::Row::fence`] assumes that every block has this size.
+/// [`crate::Holder::fence`] assumes that every block has this size.
 pub const MAX_BLOCK: NonZeroU32 = NonZeroU32::MIN.saturating_add(63);
 
 /// The block of fences that one grant reserved. They are taken from the smallest to the greatest.

@@ -4,23 +4,32 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
-use crate::{ClientId, Error, ErrorKind, Fence, Fences, Finding, Key, MAX_BLOCK, Member, Result};
+use crate::{ClientId, Error, ErrorKind, Fence, Fences, Finding, Key, Kind, MAX_BLOCK, Member, Result};
 
 /// One lock as the store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// The lock's name.
     pub name: String,
-    /// Whether the lock is held.
-    pub held: bool,
-    /// The owner as the store has it. It is a text, because the owner may be a client of another library.
+    /// The kind of the lock. None for a free lock, and for a hold of another library whose kind is unknown.
+    pub kind: Option<Kind>,
+    /// The holders: one of a mutex, none of a free lock.
+    pub holders: Vec<Holder>,
+    /// The registered clients that wait for the lock. Filled in by [`Row::tell`], not by backends.
+    pub waiters: Vec<Member>,
+}
+
+/// A holder of a lock, as the store has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// The owner as the store has it: the id of a claim, or the text of another library. None if it is not a text.
     pub owner: Option<String>,
     /// The first fence of the holder's grant. None when the holder is not a bandog client.
     ///
     /// It is the holder's own fence ([`crate::Fence`]), unless the client passed the hold on to a later call of its
-    /// own: then the holder's fence is between this one and [`Row::last_fence`]. The store keeps only the last fence,
-    /// so this one is computed: [`MAX_BLOCK`] − 1 below the last. A client that reserves fewer fences has fences from
-    /// the end of that range. A resource that has seen this fence refuses no write of the holder.
+    /// own: then the holder's fence is between this one and [`Holder::last_fence`]. The store keeps only the last
+    /// fence, so this one is computed: [`MAX_BLOCK`] − 1 below the last. A grant that reserved fewer fences has fences
+    /// from the end of that range. A resource that has seen this fence refuses no write of the holder.
     pub fence: Option<Fence>,
     /// The last fence that the holder reserved, as the store keeps it. Do not write to a resource with it: it is
     /// greater than the holder's own fence, so the resource would then refuse the holder.
@@ -28,25 +37,72 @@ pub struct Row {
     /// The time until the hold expires if it is not renewed. None for a hold that never expires.
     pub ttl: Option<Duration>,
     /// The client that holds the lock, if it is registered. Filled in by [`Row::tell`], not by backends.
-    pub holder: Option<Member>,
-    /// The registered clients that wait for the lock. Filled in by [`Row::tell`], not by backends.
-    pub waiters: Vec<Member>,
+    pub member: Option<Member>,
 }
 
 impl Row {
     /// The row of a free lock.
     pub fn free(key: &Key) -> Self {
-        let (holder, waiters) = (None, Vec::new());
-        let (fence, last_fence) = (None, None);
-        Self { name: key.to_string(), held: false, owner: None, fence, last_fence, ttl: None, holder, waiters }
+        Self { name: key.to_string(), kind: None, holders: Vec::new(), waiters: Vec::new() }
     }
 
-    /// The row of a lock that is held by this owner.
-    pub fn held(key: &Key, owner: impl Into<String>) -> Self {
-        Self { held: true, owner: Some(owner.into()), ..Self::free(key) }
+    /// The row of a lock with one holder.
+    pub fn held(key: &Key, kind: Option<Kind>, holder: Holder) -> Self {
+        Self { kind, holders: vec![holder], ..Self::free(key) }
     }
 
-    /// The same row with the fences of a bandog client, whose grant reserved fences up to `last`.
+    /// Whether the lock is held.
+    pub fn is_held(&self) -> bool {
+        !self.holders.is_empty()
+    }
+
+    /// The first holder: the only one of a mutex. None for a free lock.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holders.first()
+    }
+
+    /// The first holder's owner.
+    pub fn owner(&self) -> Option<&str> {
+        self.holder()?.owner.as_deref()
+    }
+
+    /// The first holder's [`Holder::fence`].
+    pub fn fence(&self) -> Option<Fence> {
+        self.holder()?.fence
+    }
+
+    /// The registered client that is the first holder.
+    pub fn member(&self) -> Option<&Member> {
+        self.holder()?.member.as_ref()
+    }
+
+    /// The first holder's [`Holder::client`].
+    pub fn client(&self) -> Option<ClientId> {
+        self.holder()?.client()
+    }
+
+    /// Fills in the clients of the holders, and the waiters, from the store's registry.
+    pub fn tell(&mut self, members: &[Member]) {
+        let holding: Vec<_> = self.holders.iter().filter_map(Holder::client).collect();
+        for holder in &mut self.holders {
+            let client = holder.client();
+            holder.member = members.iter().find(|member| client == Some(member.id)).cloned();
+        }
+        // The registry may still list a client as waiting that has just been granted the lock.
+        let is_waiter = |member: &&Member| {
+            !holding.contains(&member.id) && member.waits.iter().any(|key| key.as_str() == self.name)
+        };
+        self.waiters = members.iter().filter(is_waiter).cloned().collect();
+    }
+}
+
+impl Holder {
+    /// The holder with this owner, which never expires and has no fence.
+    pub fn new(owner: impl Into<String>) -> Self {
+        Self { owner: Some(owner.into()), ..Self::default() }
+    }
+
+    /// The same holder with the fences of a bandog client, whose grant reserved fences up to `last`.
     #[must_use]
     pub fn fenced(self, last: Fence) -> Self {
         let first = Fences::ending(last, MAX_BLOCK).first();
@@ -54,44 +110,30 @@ impl Row {
     }
 
     /// The time of the grant, by the store's clock: on Redis and SQLite, a fence is the time of its grant in
-    /// microseconds. None for a free lock, and when the fence is only a counter, as in the memory backend, or is
-    /// unknown.
+    /// microseconds. None when the fence is only a counter, as in the memory backend, or is unknown.
     ///
     /// ```
-    /// use bandog::{Fence, Key, Row};
-    /// let key = Key::new("orders")?;
-    /// let row = Row { fence: Some(Fence::new(1_790_000_000_000_000)), ..Row::held(&key, "another library") };
-    /// assert!(row.held_since().is_some());
-    /// assert_eq!(Row { fence: Some(Fence::new(17)), ..row }.held_since(), None);
-    /// # Ok::<(), bandog::Error>(())
+    /// use bandog::{Fence, Holder};
+    /// let holder = Holder { fence: Some(Fence::new(1_790_000_000_000_000)), ..Holder::new("another library") };
+    /// assert!(holder.since().is_some());
+    /// assert_eq!(Holder { fence: Some(Fence::new(17)), ..holder }.since(), None);
     /// ```
-    pub fn held_since(&self) -> Option<SystemTime> {
+    pub fn since(&self) -> Option<SystemTime> {
         const YEAR_2020: Duration = Duration::from_secs(1_577_836_800);
-        let granted = Duration::from_micros(self.fence.filter(|_| self.held)?.get());
+        let granted = Duration::from_micros(self.fence?.get());
         if granted < YEAR_2020 { None } else { SystemTime::UNIX_EPOCH.checked_add(granted) }
     }
 
     /// The client that holds the lock, from the text of the owner. None if the owner is not a bandog client.
     ///
     /// ```
-    /// use bandog::{ClientId, Key, Row};
-    /// let (key, client) = (Key::new("orders")?, ClientId::random());
-    /// assert_eq!(Row::held(&key, format!("{client}:7")).client(), Some(client));
-    /// assert_eq!(Row::held(&key, "another library").client(), None);
-    /// # Ok::<(), bandog::Error>(())
+    /// use bandog::{ClientId, Holder};
+    /// let client = ClientId::random();
+    /// assert_eq!(Holder::new(format!("{client}:7")).client(), Some(client));
+    /// assert_eq!(Holder::new("another library").client(), None);
     /// ```
     pub fn client(&self) -> Option<ClientId> {
         self.owner.as_deref()?.split_once(':')?.0.parse().ok()
-    }
-
-    /// Fills in the holder and the waiters from the store's registry.
-    pub fn tell(&mut self, members: &[Member]) {
-        let client = self.client();
-        let is_owner = |member: &&Member| client == Some(member.id);
-        self.holder = members.iter().find(is_owner).cloned();
-        // The registry may still list a client as waiting that has just been granted the lock.
-        let waits = |member: &&Member| !is_owner(member) && member.waits.iter().any(|key| key.as_str() == self.name);
-        self.waiters = members.iter().filter(waits).cloned().collect();
     }
 }
 

@@ -6,7 +6,9 @@ use std::{fmt::Debug, time::Duration};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::{Claim, ClientId, Fences, Inspect, Key, Kind, Member, Notifier, Records, Result, Subscription};
+use crate::{
+    Claim, ClientId, Fences, Inspect, Key, Kind, Kinds, LockState, Member, Notifier, Records, Result, Subscription,
+};
 
 /// One step of [`Leases::apply`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,9 +66,12 @@ pub enum Answer {
 pub enum Verdict {
     /// This claim holds the key.
     Granted {
-        /// The fences that the grant reserved: as many as the claim requested.
+        /// The fences that the grant reserved: at least one, and at most as many as the claim requested. A repeated
+        /// claim gets the same block.
         fences: Fences,
-        /// The duration of the hold, counted from the store's decision.
+        /// The duration of the hold, counted from the store's decision. It may be shorter than the requested ttl,
+        /// never longer. The store grants the key to no other claim before it has passed, unless the hold is released,
+        /// passed on or evicted, or the store loses its data.
         valid_for: Duration,
     },
     /// Another claim holds the key.
@@ -81,7 +86,8 @@ pub enum Verdict {
 pub enum Renewal {
     /// The hold is extended.
     Extended {
-        /// The duration of the hold, counted from the store's decision.
+        /// The duration of the hold, counted from the store's decision, as in [`Verdict::Granted`]. It may be shorter
+        /// than the requested ttl, and differ from the duration that the grant or an earlier renewal gave.
         valid_for: Duration,
     },
     /// This claim does not hold the key. The store changed nothing.
@@ -107,6 +113,9 @@ pub struct Profile {
     pub store: String,
     /// Timeout of one request: after it, the request returns an error.
     pub timeout: Duration,
+    /// The kinds of locks that the backend supports. A handle of another kind is refused when it is made, so the backend
+    /// gets no claim of another kind.
+    pub kinds: Kinds,
     /// Whether fences still rise after the store has failed over to a replica.
     pub fence_survives_failover: bool,
     /// The clock that decides when a lease expires, as text for messages.
@@ -117,12 +126,13 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The profile of a store on this machine without connections: the timeout is 3 s, and the machine's clock decides
-    /// when leases expire.
+    /// The profile of a store on this machine without connections, whose backend decides with [`LockState`]: the timeout
+    /// is 3 s, and the machine's clock decides when leases expire.
     pub fn of_this_machine(store: impl Into<String>) -> Self {
         Self {
             store: store.into(),
             timeout: Duration::from_secs(3),
+            kinds: LockState::KINDS,
             fence_survives_failover: true,
             expiry: "this machine's clock",
             epoch: watch::channel(1).1,
@@ -149,7 +159,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     ///
     /// Each step is atomic and is attempted once. Steps of the same key are applied in their order.
     ///
-    /// A repeated claim or pass is granted again with the same fences and a fresh ttl. A repeated release is harmless.
+    /// A grant may reserve fewer fences and last for a shorter time than the claim requested ([`Verdict::Granted`]). A
+    /// repeated claim or pass is granted again with the same fences and a fresh ttl. A repeated release is harmless.
     /// An error reports whether the step may have been applied ([`crate::Error::maybe_applied`]). A step that the store
     /// refuses in the middle leaves nothing behind.
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>>;
@@ -158,7 +169,11 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// the others. `Err` means that the state of the hold is unknown; it never means that the hold is lost.
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
-    /// Calls `notifier` each time `key` may have become free, until the subscription is dropped.
+    /// Calls `notifier` each time the lock of this claim may have become free for it, until the subscription is dropped.
+    ///
+    /// The store has refused the claim, and its client will repeat it. While calls of the client wait, the client keeps
+    /// the subscription, also if it replaces the claim by another one of the same key. So a backend may notify at every
+    /// release of `claim.key`. A backend whose store keeps a queue of claims uses the claim to wake only the next one.
     ///
     /// The backend reports every release that happens after this call has returned, and may notify without a reason.
     /// When a broken connection may have dropped a notification, the backend notifies. A backend without notifications
@@ -166,8 +181,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// As [`Leases::ping`].
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let _ = (key, notifier);
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        let _ = (claim, notifier);
         Ok(Subscription::silent())
     }
 

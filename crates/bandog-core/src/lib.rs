@@ -23,12 +23,12 @@ mod memory;
 mod records;
 mod subscription;
 
-pub use claim::{Claim, ClaimId, ClientId, Kind, MAX_TTL, MIN_TTL, OFFER, check_ttl};
+pub use claim::{Claim, ClaimId, ClientId, Kind, Kinds, MAX_TTL, MIN_TTL, OFFER, check_ttl};
 pub use clock::{Clock, Moment};
 pub use error::{Error, ErrorKind, Result};
 pub use fence::{Fence, Fences, MAX_BLOCK};
 pub use finding::{Finding, Level};
-pub use inspect::{Inspect, Pattern, Row};
+pub use inspect::{Holder, Inspect, Pattern, Row};
 pub use key::{Key, MAX_KEY_LEN};
 pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
 pub use lock_state::LockState;

@@ -3,8 +3,8 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Key, Kind, Moment, OFFER, Released, Renewal, Row, Step,
-    Verdict,
+    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Holder, Key, Kind, Kinds, Moment, OFFER, Released,
+    Renewal, Row, Step, Verdict,
 };
 
 /// The last word of the text if a client starves for the lock.
@@ -24,12 +24,12 @@ const STARVED_FOR: &str = " starving";
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockState {
-    holder: Option<Holder>,
+    hold: Option<Hold>,
     fence: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Holder {
+struct Hold {
     id: ClaimId,
     until: Moment,
     /// A client starves for the lock: its release offers it to such clients.
@@ -37,6 +37,10 @@ struct Holder {
 }
 
 impl LockState {
+    /// The kinds of locks that this type decides about. A backend that decides with it has them in its
+    /// [`crate::Profile::kinds`].
+    pub const KINDS: Kinds = Kinds::MUTEX;
+
     /// Applies a step of this lock.
     pub fn apply(&mut self, step: &Step, now: Moment) -> Answer {
         match step.kind() {
@@ -61,8 +65,8 @@ impl LockState {
 
     fn renew_mutex(&mut self, claim: &Claim, now: Moment) -> Renewal {
         match self.live(now) {
-            Some(holder) if holder.id == claim.id => {
-                holder.until = now + claim.ttl;
+            Some(hold) if hold.id == claim.id => {
+                hold.until = now + claim.ttl;
                 Renewal::Extended { valid_for: claim.ttl }
             }
             Some(_) | None => Renewal::Gone,
@@ -72,8 +76,8 @@ impl LockState {
     /// Frees the lock, whichever claim holds it.
     pub fn evict(&mut self, now: Moment) -> Released {
         match self.live(now) {
-            Some(holder) if holder.id != ClaimId::OFFERED => {
-                self.holder = None;
+            Some(hold) if hold.id != ClaimId::OFFERED => {
+                self.hold = None;
                 Released::Freed { others: None }
             }
             Some(_) | None => Released::NotHeld,
@@ -82,52 +86,53 @@ impl LockState {
 
     /// Whether this claim holds the lock.
     pub fn is_held_by(&self, id: ClaimId, now: Moment) -> bool {
-        self.holder.as_ref().is_some_and(|holder| holder.id == id && now < holder.until)
+        self.hold.as_ref().is_some_and(|hold| hold.id == id && now < hold.until)
     }
 
     /// The row of this lock, if it is held.
     pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
-        let holder = self.holder.as_ref().filter(|holder| now < holder.until && holder.id != ClaimId::OFFERED)?;
-        let ttl = Some(holder.until.since(now));
-        Some(Row { ttl, ..Row::held(key, holder.id.to_string()).fenced(Fence::new(self.fence)) })
+        let hold = self.hold.as_ref().filter(|hold| now < hold.until && hold.id != ClaimId::OFFERED)?;
+        let ttl = Some(hold.until.since(now));
+        let holder = Holder { ttl, ..Holder::new(hold.id.to_string()).fenced(Fence::new(self.fence)) };
+        Some(Row::held(key, Some(Kind::Mutex), holder))
     }
 
     fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {
         let from = from.or(claim.offers.then_some(ClaimId::OFFERED));
-        let starved_for = self.live(now).is_some_and(|holder| holder.starved_for);
+        let starved_for = self.live(now).is_some_and(|hold| hold.starved_for);
         match self.live(now) {
-            Some(holder) if holder.id == claim.id => {}
-            Some(holder) if Some(holder.id) != from => {
-                holder.starved_for |= claim.offers;
-                return Verdict::Busy { retry_after: holder.until.since(now) };
+            Some(hold) if hold.id == claim.id => {}
+            Some(hold) if Some(hold.id) != from => {
+                hold.starved_for |= claim.offers;
+                return Verdict::Busy { retry_after: hold.until.since(now) };
             }
             Some(_) | None => self.fence += u64::from(claim.fences.get()),
         }
-        self.holder = Some(Holder { id: claim.id, until: now + claim.ttl, starved_for });
+        self.hold = Some(Hold { id: claim.id, until: now + claim.ttl, starved_for });
         Verdict::Granted { fences: Fences::ending(Fence::new(self.fence), claim.fences), valid_for: claim.ttl }
     }
 
     fn release(&mut self, claim: &Claim, now: Moment) -> Released {
-        let Some(holder) = self.live(now) else { return Released::NotHeld };
-        if holder.id != claim.id {
-            holder.starved_for &= !claim.offers;
+        let Some(hold) = self.live(now) else { return Released::NotHeld };
+        if hold.id != claim.id {
+            hold.starved_for &= !claim.offers;
             return Released::NotHeld;
         }
-        let offer = Holder { id: ClaimId::OFFERED, until: now + OFFER, starved_for: false };
-        self.holder = holder.starved_for.then_some(offer);
+        let offer = Hold { id: ClaimId::OFFERED, until: now + OFFER, starved_for: false };
+        self.hold = hold.starved_for.then_some(offer);
         Released::Freed { others: None }
     }
 
-    /// The holder, if its lease has not expired.
-    fn live(&mut self, now: Moment) -> Option<&mut Holder> {
-        self.holder.as_mut().filter(|holder| now < holder.until)
+    /// The hold, if it has not expired.
+    fn live(&mut self, now: Moment) -> Option<&mut Hold> {
+        self.hold.as_mut().filter(|hold| now < hold.until)
     }
 }
 
 impl fmt::Display for LockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.holder {
-            Some(Holder { id, until, starved_for }) => {
+        match &self.hold {
+            Some(Hold { id, until, starved_for }) => {
                 write!(f, "{} {id} {}{}", self.fence, until.as_nanos(), if *starved_for { STARVED_FOR } else { "" })
             }
             None => write!(f, "{}", self.fence),
@@ -142,11 +147,11 @@ impl FromStr for LockState {
         let read = || {
             let mut words = text.split(' ');
             let fence = words.next()?.parse().ok()?;
-            let Some(owner) = words.next() else { return Some(Self { holder: None, fence }) };
+            let Some(owner) = words.next() else { return Some(Self { hold: None, fence }) };
             let id = owner.parse().ok()?;
             let until = Moment::from_nanos(words.next()?.parse().ok()?);
             let starved_for = words.next().is_some();
-            Some(Self { holder: Some(Holder { id, until, starved_for }), fence })
+            Some(Self { hold: Some(Hold { id, until, starved_for }), fence })
         };
         // A fence above the maximum of i64 fits no database's integer, and later grants would exceed u64.
         let is_ours = |state: &Self| i64::try_from(state.fence).is_ok() && state.to_string() == text;

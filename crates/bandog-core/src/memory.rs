@@ -79,9 +79,9 @@ impl Leases for Memory {
         claims.iter().map(|claim| Ok(state.lock(&claim.key).renew(claim, now))).collect()
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let number = self.state().subscribers.add(key, notifier);
-        let (shared, key) = (self.clone(), key.clone());
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        let number = self.state().subscribers.add(&claim.key, notifier);
+        let (shared, key) = (self.clone(), claim.key.clone());
         Ok(Subscription::new(move || shared.state().subscribers.remove(&key, number)))
     }
 
@@ -100,6 +100,7 @@ impl Leases for Memory {
         Profile {
             store: "memory".into(),
             timeout: Duration::from_secs(3),
+            kinds: LockState::KINDS,
             fence_survives_failover: true,
             expiry: "this process's clock",
             epoch: self.epoch.subscribe(),

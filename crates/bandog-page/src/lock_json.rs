@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use bandog_core::{Member, Row};
+use bandog_core::{Fence, Holder, Member, Row};
 use serde::Serialize;
 
 /// One lock in JSON, as in the page and in `bandog ls --json`. Programs rely on the field names.
@@ -33,15 +33,16 @@ pub struct MemberJson<'a> {
 impl<'a> LockJson<'a> {
     /// A lock of the store with this displayed name, which must not contain a password.
     pub fn new(row: &'a Row, store: &'a str) -> Self {
+        let holder = row.holder();
         Self {
             name: &row.name,
-            held: row.held,
-            owner: row.owner.as_deref(),
-            fence: row.fence.map(|fence| fence.get()),
-            fence_to: row.last_fence.map(|fence| fence.get()),
-            ttl_ms: row.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
-            held_since: row.held_since().map(seconds),
-            holder: row.holder.as_ref().map(MemberJson::from),
+            held: row.is_held(),
+            owner: row.owner(),
+            fence: row.fence().map(Fence::get),
+            fence_to: holder.and_then(|holder| holder.last_fence).map(Fence::get),
+            ttl_ms: holder.and_then(|holder| holder.ttl).map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+            held_since: holder.and_then(Holder::since).map(seconds),
+            holder: row.member().map(MemberJson::from),
             waiters: row.waiters.iter().map(MemberJson::from).collect(),
             store,
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bandog_core::{ClaimId, ClientId, Fence, Finding, Inspect, Key, Member, Pattern, Result, Row};
+use bandog_core::{ClaimId, ClientId, Fence, Finding, Holder, Inspect, Key, Kind, Member, Pattern, Result, Row};
 use redis::{Pipeline, ServerError, Value};
 
 use crate::{
@@ -92,7 +92,7 @@ impl Redis {
         }
         let owner = text(owner).ok_or_else(|| refusal::unexpected_reply(reply))?;
         let left = if let Value::Int(left) = left { *left } else { -1 };
-        Ok(Some(held(key.as_str(), Some(owner), left, token)))
+        Ok(Some(held(key.as_str(), Some(Kind::Mutex), Some(owner), left, token)))
     }
 }
 
@@ -146,28 +146,23 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
         return Ok(None);
     }
     let owner = names.iter().find(|name| is_owner(name)).or(names.first());
-    Ok(Some(held(name, owner.cloned(), left, replies.get(2).unwrap_or(&Value::Nil))))
+    // A read-write lock of Redisson has a field for its mode beside those of its owners.
+    let has_owners_only = fields.iter().step_by(2).all(|field| text(field).is_some_and(|name| is_owner(&name)));
+    let kind = has_owners_only.then_some(Kind::Mutex);
+    Ok(Some(held(name, kind, owner.cloned(), left, replies.get(2).unwrap_or(&Value::Nil))))
 }
 
 /// The row of a held lock. `ttl_ms` is the reply of PTTL, which is negative for a lock that never expires. `token` is
 /// the value of the fencing token.
-fn held(name: &str, owner: Option<String>, ttl_ms: i64, token: &Value) -> Row {
+fn held(name: &str, kind: Option<Kind>, owner: Option<String>, ttl_ms: i64, token: &Value) -> Row {
     let is_ours = owner.as_deref().is_some_and(ClientId::made);
     let last = Some(token).filter(|_| is_ours).and_then(text).and_then(|token| token.parse().ok());
-    let row = Row {
-        name: name.into(),
-        held: true,
-        owner,
-        fence: None,
-        last_fence: None,
-        ttl: u64::try_from(ttl_ms).ok().map(Duration::from_millis),
-        holder: None,
-        waiters: Vec::new(),
+    let holder = Holder { owner, ttl: u64::try_from(ttl_ms).ok().map(Duration::from_millis), ..Holder::default() };
+    let holder = match last {
+        Some(last) => holder.fenced(Fence::new(last)),
+        None => holder,
     };
-    match last {
-        Some(last) => row.fenced(Fence::new(last)),
-        None => row,
-    }
+    Row { name: name.into(), kind, holders: vec![holder], waiters: Vec::new() }
 }
 
 /// Whether this field has the format of an owner's id. Redisson and bandog write it as a UUID of 36 characters, a colon

@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Fence, Fences, Key, Leases, Member, Notifier, Profile, Released, Renewal, Result,
-    Step, Subscription, Verdict,
+    Answer, Claim, ClientId, Error, Fence, Fences, Key, Kind, Kinds, Leases, Member, Notifier, Profile, Released,
+    Renewal, Result, Step, Subscription, Verdict,
 };
 use redis::{Pipeline, Value};
 
@@ -160,9 +160,12 @@ impl Leases for Redis {
         self.renew_in(claims, MAX_RENEWALS_PER_CALL, Instant::now() + self.options.timeout).await
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let subscription = self.subscriptions.subscribe(Channel(key.as_str()), notifier).await;
-        subscription.map_err(|error| error.during("subscribe").at(key))
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        let channel = match claim.kind {
+            Kind::Mutex => Channel(claim.key.as_str()),
+        };
+        let subscription = self.subscriptions.subscribe(channel, notifier).await;
+        subscription.map_err(|error| error.during("subscribe").at(&claim.key))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -177,6 +180,7 @@ impl Leases for Redis {
         Profile {
             store: self.options.store(),
             timeout: self.options.timeout,
+            kinds: Kinds::MUTEX,
             fence_survives_failover: true,
             expiry: "the Redis server's clock",
             epoch: self.link.epoch(),

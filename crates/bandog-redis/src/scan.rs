@@ -118,7 +118,7 @@ impl Redis {
             took += more;
             for (name, replies) in names.iter().zip(replies.chunks(3)) {
                 match row(name, replies) {
-                    Ok(Some(row)) if row.owner.as_deref().is_some_and(is_owner) => rows.push((name.clone(), row)),
+                    Ok(Some(row)) if row.owner().is_some_and(is_owner) => rows.push((name.clone(), row)),
                     // It is not a lock, or it was deleted after the first query.
                     Ok(Some(_) | None) => {}
                     Err(error) if refusal::is_out_of_reach(&error) => {}

@@ -61,7 +61,7 @@ pub(crate) async fn sessions(client: &Client, infos: &NodeInfos) -> Result<Vec<R
     for from in (1..).step_by(NUMBERS) {
         let numbers: Vec<String> = (from..from + NUMBERS).map(|number| format!("{SESSION_PREFIX}{number}")).collect();
         numbers.iter().for_each(|name| _ = names.remove(name));
-        let held: Vec<Row> = client.holders(&numbers).await?.into_iter().filter(|row| row.held).collect();
+        let held: Vec<Row> = client.holders(&numbers).await?.into_iter().filter(Row::is_held).collect();
         if held.is_empty() {
             break;
         }
@@ -69,7 +69,7 @@ pub(crate) async fn sessions(client: &Client, infos: &NodeInfos) -> Result<Vec<R
     }
     let names: Vec<String> = names.into_iter().filter(|name| name.starts_with(SESSION_PREFIX)).collect();
     for some in names.chunks(BATCH) {
-        sessions.extend(client.holders(some).await?.into_iter().filter(|row| row.held));
+        sessions.extend(client.holders(some).await?.into_iter().filter(Row::is_held));
     }
     Ok(sessions)
 }

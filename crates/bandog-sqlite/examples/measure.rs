@@ -154,9 +154,9 @@ async fn wait(path: &Path, name: &str) {
         let notified = notified.clone();
         Notifier::new(move || notified.notify_one())
     };
-    let _subscription = store.subscribe(&Key::new(name).unwrap(), notifier).await.unwrap();
+    let _subscription = store.subscribe(&claim(name), notifier).await.unwrap();
     let done = Key::new("done").unwrap();
-    while !bandog_core::Inspect::show(&store, &done).await.unwrap().held {
+    while !bandog_core::Inspect::show(&store, &done).await.unwrap().is_held() {
         let ours = claim(name);
         if take(&store, &ours).await {
             println!("{}", now());

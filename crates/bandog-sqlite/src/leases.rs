@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Claim, ClientId, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 
 use crate::{
@@ -38,7 +38,8 @@ impl Leases for Sqlite {
         answers.into_iter().zip(claims).map(with_context).collect()
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        let key = &claim.key;
         let number = self.context().lock_subscribers.add(key, notifier);
         let (handle, subscribed) = (self.clone(), key.clone());
         let subscription = Subscription::new(move || handle.context().lock_subscribers.remove(&subscribed, number));
@@ -62,6 +63,7 @@ impl Leases for Sqlite {
         Profile {
             store: format!("sqlite:{}", context.options.path.display()),
             timeout: context.options.timeout,
+            kinds: Kinds::MUTEX,
             fence_survives_failover: true,
             expiry: "the machine's boot clock",
             epoch: context.epoch.subscribe(),

@@ -3,8 +3,8 @@
 use std::{ptr, time::Duration};
 
 use bandog_core::{
-    Answer, Claim, ClaimId, Fence, Fences, Holding, Key, Kind, OFFER, Pattern, Released, Renewal, Result, Row, Step,
-    Verdict,
+    Answer, Claim, ClaimId, Fence, Fences, Holder, Holding, Key, Kind, OFFER, Pattern, Released, Renewal, Result, Row,
+    Step, Verdict,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
@@ -330,7 +330,8 @@ impl<'t> Table<'t> {
             return Ok(None);
         }
         let last = Fence::new(lease.fence.unsigned_abs());
-        Ok(Some(Row { ttl: Some(left), ..Row::held(key, owner).fenced(last) }))
+        let holder = Holder { ttl: Some(left), ..Holder::new(owner).fenced(last) };
+        Ok(Some(Row::held(key, Some(Kind::Mutex), holder)))
     }
 
     /// Writes rows. Returns their number.

@@ -1,160 +1,16 @@
 //! A client: one engine over one backend, and the handles that keep it alive.
 
-use std::{
-    collections::HashSet,
-    fmt,
-    num::{NonZeroU32, NonZeroUsize},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Finding, Key, Member, Notifier, Pattern, Profile, Result, Row,
-    Subscription, check_ttl,
+    Backend, ClientId, Clock, Error, ErrorKind, Finding, Holder, Key, Member, Notifier, Pattern, Result, Row,
+    Subscription,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::{
-    Mutex, Notifications, Owner, blocking,
-    engine::{Engine, MAX_TURNS, Msg, Runner, Terms, Ticket},
-    prefix,
+    ClientOptions, Mutex, Notifications, OutageReporter, Owner, blocking, engine::Msg, handle::Handle, prefix,
 };
-
-/// Maximum time for which the drop of the last handle waits for pending releases.
-const LAST_WAIT: Duration = Duration::from_millis(100);
-
-/// How a client runs. Made by [`Client::options`].
-#[derive(Debug, Clone)]
-pub struct ClientOptions {
-    watchdog: Duration,
-    local_turns: NonZeroU32,
-    clock: Clock,
-    current_runtime: bool,
-    max_waiting: NonZeroUsize,
-    program: Option<String>,
-    prefix: String,
-}
-
-/// Default of [`ClientOptions::max_waiting`].
-const MAX_WAITING: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99_999);
-
-impl Default for ClientOptions {
-    fn default() -> Self {
-        Self {
-            watchdog: Duration::from_secs(30),
-            local_turns: MAX_TURNS,
-            clock: Clock::system(),
-            current_runtime: false,
-            max_waiting: MAX_WAITING,
-            program: None,
-            prefix: String::new(),
-        }
-    }
-}
-
-impl ClientOptions {
-    /// The ttl of locks without a lease; they are renewed when a third of it has passed. Default 30 s, as Redisson's
-    /// `lockWatchdogTimeout`; 100 ms to 365 days.
-    #[must_use]
-    pub fn watchdog(mut self, ttl: Duration) -> Self {
-        self.watchdog = ttl;
-        self
-    }
-
-    /// Maximum number of turns that calls of this client take at one hold before the store is asked again, and so the
-    /// number of fences that a grant reserves. Default 64, which is also the limit: a client lets others go first after
-    /// 64 turns, so a larger number counts as 64. With 1, every turn needs a request to the store.
-    #[must_use]
-    pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
-        self.local_turns = turns;
-        self
-    }
-
-    /// Runs the engine as a task of the runtime in which the client is made, instead of on a thread of its own.
-    ///
-    /// It saves two thread switches a call. The price: when that runtime is blocked for longer than a ttl, locks are
-    /// lost, and when it ends, the client ends with it. A guard that is dropped just before that end may never be
-    /// released, and its lock expires after the ttl: await [`crate::Guard::release`] or [`Client::close`] before.
-    #[must_use]
-    pub fn on_current_runtime(mut self) -> Self {
-        self.current_runtime = true;
-        self
-    }
-
-    /// The engine's clock. [`Clock::tokio`] lets a test pause it, over the memory backend and on the current runtime.
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Maximum number of calls of this client that wait for locks at a time; the next one is `Overloaded`. Default
-    /// 100,000: a waiting call takes some hundred bytes, and a program that has more of them will not catch up.
-    #[must_use]
-    pub fn max_waiting(mut self, calls: NonZeroUsize) -> Self {
-        self.max_waiting = calls;
-        self
-    }
-
-    /// This client's name in the store's registry, for operators who want to know which program holds a lock. Default:
-    /// the name of the running program.
-    #[must_use]
-    pub fn program(mut self, name: impl Into<String>) -> Self {
-        self.program = Some(name.into());
-        self
-    }
-
-    /// A prefix of all names of this client in the store, so that several systems can share one store. It ends in `:`,
-    /// and has 2 to 256 bytes without control characters. Default: no prefix.
-    ///
-    /// Names are given and listed without it; [`crate::Guard::key`] and errors contain it. Two prefixes never produce
-    /// the same name unless one begins the other: `a:` with the name `b:x` is the lock `x` of the prefix `a:b:`.
-    #[must_use]
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
-
-    /// Starts a client over a backend. No I/O is done yet.
-    ///
-    /// # Errors
-    /// `Misused` for a watchdog out of bounds, a wrong prefix, or outside a runtime after
-    /// [`ClientOptions::on_current_runtime`]; `Unavailable` when no thread could be started.
-    pub fn over(self, backend: impl Backend) -> Result<Client> {
-        let ttl = check_ttl("the watchdog's ttl", self.watchdog)?;
-        let prefix = prefix::check(self.prefix)?;
-        let (mailbox_sender, mailbox) = mpsc::unbounded_channel();
-        let id = ClientId::random();
-        let here = Member::here(id);
-        let member = Member { program: self.program.unwrap_or(here.program), prefix: prefix.clone(), ..here };
-        let Profile { store, timeout, .. } = backend.profile();
-        let fences = self.local_turns.min(MAX_TURNS);
-        let terms = Terms { ttl, watchdog: true, fences, max_hold: None, quiet: false };
-        let engine = Engine::new(Arc::new(backend), member, terms, self.max_waiting.get(), self.clock, mailbox);
-        let runner =
-            if self.current_runtime { Runner::on_current_runtime(engine)? } else { Runner::on_own_thread(engine)? };
-        let (clock, tickets, outage_reporters) = (self.clock, AtomicU64::new(0), AtomicUsize::new(0));
-        let denied_logged = AtomicBool::new(false);
-        let handle = Arc::new(Handle {
-            mailbox_sender,
-            id,
-            clock,
-            store,
-            timeout,
-            prefix,
-            terms,
-            tickets,
-            outage_reporters,
-            denied_logged,
-            runner,
-        });
-        handle.send(Msg::Start(Arc::downgrade(&handle)))?;
-        Ok(Client { handle })
-    }
-}
 
 /// A client of one store, which makes its locks. Clones are the same client; it lives as long as any of its handles or
 /// guards.
@@ -176,6 +32,10 @@ pub struct Client {
 }
 
 impl Client {
+    pub(crate) fn of(handle: Arc<Handle>) -> Self {
+        Self { handle }
+    }
+
     /// A client with default options over a backend. No I/O is done yet.
     ///
     /// # Errors
@@ -197,7 +57,7 @@ impl Client {
     /// The lock of this name, 1 to 1024 bytes without control characters. Cheap, no I/O; a bad name is an error of the
     /// first call that locks.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex::new(Arc::clone(&self.handle), self.handle.key(name.as_ref()))
+        Mutex::new(Arc::clone(&self.handle), name.as_ref())
     }
 
     /// A new owner, for re-entry with [`Mutex::by`].
@@ -272,7 +132,7 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future ends the scan, and changes nothing.
     pub async fn list(&self, pattern: Pattern) -> Result<Vec<Row>> {
-        let pattern = pattern.after(&self.handle.prefix);
+        let pattern = pattern.after(self.handle.prefix());
         let mut rows = self.query(|backend| Box::pin(async move { backend.list(&pattern).await })).await?;
         let members = if rows.is_empty() { Vec::new() } else { self.known_members().await? };
         self.describe_rows(&mut rows, members).await?;
@@ -298,7 +158,7 @@ impl Client {
     async fn known_members(&self) -> Result<Vec<Member>> {
         match self.members().await {
             Err(error) if error.kind() == ErrorKind::Denied => {
-                if !self.handle.denied_logged.swap(true, Relaxed) {
+                if self.handle.is_first_denial() {
                     tracing::warn!(%error, "this user may not read the registry of clients and waiters");
                 }
                 Ok(Vec::new())
@@ -311,8 +171,12 @@ impl Client {
     /// these members are queried by id: earlier versions are not in the index.
     async fn describe_rows(&self, rows: &mut [Row], mut members: Vec<Member>) -> Result<()> {
         let known: HashSet<ClientId> = members.iter().map(|member| member.id).collect();
-        let others: HashSet<ClientId> =
-            rows.iter().filter_map(Row::client).filter(|client| !known.contains(client)).collect();
+        let others: HashSet<ClientId> = rows
+            .iter()
+            .flat_map(|row| &row.holders)
+            .filter_map(Holder::client)
+            .filter(|id| !known.contains(id))
+            .collect();
         if !others.is_empty() {
             let others: Vec<ClientId> = others.into_iter().collect();
             match self.query(|backend| Box::pin(async move { backend.members_of(&others).await })).await {
@@ -360,10 +224,10 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn check(&self) -> Result<Vec<Finding>> {
-        let prefix = self.handle.prefix.clone();
+        let prefix = self.handle.prefix().to_owned();
         let mut findings = self.query(|backend| Box::pin(async move { backend.check_for(&prefix).await })).await?;
         findings.push(match self.members().await {
-            Ok(members) => prefix::finding(&self.handle.prefix, &members),
+            Ok(members) => prefix::finding(self.handle.prefix(), &members),
             Err(error) => Finding::advice(
                 "prefix",
                 format!("could not check whether one prefix in use begins another: {error}"),
@@ -402,16 +266,16 @@ impl Client {
     pub(crate) fn subscribe_record(&self, record: &Key, notifier: Notifier) -> Result<Subscription> {
         let (id, key) = (self.handle.ticket(), self.handle.key(record.as_str())?);
         self.handle.send(Msg::SubscribeRecord { id, key, notifier })?;
-        let mailbox_sender = self.handle.mailbox_sender.clone();
+        let mailbox = self.handle.mailbox();
         Ok(Subscription::new(move || {
             // An engine that has ended has no subscriptions.
-            let _ = mailbox_sender.send(Msg::UnsubscribeRecord(id));
+            let _ = mailbox.send(Msg::UnsubscribeRecord(id));
         }))
     }
 
     /// A description of the store, without secrets.
     pub fn store(&self) -> &str {
-        &self.handle.store
+        self.handle.store()
     }
 
     /// Releases every guard, ends every wait and the engine, and returns when the store has answered or after twice the
@@ -444,7 +308,7 @@ impl Client {
 
     /// The ttl of locks without a lease: [`ClientOptions::watchdog`].
     pub fn ttl(&self) -> Duration {
-        self.handle.terms.ttl
+        self.handle.watchdog_ttl()
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -481,23 +345,11 @@ impl Client {
     }
 }
 
-/// While one exists, its owner logs outages of the store, and the engine does not.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct OutageReporter(Arc<Handle>);
-
 impl Client {
     /// From now on until the reporter is dropped, the caller logs outages of the store, and the engine does not.
     #[doc(hidden)]
     pub fn outage_reporter(&self) -> OutageReporter {
-        self.handle.outage_reporters.fetch_add(1, Relaxed);
-        OutageReporter(Arc::clone(&self.handle))
-    }
-}
-
-impl Drop for OutageReporter {
-    fn drop(&mut self) {
-        self.0.outage_reporters.fetch_sub(1, Relaxed);
+        OutageReporter::new(Arc::clone(&self.handle))
     }
 }
 
@@ -506,77 +358,5 @@ pub(crate) type QueryFuture<T> = futures_util::future::BoxFuture<'static, Result
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("id", &self.handle.id).finish_non_exhaustive()
-    }
-}
-
-/// The part of a client that every mutex and guard shares. The drop of the last one ends the engine.
-pub(crate) struct Handle {
-    /// Unbounded, because a drop cannot wait. Every message belongs to a call or a guard that lives or was just
-    /// dropped.
-    mailbox_sender: mpsc::UnboundedSender<Msg>,
-    pub(crate) id: ClientId,
-    pub(crate) clock: Clock,
-    store: String,
-    prefix: String,
-    /// Timeout of one request.
-    pub(crate) timeout: Duration,
-    pub(crate) terms: Terms,
-    tickets: AtomicU64,
-    /// Number of [`OutageReporter`]s.
-    outage_reporters: AtomicUsize,
-    /// Whether it was logged that this user may not read the registry.
-    denied_logged: AtomicBool,
-    runner: Runner,
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("id", &self.id).field("store", &self.store).finish_non_exhaustive()
-    }
-}
-
-impl Handle {
-    pub(crate) fn send(&self, msg: Msg) -> Result<()> {
-        self.mailbox_sender.send(msg).map_err(|_| Error::closed())
-    }
-
-    /// The key of a name: with the prefix.
-    pub(crate) fn key(&self, name: &str) -> Result<Key> {
-        let key = Key::new(name)?;
-        if self.prefix.is_empty() { Ok(key) } else { Key::new(format!("{}{name}", self.prefix)) }
-    }
-
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
-    pub(crate) fn without_prefix(&self, key: String) -> String {
-        key.strip_prefix(&self.prefix).map(ToOwned::to_owned).unwrap_or(key)
-    }
-
-    /// Resolves when the engine has ended.
-    pub(crate) async fn ended(&self) {
-        self.mailbox_sender.closed().await;
-    }
-
-    pub(crate) fn has_own_thread(&self) -> bool {
-        self.runner.is_own_thread()
-    }
-
-    /// Whether a caller logs outages, so that the engine need not.
-    pub(crate) fn has_outage_reporter(&self) -> bool {
-        self.outage_reporters.load(Relaxed) > 0
-    }
-
-    pub(crate) fn ticket(&self) -> Ticket {
-        self.tickets.fetch_add(1, Relaxed)
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.send(Msg::LastHandleDropped).is_ok() {
-            self.runner.wait_for_end(LAST_WAIT);
-        }
     }
 }

@@ -13,8 +13,8 @@ use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
     Owner,
-    client::Handle,
     engine::{HoldId, Msg},
+    handle::Handle,
     turn_status::{TurnState, TurnStatus},
 };
 
@@ -93,7 +93,7 @@ impl Guard {
     /// Dropping the future changes nothing.
     pub fn expiring(&self, grace: Duration) -> Expiring {
         // If the engine has ended, the turn is lost and the future sees it.
-        let _ = self.turn.handle.send(Msg::WarnBefore { hold: self.turn.hold, grace });
+        let _ = self.turn.handle.send(Msg::WarnBefore { key: self.turn.key.clone(), hold: self.turn.hold, grace });
         Expiring(self.watch_deadline(grace))
     }
 
@@ -187,7 +187,8 @@ impl Drop for Turn {
             owner.forget(&self.key);
         }
         // An engine that has ended has released all that it could.
-        let _ = self.handle.send(Msg::Release { hold: self.hold, report: self.report.take() });
+        let (key, report) = (self.key.clone(), self.report.take());
+        let _ = self.handle.send(Msg::Release { key, hold: self.hold, report });
     }
 }
 

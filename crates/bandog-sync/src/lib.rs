@@ -19,20 +19,24 @@ mod caller;
 mod client;
 mod engine;
 mod guard;
+mod handle;
 mod health;
+mod lock;
 mod mutex;
 mod notifications;
+mod options;
 mod owner;
 mod prefix;
 mod records;
 mod singleton;
 mod turn_status;
 
-#[doc(hidden)]
-pub use client::OutageReporter;
-pub use client::{Client, ClientOptions};
+pub use client::Client;
 pub use guard::{Expiring, Guard, Lost};
+#[doc(hidden)]
+pub use handle::OutageReporter;
 pub use health::Health;
 pub use mutex::Mutex;
 pub use notifications::Notifications;
+pub use options::ClientOptions;
 pub use owner::Owner;

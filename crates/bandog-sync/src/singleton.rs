@@ -99,11 +99,11 @@ impl Mutex {
     /// # Cancel safety
     /// As [`Client::singleton`].
     pub async fn singleton(&self, task: impl AsyncFnOnce(&Guard) -> TaskResult + Clone) -> Result<()> {
-        let key = self.key().as_ref().map_err(Error::clone)?;
+        let key = self.lock.key()?;
         runtime::Handle::try_current().map_err(|source| {
             Error::misused("singleton() retries by Tokio's timers; call it in a Tokio runtime").caused_by(source)
         })?;
-        let (clock, mut failures) = (self.handle().clock, 0);
+        let (clock, mut failures) = (self.lock.handle().clock, 0);
         loop {
             let guard = match self.lock().await {
                 Err(error) if error.is_retryable() => {
@@ -129,7 +129,7 @@ impl Mutex {
 
     /// Waits for the delay, unless the client ends meanwhile.
     async fn rest(&self, key: &Key, delay: Duration) -> Result<()> {
-        match select(pin!(self.handle().ended()), pin!(time::sleep(delay))).await {
+        match select(pin!(self.lock.handle().ended()), pin!(time::sleep(delay))).await {
             Either::Left(((), _)) => Err(Error::closed().during("lock").at(key)),
             Either::Right(((), _)) => Ok(()),
         }

@@ -55,12 +55,16 @@ impl TurnStatus {
     }
 
     /// Moves the deadline, unless the turn has ended. Returns whether it was moved.
-    pub(crate) fn extend(&self, until: Moment) -> bool {
-        let later = |state| match decode(state) {
-            TurnState::Held { until: before } => Some(until.max(before).as_nanos()),
+    pub(crate) fn move_deadline(&self, until: Moment) -> bool {
+        let moved = |state| match decode(state) {
+            TurnState::Held { .. } => Some(until.as_nanos()),
             TurnState::Lost | TurnState::Closed | TurnState::Released => None,
         };
-        self.encoded.fetch_update(AcqRel, Acquire, later).is_ok()
+        let Ok(before) = self.encoded.fetch_update(AcqRel, Acquire, moved) else { return false };
+        if until.as_nanos() < before {
+            self.wake(); // Waiters that sleep until the later deadline would wake up too late.
+        }
+        true
     }
 
     pub(crate) fn lose(&self) {

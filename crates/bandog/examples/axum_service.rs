@@ -172,6 +172,6 @@ mod tests {
         first.abort(); // the first replica ends
         tokio::time::sleep(Duration::from_secs(60)).await;
         let after = store.client().show("outbox-relay").await.unwrap();
-        assert!(before.held && after.held && before.owner != after.owner);
+        assert!(before.is_held() && after.is_held() && before.owner() != after.owner());
     }
 }

@@ -63,8 +63,8 @@ mod url;
 
 #[doc(inline)]
 pub use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Key, Level, MAX_KEY_LEN, MAX_TTL, MIN_TTL, Member,
-    Pattern, Result, Row,
+    Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Key, Level, MAX_KEY_LEN, MAX_TTL, MIN_TTL,
+    Member, Pattern, Result, Row,
 };
 #[cfg(feature = "schedule")]
 #[doc(inline)]
@@ -86,9 +86,9 @@ pub use bandog_schedule as schedule;
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{
-        Answer, Backend, Claim, ClaimId, Fences, Holding, Inspect, Kind, Leases, Line, LockState, MAX_WAITS, Memory,
-        Moment, Notifier, Profile, Reading, Record, Records, Released, Renewal, Step, Subscription, Swap, Swapped,
-        Swaps, Verdict, Version,
+        Answer, Backend, Claim, ClaimId, Fences, Holding, Inspect, Kind, Kinds, Leases, Line, LockState, MAX_WAITS,
+        Memory, Moment, Notifier, Profile, Reading, Record, Records, Released, Renewal, Step, Subscription, Swap,
+        Swapped, Swaps, Verdict, Version,
     };
 }
 

@@ -9,9 +9,9 @@ async fn a_lock_that_java_holds_is_busy_for_us() {
     assert!(rig.ours.mutex("orders").try_lock().await.expect("answered").is_none());
 
     let row = rig.ours.show("orders").await.expect("answered");
-    assert!(row.held);
-    assert_eq!(row.owner, rig.owner("orders"));
-    assert_eq!(row.fence, None, "a plain lock of Java's has no fence");
+    assert!(row.is_held());
+    assert_eq!(row.owner(), rig.owner("orders").as_deref());
+    assert_eq!(row.fence(), None, "a plain lock of Java's has no fence");
 
     assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
     let guard = rig.ours.mutex("orders").try_lock().await.expect("answered").expect("free");

@@ -17,8 +17,12 @@ async fn fences_increase_over_grants_of_both_sides() {
         fences.push(guard.fence().get());
         let last: u64 = rig.java.ask("a", &["token", "orders"]).parse().expect("a token");
         let row = rig.ours.show("orders").await.expect("answered");
-        assert_eq!(row.last_fence.map(|fence| fence.get()), Some(last), "Java and we read the same token");
-        assert_eq!(row.fence, Some(guard.fence()), "the first fence of the grant is its first turn's");
+        assert_eq!(
+            row.holder().and_then(|holder| holder.last_fence).map(|fence| fence.get()),
+            Some(last),
+            "Java and we read the same token"
+        );
+        assert_eq!(row.fence(), Some(guard.fence()), "the first fence of the grant is its first turn's");
         assert!(guard.fence().get() <= last);
         guard.release().await.expect("released");
     }

@@ -96,6 +96,18 @@ fn the_rules_of_jobs_know_no_clock_and_no_store() {
 }
 
 #[test]
+fn the_state_machines_of_the_engine_know_no_clock_and_no_store() {
+    let machines: Vec<_> = sources(&["bandog-sync"])
+        .into_iter()
+        .filter(|source| source.path.contains("/engine/slot/") || source.path.ends_with("/engine/releases.rs"))
+        .filter(|source| !source.path.ends_with("/tests.rs"))
+        .collect();
+    assert!(machines.len() >= 10);
+    let io = ["async ", "::now()", "Clock", "Backend", "Calls", "Timers", "Handle", "mpsc", "spawn", "tracing::"];
+    assert_eq!(containing(&machines, &io), [""; 0]);
+}
+
+#[test]
 fn no_backend_knows_of_queues_watchdogs_or_owners() {
     for name in ["bandog-redis", "bandog-sqlite"] {
         assert!(

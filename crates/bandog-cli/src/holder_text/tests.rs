@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use bandog::{Fence, Key};
+use bandog::{Fence, Holder, Key};
 
 use super::*;
 
@@ -19,14 +19,18 @@ fn ann() -> Member {
     }
 }
 
+fn held(key: &Key, owner: &str, fence: Option<Fence>) -> Row {
+    Row::held(key, None, Holder { fence, ..Holder::new(owner) })
+}
+
 #[test]
 fn a_registered_holder_is_named() {
     let key = Key::new("x").unwrap();
     let ann = ann();
-    let mut row = Row { fence: Some(GRANTED), ..Row::held(&key, format!("{}:7", ann.id)) };
+    let mut row = held(&key, &format!("{}:7", ann.id), Some(GRANTED));
     row.tell(&[ann]);
     assert_eq!(holder(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7), since 2026-09-21T14:26:40Z");
-    row.fence = Some(Fence::new(7));
+    row.holders[0].fence = Some(Fence::new(7));
     assert_eq!(holder(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7)");
 }
 
@@ -35,7 +39,7 @@ fn the_short_form_has_the_command_and_the_time_of_day() {
     let key = Key::new("x").unwrap();
     let brief = |fence: Fence| {
         let member = Member { program: "bandog lock -- ./deploy".into(), ..ann() };
-        let mut row = Row { fence: Some(fence), ..Row::held(&key, format!("{}:7", member.id)) };
+        let mut row = held(&key, &format!("{}:7", member.id), Some(fence));
         row.tell(&[member]);
         brief_holder(&row).unwrap()
     };
@@ -45,13 +49,13 @@ fn the_short_form_has_the_command_and_the_time_of_day() {
     let micros = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
     // Midnight may pass between the two reads of the clock.
     assert!(rfc.ends_with(brief(Fence::new(micros.try_into().unwrap())).rsplit_once(' ').unwrap().1));
-    assert_eq!(brief_holder(&Row::held(&key, "somebody")).unwrap(), "somebody");
+    assert_eq!(brief_holder(&held(&key, "somebody", None)).unwrap(), "somebody");
 }
 
 #[test]
 fn an_unregistered_holder_is_described_by_its_owner() {
     let key = Key::new("x").unwrap();
-    let told = |owner: &str| holder(&Row::held(&key, owner)).unwrap();
+    let told = |owner: &str| holder(&held(&key, owner, None)).unwrap();
     let java = "957c1da6-54c9-4017-93c7-a4ef987df61c:57";
     assert_eq!(told(java), format!("a Java client, {java}"));
     let ours = format!("{}:3", ClientId::random());

@@ -8,7 +8,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bandog_core::{Backend, ClientId, ErrorKind, Fence, Inspect, Key, Leases, MAX_WAITS, Member, Notifier, Pattern};
+use bandog_core::{
+    Backend, ClientId, ErrorKind, Fence, Inspect, Key, Kind, Leases, MAX_WAITS, Member, Notifier, Pattern, Row,
+};
 use bandog_testkit::eventually_async;
 use tokio::time;
 
@@ -24,12 +26,13 @@ pub async fn inspect<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = a.mutex(NAME).lease(world.slack() * 10).lock().await?;
     let row = b.show(NAME).await?;
-    assert_eq!((row.name.as_str(), row.held), (NAME, true));
-    let owner = row.owner.expect("a held lock has an owner");
+    assert_eq!((row.name.as_str(), row.kind, row.holders.len()), (NAME, Some(Kind::Mutex), 1));
+    let holder = &row.holders[0];
+    let owner = holder.owner.clone().expect("a held lock has an owner");
     assert!(owner.starts_with(&format!("{}:", a.id())), "{owner}");
     assert!(bandog_core::ClientId::made(&owner));
-    assert!(row.fence >= Some(guard.fence()), "{:?}", row.fence);
-    let ttl = row.ttl.expect("a lease has an end");
+    assert!(holder.fence >= Some(guard.fence()), "{holder:?}");
+    let ttl = holder.ttl.expect("a lease has an end");
     assert!(!ttl.is_zero() && ttl <= world.slack() * 10);
 
     let other = take(&a, "other").await?;
@@ -42,18 +45,18 @@ pub async fn inspect<W: World>(world: &W) -> Law {
     assert_eq!(names("oth?").await?, [""; 0]);
     let rows = b.list(Pattern::new(NAME)).await?;
     assert_eq!(rows.len(), 1);
-    assert_eq!((rows[0].owner.as_deref(), rows[0].fence, rows[0].held), (Some(owner.as_str()), row.fence, true));
+    assert_eq!((rows[0].owner(), rows[0].fence(), rows[0].is_held()), (Some(owner.as_str()), row.fence(), true));
 
     let rows = b.holders(&["never", "other", NAME]).await?;
-    let reported: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.held, row.client())).collect();
+    let reported: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.is_held(), row.client())).collect();
     assert_eq!(reported, [("never", false, None), ("other", true, Some(a.id())), (NAME, true, Some(a.id()))]);
-    assert_eq!((&rows[2].owner, rows[2].fence), (&Some(owner), row.fence));
+    assert_eq!((rows[2].owner(), rows[2].fence()), (Some(owner.as_str()), row.fence()));
 
     guard.release().await?;
     other.release().await?;
-    let row = b.show(NAME).await?;
-    assert_eq!((row.held, row.owner, row.ttl), (false, None, None));
-    assert!(!b.show("never").await?.held);
+    for name in [NAME, "never"] {
+        assert_eq!(b.show(name).await?, Row::free(&Key::new(name)?));
+    }
     assert_eq!(names("*").await?, [""; 0]);
     nothing_left(world, &[&a, &b]).await;
     Ok(())
@@ -103,12 +106,12 @@ pub async fn inspect_who<W: World>(world: &W) -> Law {
     let ids = |members: Vec<Member>| members.into_iter().map(|member| member.id).collect::<Vec<_>>();
     let reported = async || {
         let row = c.show(NAME).await.expect("a row");
-        let seen = (row.holder.map(|member| member.id), ids(row.waiters));
+        let seen = (row.member().map(|member| member.id), ids(row.waiters));
         if seen == (Some(a.id()), vec![b.id()]) { Ok(()) } else { Err(seen) }
     };
     eventually_async(MAX_WAIT, reported).await;
     let row = c.list(Pattern::all()).await?.remove(0);
-    let holder = row.holder.expect("the list has the holder, too");
+    let holder = row.member().expect("the list has the holder too");
     assert_eq!((holder.id, holder.pid), (a.id(), std::process::id()));
 
     guard.release().await?;
@@ -127,9 +130,9 @@ pub async fn evict<W: World>(world: &W) -> Law {
     assert_eq!(c.evict(NAME).await?, None, "the lock was free");
     let guard = take(&a, NAME).await?;
     let waiting = waiter(&b).await;
-    let row = c.evict(NAME).await?.expect("the lock was held");
-    assert_eq!((row.name.as_str(), row.held, row.client()), (NAME, true, Some(a.id())));
-    assert!(row.fence >= Some(guard.fence()) && row.ttl.is_some(), "{row:?}");
+    let row = c.evict(NAME).await?.expect("it was held");
+    assert_eq!((row.name.as_str(), row.client()), (NAME, Some(a.id())));
+    assert!(row.fence() >= Some(guard.fence()) && row.holders[0].ttl.is_some(), "{row:?}");
     let next = served(waiting, world.prompt().max(world.slack())).await?;
     within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
     assert!(next.fence() > guard.fence());
@@ -155,13 +158,13 @@ pub async fn evict_notifies<W: World>(world: &W) -> Law {
             notified.fetch_add(1, Relaxed);
         }
     });
-    let subscription = theirs.subscribe(&held.key, notifier).await?;
+    let subscription = theirs.subscribe(&held, notifier).await?;
     let before = notified.load(Relaxed);
-    let shown = ours.show(&held.key).await?;
-    let row = ours.evict(&held.key).await?.expect("the lock was held");
-    assert_eq!((&row.owner, row.fence), (&shown.owner, shown.fence));
-    assert_eq!(row.owner, Some(held.id.to_string()));
-    assert!(row.held && row.ttl <= shown.ttl, "{row:?}, and before {shown:?}");
+    let before_it = ours.show(&held.key).await?;
+    let row = ours.evict(&held.key).await?.expect("it was held");
+    assert_eq!((row.kind, row.owner(), row.fence()), (before_it.kind, before_it.owner(), before_it.fence()));
+    assert_eq!(row.owner(), Some(held.id.to_string().as_str()));
+    assert!(row.holders[0].ttl <= before_it.holders[0].ttl, "{row:?}, and before {before_it:?}");
     assert_eq!(ours.evict(&held.key).await?, None);
     if !subscription.is_silent() {
         until(|| notified.load(Relaxed) > before).await;
@@ -181,7 +184,7 @@ pub async fn evict_spares_others<W: World>(world: &W) -> Law {
     let backend = world.backend();
     for name in world.plant().await? {
         let (key, before) = (Key::new(&name)?, world.raw(&name).await?);
-        let was_held = backend.show(&key).await.is_ok_and(|row| row.held);
+        let was_held = backend.show(&key).await.is_ok_and(|row| row.is_held());
         match backend.evict(&key).await {
             Ok(Some(_)) => assert!(was_held, "{name} was not a held lock"),
             Ok(None) => assert_eq!(world.raw(&name).await?, before),
@@ -247,10 +250,11 @@ pub async fn golden_layout<W: World>(world: &W) -> Law {
     let ttl = world.slack() * 10;
     let guard = client.mutex(NAME).lease(ttl).lock().await?;
     let row = client.show(NAME).await?;
-    let owner = row.owner.expect("a held lock has an owner");
-    let fence = row.last_fence.unwrap_or(Fence::new(0)).get();
-    assert_eq!(row.fence, Some(guard.fence()));
-    world.layout(NAME, &owner, fence, ttl).await?;
+    let holder = row.holder().expect("it is held");
+    let owner = holder.owner.as_deref().expect("a held lock has an owner");
+    let fence = holder.last_fence.unwrap_or(Fence::new(0)).get();
+    assert_eq!(holder.fence, Some(guard.fence()));
+    world.layout(NAME, owner, fence, ttl).await?;
     guard.release().await?;
     nothing_left(world, &[&client]).await;
     Ok(())

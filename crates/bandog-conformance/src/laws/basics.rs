@@ -1,6 +1,6 @@
 //! Taking and releasing a lock.
 
-use bandog_core::ErrorKind;
+use bandog_core::{ErrorKind, Kind, Leases};
 
 use crate::{
     Law, World,
@@ -12,12 +12,19 @@ use crate::{
 pub async fn acquire_release<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
-    assert!(b.show(NAME).await?.held);
+    assert!(b.show(NAME).await?.is_held());
     assert!(!is_free(&b, NAME).await?);
     guard.release().await?;
-    assert!(!b.show(NAME).await?.held);
+    assert!(!b.show(NAME).await?.is_held());
     assert!(is_free(&b, NAME).await?);
     nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 1: the profile of a backend contains the kinds of locks that these laws take.
+pub async fn supported_kinds<W: World>(world: &W) -> Law {
+    let kinds = world.backend().profile().kinds;
+    assert!(kinds.contains(Kind::Mutex), "{kinds:?}");
     Ok(())
 }
 

@@ -233,7 +233,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
     let granted = claim(&store, &waiter).await?;
     if offered.elapsed() < OFFER {
         assert_eq!(others, None, "an ordinary claim waits");
-        assert_eq!((row.held, row.owner, rows, evicted), (false, None, Vec::new(), None), "an offer is not a hold");
+        assert_eq!((row.is_held(), rows, evicted), (false, Vec::new(), None), "an offer is not a hold");
         let mut fences = granted.expect("the offer is for starving clients");
         assert!(fences.take() > Some(held.last()), "{fences:?} after {held:?}");
         assert!(release(&store, &waiter).await?);

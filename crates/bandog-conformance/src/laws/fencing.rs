@@ -1,15 +1,19 @@
 //! Fences: numbers that a holder sends with its writes. With them, a resource refuses the write of a holder that does
 //! not know that it has lost its lock.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    iter,
+    num::NonZeroU32,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use bandog_core::Fence;
+use bandog_core::{Claim, Fence, MAX_BLOCK};
 use bandog_sync::Client;
 use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, nothing_left, take, within},
+    kit::{MAX_WAIT, NAME, bare_claim, claim, nothing_left, release, take, within},
 };
 
 /// Law 49: a fence is greater than every earlier fence of its key: for other turns of the same client (the time from a
@@ -46,6 +50,29 @@ pub async fn token_monotonic<W: World>(world: &W) -> Law {
     world.forget(NAME).await?;
     let next = take(&b, NAME).await?;
     rises(next.fence());
+    Ok(())
+}
+
+/// Law 49: a grant reserves at least one fence and at most as many as its claim requested. A repeated claim gets the
+/// same block, and each block is above the earlier ones.
+pub async fn fences_of_a_grant<W: World>(world: &W) -> Law {
+    let backend = world.backend();
+    let mut last = Fence::new(0);
+    for requested in [NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(4), MAX_BLOCK] {
+        let held = Claim { fences: requested, ..bare_claim(NAME, world.slack() * 10) };
+        let granted = claim(&backend, &held).await?.expect("it is free");
+        assert_eq!(claim(&backend, &held).await?.as_ref(), Some(&granted), "the same claim, the same block");
+        let mut block = granted.clone();
+        let fences: Vec<_> = iter::from_fn(|| block.take()).collect();
+        assert!((1..=MAX_BLOCK.min(requested).get() as usize).contains(&fences.len()), "{requested}: {granted:?}");
+        for fence in fences {
+            assert!(fence > last, "{fence} after {last}");
+            last = fence;
+        }
+        assert_eq!(last, granted.last());
+        assert!(release(&backend, &held).await?);
+    }
+    nothing_left(world, &[]).await;
     Ok(())
 }
 

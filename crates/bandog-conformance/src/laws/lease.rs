@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use bandog_core::{ClaimId, ClientId, ErrorKind};
+use bandog_core::{Claim, ClaimId, ClientId, ErrorKind, Renewal, Verdict};
 use tokio::time;
 
 use crate::{
     Law, World,
     kit::{
-        MAX_WAIT, NAME, bare_claim, claim, is_free, kind, nothing_left, polled_at_most, release, renew, take, until,
-        within,
+        MAX_WAIT, NAME, bare_claim, claim, is_free, kind, nothing_left, polled_at_most, release, renew, renewal, take,
+        until, verdict, within,
     },
     wrap::{Counting, Fate, Lossy},
 };
@@ -28,6 +28,36 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     next.release().await?;
     drop(guard);
     nothing_left(world, &[&a, &b]).await;
+    Ok(())
+}
+
+/// Law 30: the store grants a key to no other claim before the `valid_for` of a grant or of a renewal has passed. It is
+/// not longer than the requested ttl, and may be shorter.
+pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
+    let (ours, theirs) = (world.backend(), world.backend());
+    let ttl = world.ttl() + Duration::from_micros(300); // Not a whole number of milliseconds.
+    // A renewal may request a longer or a shorter hold than the claim.
+    for renewed_ttl in [None, Some(ttl * 3 / 2), Some(ttl / 2)] {
+        let (held, next) = (bare_claim(NAME, ttl), bare_claim(NAME, MAX_WAIT));
+        let mut before = world.clock().now();
+        let Verdict::Granted { mut valid_for, .. } = verdict(&ours, &held).await? else { panic!("it is free") };
+        assert!(!valid_for.is_zero() && valid_for <= held.ttl, "{valid_for:?} of {:?}", held.ttl);
+        if let Some(ttl) = renewed_ttl {
+            let longer = Claim { ttl, ..held.clone() };
+            before = world.clock().now();
+            let Renewal::Extended { valid_for: renewed_for } = renewal(&ours, &longer).await? else {
+                panic!("it was lost {:?} before its end", valid_for)
+            };
+            assert!(!renewed_for.is_zero() && renewed_for <= ttl, "{renewed_for:?} of {ttl:?}");
+            valid_for = renewed_for;
+        }
+        bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&theirs, &next).await, Ok(Some(_)))).await;
+        let lasted = world.clock().now().since(before);
+        assert!(lasted >= valid_for, "renewed for {renewed_ttl:?}: granted again after {lasted:?} of {valid_for:?}");
+        assert!(!renew(&ours, &held).await?);
+        assert!(release(&theirs, &next).await?);
+    }
+    nothing_left(world, &[]).await;
     Ok(())
 }
 
@@ -59,8 +89,7 @@ pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     assert_eq!(kind(stale.release().await), Some(ErrorKind::Lost));
     a.idle().await;
     assert!(!is_free(&a, NAME).await?);
-    let owner = world.client().show(NAME).await?.owner.expect("the lock is held");
-    assert!(owner.starts_with(&b.id().to_string()), "{owner}");
+    assert_eq!(world.client().show(NAME).await?.client(), Some(b.id()));
     guard.release().await?;
 
     let backend = world.backend();
@@ -82,7 +111,7 @@ pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
     let mut owners = Vec::new();
     for _ in 0..3 {
         let guard = take(&client, NAME).await?;
-        owners.extend(client.show(NAME).await?.owner);
+        owners.extend(client.show(NAME).await?.owner().map(str::to_owned));
         guard.release().await?;
     }
     owners.dedup();

@@ -82,7 +82,7 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     let held: Vec<_> = b.list(Pattern::all()).await?.into_iter().map(|row| row.name).collect();
     assert_eq!(held, [NAME]);
     let version = done(&b, write(NAME, Some(version), "two")).await?;
-    assert!(b.show(NAME).await?.held && !guard.is_lost());
+    assert!(b.show(NAME).await?.is_held() && !guard.is_lost());
     guard.release().await?;
     let _forced = take(&a, NAME).await?;
     a.evict(NAME).await?;
@@ -91,7 +91,7 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
 
     let guard = take(&b, NAME).await?;
     swap(&a, delete(NAME, Some(version))).await?;
-    assert!(a.show(NAME).await?.held);
+    assert!(a.show(NAME).await?.is_held());
     guard.release().await?;
     assert_eq!(a.names(&Pattern::all()).await?, []);
     Ok(())

@@ -10,8 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
-    Verdict,
+    Answer, Backend, Claim, ClientId, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription, Verdict,
 };
 
 /// A backend that counts its calls and answers.
@@ -212,8 +211,8 @@ impl<B: Backend> Leases for Counting<B> {
         answers
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.count_subscription(self.inner().subscribe(key, notifier)).await
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        self.count_subscription(self.inner().subscribe(claim, notifier)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

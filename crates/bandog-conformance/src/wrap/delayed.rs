@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 use tokio::time;
 
@@ -81,8 +81,8 @@ impl<B: Backend> Leases for Delayed<B> {
         self.slowly(self.inner().renew(claims)).await
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.slowly(self.inner().subscribe(key, notifier)).await
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        self.slowly(self.inner().subscribe(claim, notifier)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

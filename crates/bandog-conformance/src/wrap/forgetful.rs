@@ -93,8 +93,8 @@ impl<B: Backend> Leases for Forgetful<B> {
         self.inner().renew(claims).await
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.inner().subscribe(key, notifier).await
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        self.inner().subscribe(claim, notifier).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

@@ -8,8 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step,
-    Subscription,
+    Answer, Backend, Claim, ClientId, Error, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 use tokio::time;
 
@@ -200,12 +199,12 @@ impl<B: Backend> Leases for Lossy<B> {
         claims.iter().map(|claim| Err(lost().during("renew").at(&claim.key))).collect()
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         let fate = self.state().fate(false);
         match fate {
-            Fate::Well => self.inner().subscribe(key, notifier).await,
+            Fate::Well => self.inner().subscribe(claim, notifier).await,
             Fate::Refused | Fate::RequestLost | Fate::ReplyLost | Fate::Late(_) => {
-                Err(lost().during("subscribe").at(key))
+                Err(lost().during("subscribe").at(&claim.key))
             }
         }
     }

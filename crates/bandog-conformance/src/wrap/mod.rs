@@ -1,7 +1,8 @@
-//! Backends that wrap another backend: they count, delay, lose or hold its calls.
+//! Backends that wrap another backend: they count, delay, lose or hold its calls, or grant less.
 //!
 //! A clone of a wrapper shares its state, so a test keeps one clone and passes the other to a client.
 
+mod capped;
 mod counting;
 mod delayed;
 mod forgetful;
@@ -10,6 +11,7 @@ mod records;
 mod stopped;
 mod without_subscriptions;
 
+pub use capped::Capped;
 pub use counting::Counting;
 pub use delayed::Delayed;
 pub use forgetful::Forgetful;

@@ -5,7 +5,7 @@ use bandog_core::{
     Backend, Holding, Key, Line, Notifier, Pattern, Reading, Records, Result, Subscription, Swap, Swaps,
 };
 
-use super::{Counting, Delayed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
+use super::{Capped, Counting, Delayed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
 
 #[async_trait]
 impl<B: Backend> Records for Counting<B> {
@@ -29,6 +29,29 @@ impl<B: Backend> Records for Counting<B> {
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.count_subscription(self.inner().subscribe_record(key, notifier)).await
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Records for Capped<B> {
+    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        self.inner().swap(swaps).await
+    }
+
+    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+        self.inner().read(keys, holdings).await
+    }
+
+    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+        self.inner().names(pattern).await
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+        self.inner().history(key).await
+    }
+
+    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        self.inner().subscribe_record(key, notifier).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 use tokio::sync::watch;
 
@@ -133,9 +133,9 @@ impl<B: Backend> Leases for Stopped<B> {
         self.through(self.inner().renew(claims)).await
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.gate(Which::Subscriptions).await;
-        self.through(self.inner().subscribe(key, notifier)).await
+        self.through(self.inner().subscribe(claim, notifier)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

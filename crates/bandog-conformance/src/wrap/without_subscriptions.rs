@@ -47,8 +47,8 @@ impl<B: Backend> Leases for WithoutSubscriptions<B> {
         self.inner().renew(claims).await
     }
 
-    async fn subscribe(&self, key: &Key, _: Notifier) -> Result<Subscription> {
-        Err(Self::refused(key))
+    async fn subscribe(&self, claim: &Claim, _: Notifier) -> Result<Subscription> {
+        Err(Self::refused(&claim.key))
     }
 
     async fn announce(&self, member: &Member, ttl: std::time::Duration) -> Result<()> {

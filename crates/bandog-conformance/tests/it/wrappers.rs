@@ -1,7 +1,10 @@
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
-use bandog_conformance::wrap::{Counting, Delayed, Fate, Forgetful, Lossy, Stopped, Which};
-use bandog_core::{Backend, ClientId, Clock, Inspect, Key, Leases, Member, Memory, Pattern, Records, Swap, Swapped};
+use bandog_conformance::wrap::{Capped, Counting, Delayed, Fate, Forgetful, Lossy, Stopped, Which};
+use bandog_core::{
+    Answer, Backend, Claim, ClaimId, ClientId, Clock, Fence, Fences, Inspect, Key, Kind, Leases, MAX_BLOCK, Member,
+    Memory, Pattern, Records, Renewal, Step, Swap, Swapped, Verdict,
+};
 use bandog_sync::Client;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -23,9 +26,9 @@ async fn passes_on(wrapper: impl Backend + Clone) {
     assert_eq!(wrapper.evict(&key).await.unwrap(), None);
     let client = Client::options().clock(Clock::tokio()).on_current_runtime().over(wrapper.clone()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
-    assert!(wrapper.show(&key).await.unwrap().held);
+    assert!(wrapper.show(&key).await.unwrap().is_held());
     assert!(wrapper.evict(&key).await.unwrap().is_some());
-    assert!(!wrapper.show(&key).await.unwrap().held);
+    assert!(!wrapper.show(&key).await.unwrap().is_held());
     drop(guard);
 
     let created = wrapper.swap(&[Swap::new(key.clone(), None, "one")]).await.unwrap();
@@ -44,6 +47,47 @@ async fn each_wrapper_passes_calls_to_its_backend() {
     passes_on(Lossy::new(memory())).await;
     passes_on(Stopped::new(memory())).await;
     passes_on(Forgetful::new(memory())).await;
+    passes_on(Capped::short_leases(memory(), TTL)).await;
+}
+
+/// A hold of a capped backend really ends when its answers say, and the answers say what was granted.
+#[tokio::test(start_paused = true)]
+async fn a_capped_backend_grants_less_than_requested() {
+    let short = TTL / 10;
+    let claim = |number| Claim {
+        key: Key::new("orders").unwrap(),
+        id: ClaimId { client: ClientId::random(), number },
+        kind: Kind::Mutex,
+        ttl: TTL,
+        fences: MAX_BLOCK,
+        offers: false,
+    };
+    let (first, second, third) = (claim(1), claim(2), claim(3));
+
+    let store = Capped::short_leases(memory(), short);
+    let granted = store.apply(&[Step::Claim(first.clone())]).await;
+    let [Ok(Answer::Claimed(Verdict::Granted { valid_for, .. }))] = granted[..] else { panic!("{granted:?}") };
+    assert_eq!(valid_for, short);
+    tokio::time::sleep(short / 2).await;
+    let renewed = store.renew(std::slice::from_ref(&first)).await;
+    assert!(matches!(renewed[..], [Ok(Renewal::Extended { valid_for })] if valid_for == short), "{renewed:?}");
+    tokio::time::sleep(short - Duration::from_millis(1)).await;
+    let next = Step::Claim(second.clone());
+    let refused = store.apply(std::slice::from_ref(&next)).await;
+    assert!(matches!(refused[..], [Ok(Answer::Claimed(Verdict::Busy { .. }))]), "{refused:?}");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let granted = store.apply(std::slice::from_ref(&next)).await;
+    assert!(matches!(granted[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{granted:?}");
+
+    let few = NonZeroU32::new(3).unwrap();
+    let store = Capped::few_fences(memory(), few);
+    let steps = [Step::Claim(first.clone()), Step::Claim(first.clone()), Step::Pass { from: first, to: third }];
+    let blocks = store.apply(&steps).await.into_iter().map(|answer| match answer {
+        Ok(Answer::Claimed(Verdict::Granted { fences, .. })) => fences,
+        answer => panic!("{answer:?}"),
+    });
+    let block = |last| Fences::ending(Fence::new(last), few);
+    assert_eq!(blocks.collect::<Vec<_>>(), [block(3), block(3), block(6)]);
 }
 
 #[tokio::test(start_paused = true)]

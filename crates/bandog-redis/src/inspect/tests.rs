@@ -42,8 +42,8 @@ fn fuzz_rows() {
     let samples: Vec<&str> = samples.iter().map(String::as_str).collect();
     crate::fuzz::replies("a lock's row", &samples, |reply| match row("orders", list(&reply)) {
         Ok(Some(row)) => {
-            assert!(row.held && row.owner.as_deref().is_none_or(|owner| !is_owner(owner) || owner.len() > 36));
-            let _ = row.held_since();
+            assert!(row.is_held() && row.owner().is_none_or(|owner| !is_owner(owner) || owner.len() > 36));
+            let _ = row.holders[0].since();
             true
         }
         Ok(None) | Err(_) => false,

@@ -24,7 +24,7 @@ async fn a_full_server_refuses_only_claims_and_registrations() {
     refused(&redis.announce(&member(&[]), crate::help::TTL).await.unwrap_err(), "memory limit");
     assert_eq!(renew(&redis, &kept).await.unwrap(), Renewal::Extended { valid_for: kept.ttl });
     assert!(matches!(release(&redis, &freed).await.unwrap(), Released::Freed { .. }));
-    redis.subscribe(&kept.key, notifier().0).await.unwrap();
+    redis.subscribe(&kept, notifier().0).await.unwrap();
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     fences(&redis, &claim("new")).await;
 }
@@ -116,7 +116,7 @@ async fn a_subscriber_disconnected_because_of_its_backlog_is_notified_and_subscr
     let server = RedisServer::start();
     let redis = backend(&server);
     let (on_release, notified) = notifier();
-    let _subscription = redis.subscribe(&claim("k").key, on_release).await.unwrap();
+    let _subscription = redis.subscribe(&claim("k"), on_release).await.unwrap();
     cut_off_subscribers(&server, "redisson_lock__channel:{k}");
     // The first notification is sent because a message may have been lost, the second for a message on the new
     // connection.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{ErrorKind, Inspect, Key, Leases, Released, Renewal};
+use bandog_core::{ErrorKind, Holder, Inspect, Key, Leases, Released, Renewal};
 use bandog_sync::Client;
 use bandog_testkit::{RedisServer, Reply, eventually_async};
 
@@ -21,10 +21,11 @@ async fn an_eviction_frees_notifies_and_keeps_the_token() {
     let before = ends(&fences(&redis, &held).await).1;
     let mut java = subscriber(&server, "redisson_lock__channel:{k}");
     let (on_release, notified) = notifier();
-    let _subscription = other.subscribe(&held.key, on_release).await.unwrap();
+    let _subscription = other.subscribe(&held, on_release).await.unwrap();
     let row = other.evict(&held.key).await.unwrap().unwrap();
-    assert_eq!((row.owner, row.last_fence, row.held), (Some(held.id.to_string()), Some(before), true));
-    assert!(row.ttl.unwrap() > Duration::from_secs(25) && row.ttl.unwrap() <= held.ttl, "{:?}", row.ttl);
+    let [evicted] = &row.holders[..] else { panic!("{row:?}") };
+    assert_eq!((evicted.owner.as_deref(), evicted.last_fence), (Some(held.id.to_string().as_str()), Some(before)));
+    assert!(evicted.ttl.is_some_and(|ttl| ttl > Duration::from_secs(25) && ttl <= held.ttl), "{evicted:?}");
     assert_eq!(java.read().unwrap().texts(), ["message", "redisson_lock__channel:{k}", "0"]);
     eventually_async(SOON, async || notified() == 1).await;
     assert_eq!(server.keys(), ["redisson_lock_token:{k}"]);
@@ -48,13 +49,13 @@ async fn an_operator_sees_holder_and_waiters_and_evicts_the_holder() {
     });
     let row = eventually_async(SOON, async || {
         let row = operator_client.show("k").await.unwrap();
-        if row.holder.is_some() && row.waiters.len() == 1 { Ok(row) } else { Err(row) }
+        if row.member().is_some() && row.waiters.len() == 1 { Ok(row) } else { Err(row) }
     })
     .await;
-    assert_eq!(row.holder.map(|member| (member.id, member.pid)), Some((holder.id(), std::process::id())));
+    assert_eq!(row.member().map(|member| (member.id, member.pid)), Some((holder.id(), std::process::id())));
     assert_eq!(row.waiters[0].id, waiter.id());
     let evicted = operator_client.evict("k").await.unwrap().unwrap();
-    assert_eq!(evicted.holder.map(|member| member.id), Some(holder.id()));
+    assert_eq!(evicted.member().map(|member| member.id), Some(holder.id()));
     let next = waiting.await.unwrap().unwrap();
     assert!(next.fence() > guard.fence());
     tokio::time::timeout(SOON, guard.lost()).await.unwrap();
@@ -80,7 +81,7 @@ async fn a_hold_of_redisson_is_evicted_like_ours() {
     let server = RedisServer::start();
     server.cmd(&["HSET", "k", JAVA, "3"]);
     let row = operator(&server).evict(&Key::new("k").unwrap()).await.unwrap().unwrap();
-    assert_eq!((row.owner.as_deref(), row.fence, row.ttl), (Some(JAVA), None, None));
+    assert_eq!(row.holders, [Holder::new(JAVA)]);
     assert_eq!(server.keys(), [""; 0]);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Row};
+use bandog_core::{ErrorKind, Holder, Inspect, Key, Kind, Leases, Pattern, Row};
 use bandog_redis::Redis;
 use bandog_sync::Client;
 use bandog_testkit::RedisServer;
@@ -20,10 +20,12 @@ async fn show_returns_the_owner_the_fence_and_the_ttl_of_our_hold() {
     let held = claim("k");
     let block = fences(&redis, &held).await;
     let row = redis.show(&key).await.unwrap();
-    assert_eq!((row.name.as_str(), row.held), ("k", true));
+    assert_eq!((row.name.as_str(), row.kind), ("k", Some(Kind::Mutex)));
+    let [holder] = &row.holders[..] else { panic!("{row:?}") };
     let (first, last) = ends(&block);
-    assert_eq!((row.owner, row.fence, row.last_fence), (Some(held.id.to_string()), Some(first), Some(last)));
-    let ttl = row.ttl.unwrap();
+    assert_eq!(holder.owner, Some(held.id.to_string()));
+    assert_eq!((holder.fence, holder.last_fence), (Some(first), Some(last)));
+    let ttl = holder.ttl.unwrap();
     assert!(ttl > Duration::from_secs(29) && ttl <= Duration::from_secs(30), "{ttl:?}");
 }
 
@@ -35,9 +37,9 @@ async fn show_returns_a_hold_of_redisson_without_a_fence() {
     server.cmd(&["HSET", "k", JAVA, "2"]);
     server.cmd(&["SET", "redisson_lock_token:{k}", "41"]);
     let row = redis.show(&key).await.unwrap();
-    assert_eq!(row, Row::held(&key, JAVA));
+    assert_eq!(row, Row::held(&key, Some(Kind::Mutex), Holder::new(JAVA)));
     server.cmd(&["PEXPIRE", "k", "5000"]);
-    assert!(redis.show(&key).await.unwrap().ttl.unwrap() <= Duration::from_secs(5));
+    assert!(redis.show(&key).await.unwrap().holders[0].ttl.unwrap() <= Duration::from_secs(5));
 }
 
 #[tokio::test]
@@ -46,11 +48,11 @@ async fn show_returns_a_hold_of_any_owner() {
     let redis = operator(&server);
     let key = Key::new("k").unwrap();
     server.cmd(&["EVAL", "return redis.call('hset', KEYS[1], '\\255', 'x')", "1", "k"]);
-    assert_eq!(redis.show(&key).await.unwrap(), Row { held: true, ..Row::free(&key) });
+    assert_eq!(redis.show(&key).await.unwrap(), Row::held(&key, None, Holder::default()));
     // A read lock of Redisson has a field for its mode in addition to the fields of its owners.
     server.cmd(&["DEL", "k"]);
     server.cmd(&["HSET", "k", "mode", "read", JAVA, "1"]);
-    assert_eq!(redis.show(&key).await.unwrap().owner.as_deref(), Some(JAVA));
+    assert_eq!(redis.show(&key).await.unwrap(), Row::held(&key, None, Holder::new(JAVA)));
     assert_eq!(listed(&redis, "*").await, ["k"]);
 }
 
@@ -112,7 +114,7 @@ async fn a_user_that_may_not_read_the_registry_can_show_a_lock() {
     let client = Client::options().over(backend(&server)).unwrap();
     let guard = client.mutex("k").lock().await.unwrap();
     let row = client.show("k").await.unwrap();
-    assert_eq!((row.held, row.holder), (true, None));
+    assert_eq!((row.is_held(), row.member()), (true, None));
     guard.release().await.unwrap();
 }
 
@@ -150,7 +152,7 @@ async fn the_documented_rights_are_enough_to_inspect() {
     fences(&redis, &held).await;
     redis.announce(&crate::help::member(&["k"]), crate::help::TTL).await.unwrap();
     assert_eq!(listed(&redis, "*").await, ["k"]);
-    assert!(redis.show(&held.key).await.unwrap().held);
+    assert!(redis.show(&held.key).await.unwrap().is_held());
     assert_eq!(redis.members().await.unwrap().len(), 1);
     redis.evict(&held.key).await.unwrap();
     let rights = redis.check().await.unwrap().into_iter().find(|finding| finding.subject == "rights").unwrap();

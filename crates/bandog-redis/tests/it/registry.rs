@@ -196,16 +196,16 @@ async fn holders_are_named_if_they_are_not_in_the_index_or_the_index_may_not_be_
     let operator_client = bandog_sync::Client::over(operator(&server)).unwrap();
     for row in [operator_client.show("k").await.unwrap(), operator_client.list(Pattern::all()).await.unwrap().remove(0)]
     {
-        assert_eq!((row.holder, row.waiters), (Some(old.clone()), vec![waiter.clone()]));
+        assert_eq!((row.member(), &row.waiters[..]), (Some(&old), std::slice::from_ref(&waiter)));
     }
-    assert_eq!(operator_client.holders(&["k"]).await.unwrap()[0].holder, Some(old.clone()));
+    assert_eq!(operator_client.holders(&["k"]).await.unwrap()[0].member(), Some(&old));
     assert_eq!(operator_client.members().await.unwrap(), [waiter]);
 
     server.cmd(&["ACL", "SETUSER", "operator", "-zrange"]);
     let (ear, _hears) = bandog_testkit::Ear::of_thread("bandog_sync");
     for _ in 0..2 {
         let row = operator_client.show("k").await.unwrap();
-        assert_eq!((row.holder, row.waiters), (Some(old.clone()), Vec::new()));
+        assert_eq!((row.member(), &row.waiters[..]), (Some(&old), &[][..]));
     }
     assert_eq!(ear.heard("may not read the registry").len(), 1);
     assert_eq!(operator_client.members().await.unwrap_err().kind(), ErrorKind::Denied);

@@ -41,11 +41,11 @@ async fn a_user_limited_to_a_prefix_can_use_the_locks_of_the_prefix() {
     let (ours, theirs) = (claim("orders:7"), claim("stock:7"));
     fences(&redis, &ours).await;
     redis.announce(&crate::help::member(&["orders:7"]), ours.ttl).await.unwrap();
-    let subscription = redis.subscribe(&ours.key, crate::help::notifier().0).await.unwrap();
+    let subscription = redis.subscribe(&ours, crate::help::notifier().0).await.unwrap();
     assert!(!subscription.is_silent());
     assert_eq!(release(&redis, &ours).await.unwrap(), Released::Freed { others: Some(0) });
     refused(take(&redis, &theirs).await, "claim", &theirs, "~stock:7");
-    assert!(redis.subscribe(&theirs.key, crate::help::notifier().0).await.unwrap().is_silent());
+    assert!(redis.subscribe(&theirs, crate::help::notifier().0).await.unwrap().is_silent());
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn the_documented_rights_are_enough_for_locks() {
     fences(&redis, &first).await;
     assert_eq!(renew(&redis, &first).await.unwrap(), Renewal::Extended { valid_for: first.ttl });
     granted(pass(&redis, &first, &second).await.unwrap());
-    let subscription = redis.subscribe(&second.key, crate::help::notifier().0).await.unwrap();
+    let subscription = redis.subscribe(&second, crate::help::notifier().0).await.unwrap();
     assert!(!subscription.is_silent());
     assert!(matches!(release(&redis, &second).await.unwrap(), Released::Freed { others: Some(0) }));
 }
@@ -268,23 +268,23 @@ async fn a_user_that_may_not_subscribe_gets_a_silent_subscription_and_one_warnin
     {
         server.cmd(&[&["ACL", "SETUSER", "u"], rights].concat());
         for key in ["a", "b"] {
-            let subscription = redis.subscribe(&claim(key).key, crate::help::notifier().0).await.unwrap();
+            let subscription = redis.subscribe(&claim(key), crate::help::notifier().0).await.unwrap();
             assert!(subscription.is_silent(), "{rights:?}");
         }
     }
     assert_eq!(counted(), 1);
-    let subscription = redis.subscribe(&claim("k").key, crate::help::notifier().0).await.unwrap();
-    assert!(!subscription.is_silent(), "the right to use this channel is enough");
+    let subscription = redis.subscribe(&claim("k"), crate::help::notifier().0).await.unwrap();
+    assert!(!subscription.is_silent(), "the right to this one channel is enough for it");
 }
 
 #[tokio::test]
 async fn a_user_that_may_not_unsubscribe_can_subscribe_again() {
     let (server, redis) = limited();
     without(&server, "unsubscribe");
-    let key = claim("k").key;
+    let waiter = claim("k");
     for times in 1..=3 {
         let (on_release, notified) = crate::help::notifier();
-        let subscription = redis.subscribe(&key, on_release).await.unwrap();
+        let subscription = redis.subscribe(&waiter, on_release).await.unwrap();
         server.cmd(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);
         bandog_testkit::eventually_async(crate::help::SOON, async || notified() == 1).await;
         drop(subscription);

@@ -13,7 +13,7 @@ async fn locks_work_over_a_unix_socket() {
     fences(&redis, &held).await;
     assert_eq!(server.hash("k").len(), 1);
     let (on_release, notified) = notifier();
-    let _subscription = redis.subscribe(&held.key, on_release).await.unwrap();
+    let _subscription = redis.subscribe(&held, on_release).await.unwrap();
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
     eventually_async(SOON, async || notified() == 1).await;
     assert_eq!(redis.profile().store, format!("redis+unix://{}?db=0", server.socket().display()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{ErrorKind, Key, Leases, Released, Subscription};
+use bandog_core::{Claim, ErrorKind, Key, Leases, Released, Subscription};
 use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, eventually};
 use futures_util::future::{join_all, select};
@@ -16,7 +16,7 @@ async fn a_subscription_is_active_when_subscribe_has_returned() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (on_release, notified) = notifier();
-    let subscription = redis.subscribe(&key("k"), on_release).await.unwrap();
+    let subscription = redis.subscribe(&claim("k"), on_release).await.unwrap();
     assert!(!subscription.is_silent());
     assert_eq!(subscribers(&server, CHANNEL), 1);
     for (index, message) in ["0", "1", "other"].into_iter().enumerate() {
@@ -35,10 +35,10 @@ async fn a_release_reports_the_number_of_other_subscribers() {
     let (redis, other) = (backend(&server), backend(&server));
     let held = claim("k");
     let (on_release, notified) = notifier();
-    let ours = redis.subscribe(&held.key, on_release.clone()).await.unwrap();
+    let ours = redis.subscribe(&held, on_release.clone()).await.unwrap();
     fences(&redis, &held).await;
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
-    let theirs = other.subscribe(&held.key, on_release).await.unwrap();
+    let theirs = other.subscribe(&held, on_release).await.unwrap();
     fences(&redis, &held).await;
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(1) });
     eventually_notified(&notified, 3).await;
@@ -56,8 +56,8 @@ async fn subscribers_of_one_key_share_one_subscription() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let (on_release, notified) = notifier();
-    let key = key("k");
-    let subscribing = (0..10).map(|_| redis.subscribe(&key, on_release.clone()));
+    let waiter = claim("k");
+    let subscribing = (0..10).map(|_| redis.subscribe(&waiter, on_release.clone()));
     let mut subscriptions: Vec<Subscription> = join_all(subscribing).await.into_iter().map(Result::unwrap).collect();
     assert_eq!((subscribers(&server, CHANNEL), server.calls("subscribe")), (1, 1));
     let last = subscriptions.pop();
@@ -74,15 +74,15 @@ async fn a_dropped_subscribe_call_leaves_no_subscription() {
     let server = RedisServer::start();
     let wire = server.wire();
     let redis = at(&lock_user_url(wire.addr()));
-    let keep = redis.subscribe(&key("keep"), notifier().0).await.unwrap();
+    let keep = redis.subscribe(&claim("keep"), notifier().0).await.unwrap();
     wire.delay(Duration::from_millis(20));
-    let wanted = key("k");
+    let wanted = claim("k");
     for after in [0, 1, 10, 30, 60] {
         let subscribing = Box::pin(redis.subscribe(&wanted, notifier().0));
         let late = Box::pin(tokio::time::sleep(Duration::from_millis(after)));
         drop(select(subscribing, late).await);
     }
-    let barrier = redis.subscribe(&key("barrier"), notifier().0).await.unwrap();
+    let barrier = redis.subscribe(&claim("barrier"), notifier().0).await.unwrap();
     eventually_subscribed(&server, CHANNEL, 0).await;
     drop((keep, barrier));
     eventually_channels(&server, 0).await;
@@ -92,14 +92,14 @@ async fn a_dropped_subscribe_call_leaves_no_subscription() {
 async fn a_subscription_without_an_answer_is_ended() {
     let server = RedisServer::start();
     let redis = with_timeout(&lock_user_url(server.addr()), Duration::from_millis(200));
-    let keep = redis.subscribe(&key("keep"), notifier().0).await.unwrap();
+    let keep = redis.subscribe(&claim("keep"), notifier().0).await.unwrap();
     server.pause();
-    let error = redis.subscribe(&key("k"), notifier().0).await.unwrap_err();
+    let error = redis.subscribe(&claim("k"), notifier().0).await.unwrap_err();
     assert_eq!((error.kind(), error.verb()), (ErrorKind::Unavailable, Some("subscribe")));
     server.resume();
     eventually_subscribed(&server, CHANNEL, 0).await;
     let (on_release, notified) = notifier();
-    let subscription = redis.subscribe(&key("k"), on_release).await.unwrap();
+    let subscription = redis.subscribe(&claim("k"), on_release).await.unwrap();
     server.cmd(&["PUBLISH", CHANNEL, "0"]);
     eventually_notified(&notified, 1).await;
     drop((keep, subscription));
@@ -110,8 +110,8 @@ async fn after_a_broken_connection_every_subscriber_is_subscribed_again_and_noti
     let server = RedisServer::start();
     let redis = backend(&server);
     let (on_release, notified) = notifier();
-    let keys = ["a", "b", "c"].map(key);
-    let subscribing = keys.iter().map(|key| redis.subscribe(key, on_release.clone()));
+    let waiters = ["a", "b", "c"].map(claim);
+    let subscribing = waiters.iter().map(|waiter| redis.subscribe(waiter, on_release.clone()));
     let subscriptions: Vec<Subscription> = join_all(subscribing).await.into_iter().map(Result::unwrap).collect();
     server.kill_clients();
     eventually_notified(&notified, 3).await;
@@ -131,8 +131,8 @@ async fn one_channel_that_is_refused_after_a_reconnect_does_not_stop_the_others(
     server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"]);
     let redis = at(&format!("redis://u:p@{}", server.addr()));
     let ((notifier_a, notified_a), (notifier_b, notified_b)) = (notifier(), notifier());
-    let _a = redis.subscribe(&key("a"), notifier_a).await.unwrap();
-    let _b = redis.subscribe(&key("b"), notifier_b).await.unwrap();
+    let _a = redis.subscribe(&claim("a"), notifier_a).await.unwrap();
+    let _b = redis.subscribe(&claim("b"), notifier_b).await.unwrap();
     // Redis closes the connection, because one of its subscriptions is no longer allowed.
     server.cmd(&["ACL", "SETUSER", "u", "resetchannels", "&redisson_lock__channel:{b}"]);
     eventually_notified(&notified_a, 1).await;
@@ -150,8 +150,8 @@ async fn ten_thousand_subscriptions_work() {
     // All subscriptions are requested at the same time, which may take a long time on a busy machine.
     let redis = with_timeout(&lock_user_url(server.addr()), 20 * SOON);
     let (on_release, notified) = notifier();
-    let keys: Vec<Key> = (0..10_000).map(|number| key(&format!("k{number}"))).collect();
-    let subscribing = keys.iter().map(|key| redis.subscribe(key, on_release.clone()));
+    let waiters: Vec<Claim> = (0..10_000).map(|number| claim(&format!("k{number}"))).collect();
+    let subscribing = waiters.iter().map(|waiter| redis.subscribe(waiter, on_release.clone()));
     let subscriptions: Vec<Subscription> = join_all(subscribing).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(channels(&server), 10_000);
     server.kill_clients();
@@ -165,10 +165,10 @@ async fn ten_thousand_subscriptions_work() {
 async fn subscribing_fails_when_the_server_cannot_be_reached() {
     let server = RedisServer::start_with(&["--requirepass", "right"]);
     let redis = at(&format!("redis://:wrong@{}", server.addr()));
-    let error = redis.subscribe(&key("k"), notifier().0).await.unwrap_err();
+    let error = redis.subscribe(&claim("k"), notifier().0).await.unwrap_err();
     assert_eq!((error.kind(), error.verb(), error.key()), (ErrorKind::Denied, Some("subscribe"), Some(&key("k"))));
     server.kill();
-    let error = redis.subscribe(&key("k"), notifier().0).await.unwrap_err();
+    let error = redis.subscribe(&claim("k"), notifier().0).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
@@ -179,7 +179,7 @@ async fn the_second_connection_is_opened_by_the_first_subscription() {
     let redis = at(&lock_user_url(wire.addr()));
     redis.ping().await.unwrap();
     assert_eq!(wire.accepted(), 1);
-    let subscription = redis.subscribe(&key("k"), notifier().0).await.unwrap();
+    let subscription = redis.subscribe(&claim("k"), notifier().0).await.unwrap();
     assert_eq!(wire.accepted(), 2);
     // A subscription may be dropped after its backend.
     drop(redis);
@@ -196,11 +196,11 @@ fn a_subscription_may_outlive_its_backend_and_its_runtime() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (on_release, notified) = notifier();
     let first = runtime();
-    let old = first.block_on(redis.subscribe(&key("k"), on_release.clone())).unwrap();
+    let old = first.block_on(redis.subscribe(&claim("k"), on_release.clone())).unwrap();
     drop(first);
     eventually(SOON, || subscribers(&server, CHANNEL) == 0);
     let second = runtime();
-    let new = second.block_on(redis.subscribe(&key("other"), on_release)).unwrap();
+    let new = second.block_on(redis.subscribe(&claim("other"), on_release)).unwrap();
     // The subscriber of the first runtime is subscribed again. It is notified, because it may have missed a message.
     second.block_on(eventually_subscribed(&server, CHANNEL, 1));
     second.block_on(eventually_notified(&notified, 1));

@@ -25,7 +25,7 @@ async fn locks_work_over_tls() {
     assert_eq!(server.hash("k").len(), 1);
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
     let (on_release, notified) = notifier();
-    let _subscription = redis.subscribe(&held.key, on_release).await.unwrap();
+    let _subscription = redis.subscribe(&held, on_release).await.unwrap();
     assert_eq!(release(&redis, &held).await.unwrap(), Released::Freed { others: Some(0) });
     eventually_async(SOON, async || notified() == 1).await;
     assert_eq!(redis.profile().store, format!("rediss://localhost:{}/0", server.tls_addr().port()));
@@ -97,7 +97,7 @@ async fn a_server_that_requires_a_client_certificate_gets_it() {
         refused(&with_identity(&url, &other.issue("till", |_| ())), "the server refuses our", "?cert=PATH").await;
         let redis = at(&with_identity(&url, &authority.issue("till", |_| ())));
         fences(&redis, &claim("k")).await;
-        redis.subscribe(&claim("k").key, notifier().0).await.unwrap();
+        redis.subscribe(&claim("k"), notifier().0).await.unwrap();
     }
 }
 
@@ -150,7 +150,7 @@ async fn a_client_waits_while_its_certificate_files_are_being_replaced() {
     let files = authority.issue("till", |_| ());
     let redis = at(&with_identity(&authority.url(&server), &files));
     let (on_release, notified) = notifier();
-    let _subscription = redis.subscribe(&claim("k").key, on_release).await.unwrap();
+    let _subscription = redis.subscribe(&claim("k"), on_release).await.unwrap();
     redis.ping().await.unwrap();
     let mut epoch = redis.profile().epoch;
     epoch.borrow_and_update();
@@ -209,7 +209,7 @@ async fn a_cut_connection_is_reopened() {
     let (on_release, notified) = notifier();
     let held = claim("k");
     fences(&redis, &held).await;
-    let _subscription = redis.subscribe(&held.key, on_release).await.unwrap();
+    let _subscription = redis.subscribe(&held, on_release).await.unwrap();
     let mut epoch = redis.profile().epoch;
     for times in 1..=3 {
         epoch.borrow_and_update();
@@ -288,7 +288,7 @@ fn refused(url: &str, who: &str, cure: &str) -> impl Future<Output = ()> {
         let error: Error = redis.ping().await.unwrap_err();
         assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Denied, false), "{error}");
         assert!(error.to_string().contains(&who) && error.to_string().contains(&cure), "{error}");
-        assert_eq!(redis.subscribe(&claim("k").key, notifier().0).await.unwrap_err().kind(), ErrorKind::Denied);
+        assert_eq!(redis.subscribe(&claim("k"), notifier().0).await.unwrap_err().kind(), ErrorKind::Denied);
     }
 }
 

@@ -155,15 +155,16 @@ impl Jobs {
         let mut nodes = BTreeMap::new();
         for session in sessions {
             // A node has a session for each length of lease, and a client may have several nodes.
-            let owner = session.owner.unwrap_or_default();
+            let Some(holder) = session.holders.into_iter().next() else { continue };
+            let (owner, member) = (holder.owner.unwrap_or_default(), holder.member);
             let client = owner.split_once(':').map_or(owner.as_str(), |(client, _)| client).to_owned();
             let info = infos.get(&owner);
             let name = info.map(|info| info.node.clone());
-            let here = session.holder.as_ref().map(|member| format!("{}:{}", member.host, member.pid));
+            let here = member.as_ref().map(|member| format!("{}:{}", member.host, member.pid));
             let node = NodeRow {
                 node: name.clone().or(here).unwrap_or_else(|| client.clone()),
-                since: session.holder.as_ref().map(|member| Time::from(member.since).to_string()),
-                program: session.holder.map(|member| member.program),
+                since: member.as_ref().map(|member| Time::from(member.since).to_string()),
+                program: member.map(|member| member.program),
                 zones: info.map(|info| info.zones.clone()),
                 paused: None,
             };

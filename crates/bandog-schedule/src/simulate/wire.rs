@@ -63,8 +63,8 @@ impl Leases for Wire {
         }
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.store()?.subscribe(key, notifier).await
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        self.store()?.subscribe(claim, notifier).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

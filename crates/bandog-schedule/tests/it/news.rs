@@ -97,13 +97,13 @@ async fn a_stop_notifies_after_its_last_change() {
     let running = Scheduler::over(&ours).drain(Duration::ZERO).job(job).start().await.unwrap();
     begins.recv().await.unwrap();
     let session = "schedule/node/1";
-    assert!(theirs.show(session).await.unwrap().held);
+    assert!(theirs.show(session).await.unwrap().is_held());
     let mut rings = theirs.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     let hour = Duration::from_secs(3600);
     time::timeout(hour, rings.next()).await.unwrap().unwrap();
     let stopping = tokio::spawn(running.stop());
     time::timeout(hour, rings.next()).await.unwrap().unwrap();
-    assert!(!theirs.show(session).await.unwrap().held, "its session has ended");
+    assert!(!theirs.show(session).await.unwrap().is_held(), "its session has ended");
     let row = Jobs::over(&theirs).show("long").await.unwrap();
     assert_eq!((row.live.len(), row.queued), (0, 1), "{row:?}");
     stopping.await.unwrap().unwrap();

@@ -144,7 +144,7 @@ async fn queries_show_holds_of_another_boot_and_write_nothing() {
     let after = machine(&path, "after", 0);
     for _ in 0..2 {
         let row = after.show(&ours.key).await.unwrap();
-        assert_eq!((row.owner, row.ttl), (Some(ours.id.to_string()), Some(TTL)));
+        assert_eq!((row.owner(), row.holders[0].ttl), (Some(ours.id.to_string().as_str()), Some(TTL)));
     }
     assert_eq!(try_take(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
 }

@@ -39,7 +39,7 @@ fn allow(path: &Path, mode: u32) {
 async fn a_new_database_passes_all_checks() {
     let dir = TestDir::new();
     let (store, ours) = (dir.open(), claim("k", TTL));
-    let _subscription = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
+    let _subscription = store.subscribe(&ours, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
     let findings = store.check().await.unwrap();
     let subjects: Vec<_> = findings.iter().map(|finding| finding.subject.as_str()).collect();

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, Key, Leases, Notifier};
+use bandog_core::{Clock, Leases, Notifier};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use bandog_testkit::Process;
 use rusqlite::Connection;
@@ -108,12 +108,12 @@ fn commit(path: &Path) {
 
 /// Repeatedly waits for the lock `k`, and prints the time of each grant. It never polls, so only notifications wake it.
 async fn wait(path: &Path, ttl: Duration) {
-    let (store, key, notified) = (open(path), Key::new("k").unwrap(), Arc::new(Notify::new()));
+    let (store, notified) = (open(path), Arc::new(Notify::new()));
     let notifier = {
         let notified = Arc::clone(&notified);
         Notifier::new(move || notified.notify_one())
     };
-    let subscription = store.subscribe(&key, notifier).await.unwrap();
+    let subscription = store.subscribe(&claim("k", ttl), notifier).await.unwrap();
     assert!(!subscription.is_silent());
     println!("subscribed");
     loop {

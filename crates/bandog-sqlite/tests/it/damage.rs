@@ -162,7 +162,7 @@ async fn a_database_that_was_replaced_with_its_log_is_used() {
     replace(&elsewhere.path());
     assert_eq!(renew(&store, &ours).await, Renewal::Gone);
     let row = store.show(&ours.key).await.unwrap();
-    assert_eq!(row.owner, Some(theirs.id.to_string()), "the hold of the new file is valid");
+    assert_eq!(row.owner(), Some(theirs.id.to_string().as_str()), "the hold of the new file is valid");
     assert_eq!(release(&store, &theirs).await, bandog_core::Released::Freed { others: Some(0) });
 
     let garbage = beside(&dir, "-garbage");
@@ -228,7 +228,7 @@ async fn a_long_reader_sees_one_state_and_the_log_is_reset_after_it() {
     reader.execute_batch("commit").unwrap();
     rounds(1500).await;
     assert!(log() < long + (2 << 20), "{} after {long}: the log was not reset", log());
-    assert!(store.show(&Key::new("always").unwrap()).await.unwrap().held);
+    assert!(store.show(&Key::new("always").unwrap()).await.unwrap().is_held());
     assert!(dir.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
 }
 

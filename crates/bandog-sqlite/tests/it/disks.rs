@@ -83,7 +83,7 @@ pub(crate) async fn full(path: &Path) {
     assert_disk_full(&error);
     assert_disk_full(&step(&store, Step::Release(held[0].clone())).await.unwrap_err());
     assert_disk_full(&store.renew(std::slice::from_ref(&held[1])).await.remove(0).unwrap_err());
-    assert!(store.show(&held[2].key).await.unwrap().held, "a query needs no space");
+    assert!(store.show(&held[2].key).await.unwrap().is_held(), "a query needs no space");
     assert_eq!(get(&store, "r").await.unwrap().value, "before");
     assert_eq!(
         *store.profile().epoch.borrow(),
@@ -155,7 +155,7 @@ fn a_database_on_a_disk_that_became_read_only_is_shown_and_grants_no_lock() {
 pub(crate) async fn read_only(path: &Path) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let ours = claim("k", TTL);
-    println!("held {}", store.show(&ours.key).await.unwrap().held);
+    println!("held {}", store.show(&ours.key).await.unwrap().is_held());
     println!("{}", try_take(&store, &ours).await.unwrap_err());
     println!("{}", Sqlite::new(SqliteOptions::at(path)).unwrap().ping().await.unwrap_err());
     let findings = store.check().await.unwrap();
@@ -248,7 +248,7 @@ pub(crate) async fn private(path: &Path) {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     let ours = claim("k", TTL);
-    let _subscription = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
+    let _subscription = store.subscribe(&ours, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
     io::stdout().flush().unwrap();
     std::process::exit(0);
@@ -304,7 +304,7 @@ pub(crate) async fn without_inotify(path: &Path) {
     let (ours, theirs) = (claim("k", TTL), claim("k", TTL));
     take(&store, &ours).await.unwrap();
     for _ in 0..3 {
-        assert!(store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap().is_silent());
+        assert!(store.subscribe(&ours, Notifier::new(|| {})).await.unwrap().is_silent());
     }
     assert_eq!(release(&store, &ours).await, Released::Freed { others: Some(0) });
     take_eventually(&store, &theirs).await;

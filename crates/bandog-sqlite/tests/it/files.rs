@@ -38,7 +38,7 @@ async fn all_files_are_for_their_owner_only() {
     let store = Sqlite::new(SqliteOptions::at(&path)).unwrap();
     assert!(!path.parent().unwrap().exists(), "building a handle does no I/O");
     let ours = claim("k", TTL);
-    let _subscription = store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap();
+    let _subscription = store.subscribe(&ours, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
     for ending in ["", "-wal", "-shm", "-bell"] {
         let file = path.with_file_name(format!("locks.db{ending}"));
@@ -55,7 +55,7 @@ async fn the_files_beside_a_shared_database_are_shared_as_well() {
     fs::write(dir.path(), "").unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o660)).unwrap();
     let store = dir.open();
-    let _subscription = store.subscribe(&claim("k", TTL).key, Notifier::new(|| {})).await.unwrap();
+    let _subscription = store.subscribe(&claim("k", TTL), Notifier::new(|| {})).await.unwrap();
     for ending in ["", "-wal", "-shm", "-bell"] {
         assert_eq!(mode(&dir.path().with_file_name(format!("locks.db{ending}"))), 0o660, "{ending}");
     }
@@ -169,7 +169,7 @@ async fn the_last_handle_closes_the_database() {
     let dir = TestDir::new();
     let is_open = || is_open(&dir.path());
     let (store, ours) = (dir.open(), claim("k", TTL));
-    let (again, subscription) = (store.clone(), store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap());
+    let (again, subscription) = (store.clone(), store.subscribe(&ours, Notifier::new(|| {})).await.unwrap());
     drop(store);
     take(&again, &ours).await.unwrap();
     release(&again, &ours).await;

@@ -35,7 +35,7 @@ async fn every_query(store: &Sqlite, key: &str) -> [Result<usize>; 4] {
     let key = Key::new(key).unwrap();
     [
         store.list(&Pattern::all()).await.map(|rows| rows.len()),
-        store.show(&key).await.map(|row| usize::from(row.held)),
+        store.show(&key).await.map(|row| usize::from(row.is_held())),
         store.members().await.map(|members| members.len()),
         store.evict(&key).await.map(|freed| usize::from(freed.is_some())),
     ]
@@ -91,7 +91,7 @@ async fn a_used_store_reports_no_holds_after_its_file_was_deleted() {
     for ending in ["", "-wal", "-shm"] {
         fs::remove_file(dir.path().with_file_name(format!("locks.db{ending}"))).unwrap();
     }
-    assert!(!store.show(&ours.key).await.unwrap().held);
+    assert!(!store.show(&ours.key).await.unwrap().is_held());
 }
 
 #[tokio::test]
@@ -113,11 +113,11 @@ async fn an_older_version_is_upgraded_with_its_holds() {
     let dir = TestDir::new();
     create_version_1(&dir);
     let store = dir.open();
-    assert!(store.show(&Key::new("old").unwrap()).await.unwrap().held);
-    assert!(take(&store, &claim("old", TTL)).await.is_none(), "the lock is held");
+    assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
+    assert!(take(&store, &claim("old", TTL)).await.is_none(), "it is held");
     assert_eq!(version(&dir), (3, 1));
     assert_eq!(store.members().await.unwrap(), []);
-    assert!(store.show(&Key::new("old").unwrap()).await.unwrap().held);
+    assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn an_older_version_has_no_records_until_a_request_upgrades_it() {
         let record = put(&store, "r", None, "new").await;
         assert!(record.is_some());
         assert_eq!(tables(), (3, 2));
-        assert!(store.show(&Key::new("old").unwrap()).await.unwrap().held, "its holds are kept");
+        assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held(), "its holds are kept");
         assert_eq!(get(&dir.open(), "r").await.unwrap().value, "new");
     }
 }

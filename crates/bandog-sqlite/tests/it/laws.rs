@@ -55,7 +55,7 @@ async fn an_expired_hold_is_gone_even_if_no_other_claim_took_it() {
     let dir = TestDir::new();
     let (store, ours) = (dir.open(), claim("k", SHORT));
     let mut first = take(&store, &ours).await.unwrap();
-    eventually("the row has expired", async || !store.show(&ours.key).await.unwrap().held).await;
+    eventually("the row has expired", async || !store.show(&ours.key).await.unwrap().is_held()).await;
     assert_eq!(renew(&store, &ours).await, Renewal::Gone);
     assert_eq!(release(&store, &ours).await, Released::NotHeld);
     let mut second = take(&store, &ours).await.unwrap();
@@ -196,8 +196,9 @@ async fn operators_see_the_held_locks() {
     let names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["order-a", "order-b"]);
     let row = dir.open().show(&a.key).await.unwrap();
-    assert!(row.held && row.owner == Some(a.id.to_string()) && row.last_fence == Some(fence), "{row:?}");
-    assert!(row.ttl.is_some_and(|ttl| ttl <= TTL), "{row:?}");
+    let [holder] = &row.holders[..] else { panic!("{row:?}") };
+    assert!(holder.owner == Some(a.id.to_string()) && holder.last_fence == Some(fence), "{row:?}");
+    assert!(holder.ttl.is_some_and(|ttl| ttl <= TTL), "{row:?}");
     for name in ["order-free", "never"] {
         let key = Key::new(name).unwrap();
         assert_eq!(store.show(&key).await.unwrap(), Row::free(&key));

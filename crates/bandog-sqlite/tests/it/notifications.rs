@@ -31,7 +31,7 @@ impl Notifications {
         let notifier = Notifier::new(move || {
             count.fetch_add(1, Ordering::SeqCst);
         });
-        let subscription = store.subscribe(&Key::new(key).unwrap(), notifier).await.unwrap();
+        let subscription = store.subscribe(&claim(key, TTL), notifier).await.unwrap();
         assert!(!subscription.is_silent());
         subscription
     }
@@ -102,7 +102,7 @@ async fn a_subscription_without_a_watch_is_silent_and_nothing_else_fails() {
     let (store, ours) = (dir.open(), claim("k", TTL));
     fs::create_dir(dir.path().with_file_name("locks.db-bell")).unwrap(); // Blocks the notification file.
     for _ in 0..2 {
-        assert!(store.subscribe(&ours.key, Notifier::new(|| {})).await.unwrap().is_silent());
+        assert!(store.subscribe(&ours, Notifier::new(|| {})).await.unwrap().is_silent());
     }
     take(&store, &ours).await.unwrap();
     assert_eq!(

@@ -47,7 +47,7 @@ async fn a_process_stopped_in_a_transaction_makes_writers_fail_at_their_timeout(
 
     let busy = try_take(&store, &claim("held", TTL)).await.unwrap();
     assert!(matches!(busy, Verdict::Busy { .. }), "a read-only request is answered");
-    assert!(store.show(&ours.key).await.unwrap().held);
+    assert!(store.show(&ours.key).await.unwrap().is_held());
 
     stopped.kill();
     eventually("a claim is granted", async || try_take(&store, &claim("free", TTL)).await.is_ok()).await;

@@ -78,7 +78,7 @@ async fn evicting_frees_the_lock_and_the_fence_rises() {
     let dir = TestDir::new();
     let (holder, operator, ours) = (dir.open(), dir.open(), claim("k", TTL));
     let old = take(&holder, &ours).await.unwrap().last();
-    assert_eq!(operator.evict(&ours.key).await.unwrap().unwrap().owner, Some(ours.id.to_string()));
+    assert_eq!(operator.evict(&ours.key).await.unwrap().unwrap().owner(), Some(ours.id.to_string().as_str()));
     assert_eq!(operator.evict(&ours.key).await.unwrap(), None);
     assert_eq!(renew(&holder, &ours).await, Renewal::Gone);
     assert_eq!(release(&holder, &ours).await, Released::NotHeld);
@@ -94,7 +94,7 @@ async fn evicting_notifies_waiters() {
     take(&holder, &ours).await.unwrap();
     let (sender, count) = tokio::sync::watch::channel(0);
     let notifier = Notifier::new(move || sender.send_modify(|n| *n += 1));
-    let _subscription = waiter.subscribe(&ours.key, notifier).await.unwrap();
+    let _subscription = waiter.subscribe(&ours, notifier).await.unwrap();
     busy(&waiter, &claim("k", TTL)).await;
     assert!(operator.evict(&ours.key).await.unwrap().is_some());
     eventually("a notification", async || *count.borrow() > 0).await;
@@ -105,6 +105,6 @@ async fn an_expired_hold_is_not_evicted() {
     let dir = TestDir::new();
     let (store, ours) = (dir.open(), claim("k", Duration::from_millis(150)));
     take(&store, &ours).await.unwrap();
-    eventually("the hold has expired", async || !store.show(&ours.key).await.unwrap().held).await;
+    eventually("it has expired", async || !store.show(&ours.key).await.unwrap().is_held()).await;
     assert_eq!(store.evict(&ours.key).await.unwrap(), None);
 }

@@ -77,7 +77,7 @@ impl Client {
     /// # fn main() -> bandog::Result<()> {
     /// # let client = bandog::blocking::connect("memory:")?;
     /// let guard = client.mutex("orders").lock()?;
-    /// assert!(client.show("orders")?.owner.is_some());
+    /// assert!(client.show("orders")?.is_held());
     /// # guard.release() }
     /// ```
     ///

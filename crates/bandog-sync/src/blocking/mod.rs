@@ -37,6 +37,7 @@
 
 mod client;
 mod guard;
+mod lock;
 mod lost;
 mod mutex;
 mod thread;

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use bandog_core::{Error, Result};
+use bandog_core::Result;
 
-use super::{
-    Guard, thread,
-    wait::{answer, wait},
-};
+use super::{Guard, lock};
+use crate::lock::Lock;
 
 /// A named lock: one thread at a time, across all processes that share the store.
 ///
@@ -18,12 +16,12 @@ use super::{
 /// watchdog renews the hold as long as its guard lives, whatever this thread does meanwhile.
 #[derive(Debug, Clone)]
 pub struct Mutex {
-    mutex: crate::Mutex,
+    lock: Lock,
 }
 
 impl Mutex {
     pub(super) fn new(mutex: crate::Mutex) -> Self {
-        Self { mutex }
+        Self { lock: mutex.lock }
     }
 
     /// The same lock with a fixed lease: no watchdog renews it, and it is lost after `ttl` (100 ms to 365 days).
@@ -31,14 +29,14 @@ impl Mutex {
     /// A ttl out of bounds is an error of the first call that locks.
     #[must_use]
     pub fn lease(self, ttl: Duration) -> Self {
-        Self { mutex: self.mutex.lease(ttl) }
+        Self { lock: self.lock.lease(ttl) }
     }
 
     /// The same lock with a maximum hold time (100 ms to 365 days): then it is lost even if it is renewed, so that a
     /// thread that hangs does not keep it forever. See [`crate::Mutex::max_hold`]. Default: no limit.
     #[must_use]
     pub fn max_hold(self, time: Duration) -> Self {
-        Self { mutex: self.mutex.max_hold(time) }
+        Self { lock: self.lock.max_hold(time) }
     }
 
     /// Waits until no other thread holds the lock, and takes it.
@@ -52,7 +50,7 @@ impl Mutex {
     /// for a thread whose earlier guards are lost and not dropped yet. `Overloaded` when too many calls of this client
     /// wait. `Closed` after [`super::Client::close`].
     pub fn lock(&self) -> Result<Guard> {
-        wait(self.owned("lock")?.lock()).map(Guard::new)
+        lock::acquire(&self.lock)
     }
 
     /// Takes the lock if no other thread holds it now.
@@ -69,7 +67,7 @@ impl Mutex {
     /// # Errors
     /// As [`Mutex::lock`], and `Unavailable` when the store does not answer within one request timeout.
     pub fn try_lock(&self) -> Result<Option<Guard>> {
-        self.try_lock_for(Duration::ZERO)
+        lock::try_acquire_for(&self.lock, Duration::ZERO)
     }
 
     /// Waits for the lock, for at most this time (365 days at most). With zero it is [`Mutex::try_lock`].
@@ -79,11 +77,7 @@ impl Mutex {
     /// # Errors
     /// As [`Mutex::lock`], and `Unavailable` when the store gave no answer in this time.
     pub fn try_lock_for(&self, limit: Duration) -> Result<Option<Guard>> {
-        let owned = self.owned("lock")?;
-        let handle = owned.handle();
-        let engine_limit = if limit.is_zero() { handle.timeout } else { limit };
-        let guard = answer(owned.try_lock_for(limit), engine_limit, handle.clock)?;
-        Ok(guard.map(Guard::new))
+        lock::try_acquire_for(&self.lock, limit)
     }
 
     /// Locks, runs the body and releases the lock, also when the body panics.
@@ -102,22 +96,6 @@ impl Mutex {
     /// As [`Mutex::lock`]; `Lost` when the lock was lost before the body had finished: another holder may have done the
     /// same work.
     pub fn run<T>(&self, body: impl FnOnce(&Guard) -> T) -> Result<T> {
-        let guard = self.lock()?;
-        let value = body(&guard);
-        guard.check_held()?;
-        // The lock was held to the end of the body, so the value counts even if the release fails.
-        let _ = guard.release();
-        Ok(value)
-    }
-
-    /// The lock with this thread as its owner.
-    fn owned(&self, verb: &'static str) -> Result<crate::Mutex> {
-        let with_key = |error: Error| match self.mutex.key() {
-            Ok(key) => error.at(key),
-            Err(_) => error,
-        };
-        thread::may_block(verb).map_err(with_key)?;
-        let owner = thread::owner(self.mutex.handle().id).map_err(with_key)?;
-        Ok(self.mutex.clone().by(&owner))
+        lock::run(&self.lock, body)
     }
 }

@@ -12,10 +12,8 @@ use futures_util::{
 };
 use tokio::{sync::oneshot, time};
 
-use super::msg::Ticket;
+use super::{msg::Ticket, slot::FIRST_ANSWER};
 
-/// Maximum wait for the store's first answer.
-pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// Delay before a failed first ping is repeated.
 const PING_INTERVAL: Duration = Duration::from_millis(50);
 /// Time without an answer to the first ping after which a warning is logged.
@@ -88,11 +86,11 @@ impl Calls {
         }));
     }
 
-    pub(super) fn subscribe(&self, key: Key, notifier: Notifier) {
+    pub(super) fn subscribe(&self, claim: Claim, notifier: Notifier) {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
-            let subscription = backend.subscribe(&key, notifier).await;
-            Completion::Subscribed { key, subscription }
+            let subscription = backend.subscribe(&claim, notifier).await;
+            Completion::Subscribed { key: claim.key, subscription }
         }));
     }
 

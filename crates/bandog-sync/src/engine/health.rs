@@ -59,7 +59,7 @@ impl Engine {
         if self.closing.is_some() {
             return; // The caller sees the drop as `Closed`.
         }
-        let (now, store_health) = (self.now, &mut self.store_health);
+        let (now, store_health) = (self.cx.now, &mut self.store_health);
         let is_known = store_health.fault.is_none() && StoreHealth::is_within(store_health.last_answer, now, FRESH);
         let is_pinged = StoreHealth::is_within(store_health.pinged, now, FRESH);
         // The next caller does not wait for a ping that is already late.
@@ -84,7 +84,7 @@ impl Engine {
         if let Some(answer) = answer {
             self.note_answer("ping", &answer);
             if let Err(error) = answer {
-                self.store_health.failed(self.now, &error);
+                self.store_health.failed(self.cx.now, &error);
             }
         }
         self.answer_callers();
@@ -111,8 +111,8 @@ impl Engine {
 
     fn answer_with_health(&self, caller: oneshot::Sender<Health>) {
         let StoreHealth { last_answer, fault, .. } = &self.store_health;
-        let age = |moment: Moment| self.now.since(moment);
-        let late = self.store_health.late_since(self.now, PATIENCE.min(self.timeout));
+        let age = |moment: Moment| self.cx.now.since(moment);
+        let late = self.store_health.late_since(self.cx.now, PATIENCE.min(self.timeout));
         let since = fault.as_ref().map(|(since, _)| *since).or(late);
         let error = fault.as_ref().map(|(_, error)| error.to_string());
         let health = Health {
@@ -120,8 +120,8 @@ impl Engine {
             last_answer: last_answer.map(age),
             away_for: since.map(age),
             error: error.or_else(|| late.map(|sent| format!("a ping has no answer for {:.0?}", age(sent)))),
-            holds: self.holds.len(),
-            waiting: self.waiting,
+            holds: self.counts.holds,
+            waiting: self.counts.waiting,
         };
         // The caller may have gone.
         let _ = caller.send(health);

@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, Key, Notifier, Result};
+use bandog_core::{Backend, Key, Kind, Notifier, Result};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use crate::{Health, Owner, caller::Caller, client::Handle, guard::Turn};
+use crate::{Health, Owner, caller::Caller, guard::Turn, handle::Handle};
 
 /// Number of a call or of a record subscription. A smaller ticket came first.
 pub(crate) type Ticket = u64;
@@ -39,11 +39,13 @@ pub(crate) enum Msg {
     },
     /// The last guard of a turn was dropped or released.
     Release {
+        key: Key,
         hold: HoldId,
         report: Option<oneshot::Sender<Result<()>>>,
     },
     /// A caller wants to be woken this long before the hold's deadline.
     WarnBefore {
+        key: Key,
         hold: HoldId,
         grace: Duration,
     },
@@ -81,6 +83,7 @@ pub(crate) struct LockRequest {
 /// The terms on which a hold is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
+    pub(crate) kind: Kind,
     pub(crate) ttl: Duration,
     /// Whether the hold is renewed.
     pub(crate) watchdog: bool,

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use bandog_core::{Key, Moment, Notifier, Result, Subscription};
 
-use super::{
-    Engine,
-    msg::Ticket,
-    queue::{MAX_POLL_INTERVAL, jittered},
-    timers::Timer,
-};
+use super::{Engine, backoff::jittered, msg::Ticket, timers::Timer};
+
+/// Maximum delay of the first retry.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Maximum delay before a backend that could not subscribe is asked again.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(64);
@@ -30,10 +28,8 @@ impl Engine {
         if self.closing.is_some() {
             return;
         }
-        self.record_subscribers.insert(
-            id,
-            RecordSubscriber { key, notifier, subscription: None, timer: None, retry_delay: MAX_POLL_INTERVAL },
-        );
+        self.record_subscribers
+            .insert(id, RecordSubscriber { key, notifier, subscription: None, timer: None, retry_delay: RETRY_DELAY });
         self.send_record_subscription(id);
     }
 
@@ -50,7 +46,7 @@ impl Engine {
                 let notifies = subscriber.subscription.is_none() || !subscription.is_silent();
                 if subscription.is_silent() {
                     // It may succeed later: for example, the machine's limits are reached now and not then.
-                    let retry_at = self.now + jittered(subscriber.retry_delay);
+                    let retry_at = self.cx.now + jittered(subscriber.retry_delay);
                     subscriber.retry_delay = MAX_RETRY_DELAY.min(subscriber.retry_delay * 2);
                     self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, Some(retry_at));
                 }
@@ -60,7 +56,7 @@ impl Engine {
                 }
             }
             Err(error) if error.is_retryable() => {
-                let retry_at = self.now + jittered(MAX_POLL_INTERVAL);
+                let retry_at = self.cx.now + jittered(RETRY_DELAY);
                 self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, Some(retry_at));
             }
             Err(error) => {

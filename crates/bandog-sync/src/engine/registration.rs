@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bandog_core::{ErrorKind, Key, MAX_WAITS, Member, Moment, Result};
 
-use super::{Engine, slot::Stage, timers::Timer};
+use super::{Engine, timers::Timer};
 
 /// Delay of the first registration. Shorter holds are not registered: no operator could have seen them.
 const REGISTER_AFTER: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ impl Engine {
     /// A hold has begun: registers the client, or updates what it waits for.
     pub(super) fn register_for_hold(&mut self, key: &Key) {
         if self.registration.timer.is_none() {
-            self.register_by(self.now + REGISTER_AFTER);
+            self.register_by(self.cx.now + REGISTER_AFTER);
         } else if self.registration.member.waits.contains(key) {
             self.register_soon();
         }
@@ -46,12 +46,12 @@ impl Engine {
     /// The store may have lost the registry.
     pub(super) fn register_again(&mut self) {
         if self.registration.last_sent.is_some() {
-            self.register_by(self.now);
+            self.register_by(self.cx.now);
         }
     }
 
     fn register_soon(&mut self) {
-        let earliest = self.now + REGISTER_AFTER;
+        let earliest = self.cx.now + REGISTER_AFTER;
         self.register_by(
             self.registration.last_sent.map_or(earliest, |last_sent| earliest.max(last_sent + MIN_INTERVAL)),
         );
@@ -68,9 +68,9 @@ impl Engine {
 
     pub(super) fn registration_is_due(&mut self, now: Moment) {
         self.registration.timer = None;
-        let waits = self.slots.iter().filter(|(_, slot)| slot.is_waiting()).map(|(key, _)| key.clone());
+        let waits = self.slots.iter().filter(|(_, entry)| entry.slot.is_waiting()).map(|(key, _)| key.clone());
         self.registration.member.waits = waits.take(MAX_WAITS).collect();
-        if self.holds.is_empty() && self.registration.member.waits.is_empty() {
+        if self.counts.holds == 0 && self.registration.member.waits.is_empty() {
             return self.deregister();
         }
         self.registration.last_sent = Some(now);
@@ -92,15 +92,8 @@ impl Engine {
     pub(super) fn deregister(&mut self) {
         self.timers.set(Timer::Registration, &mut self.registration.timer, None);
         // While the store does not answer, the row expires after its ttl instead.
-        if self.registration.last_sent.take().is_some() && !self.is_away {
+        if self.registration.last_sent.take().is_some() && !self.outages.is_away() {
             self.calls.deregister(self.client);
         }
-    }
-}
-
-impl super::Slot {
-    /// Whether a call waits here for another client.
-    fn is_waiting(&self) -> bool {
-        !self.queue.is_empty() && matches!(self.stage, Stage::Waiting(_) | Stage::Claiming(_))
     }
 }

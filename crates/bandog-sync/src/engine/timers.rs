@@ -4,21 +4,15 @@ use std::collections::BTreeSet;
 
 use bandog_core::{Key, Moment};
 
-use super::msg::{HoldId, Ticket};
+use super::msg::Ticket;
 
 /// The purpose of a timer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// A hold to renew, to warn about, or to lose.
-    Hold(HoldId),
-    /// A release to repeat.
-    PendingRelease(HoldId),
-    /// A key to claim again.
+    /// A release to send again.
+    Releases,
+    /// [`super::slot::Slot::next_due`].
     Slot(Key),
-    /// A call that may wait for itself. It sorts before `Waiter`, so the warning comes before the call times out.
-    SelfDeadlock(Key, Ticket),
-    /// A call that times out.
-    Waiter(Key, Ticket),
     /// A subscription to a record, to retry.
     RecordSubscriber(Ticket),
     /// The client's next registration.

@@ -49,7 +49,7 @@ async fn waiters_of_one_client_are_served_in_order() {
     let served = served.lock().unwrap().clone();
     assert!(served.is_sorted(), "{served:?}");
     assert_eq!(served.len(), 200);
-    assert!(client.show("orders").await.unwrap().owner.is_none());
+    assert!(client.show("orders").await.unwrap().owner().is_none());
 }
 
 #[tokio::test]

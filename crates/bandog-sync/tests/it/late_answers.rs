@@ -54,8 +54,8 @@ impl Leases for Odd {
         if self.short.load(SeqCst) { Vec::new() } else { self.store.renew(claims).await }
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.store.subscribe(key, notifier).await
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        self.store.subscribe(claim, notifier).await
     }
 
     fn profile(&self) -> Profile {
@@ -155,7 +155,7 @@ async fn to_ask_about_a_fixed_lease_does_not_extend_it() {
     wire.reconnected();
     time::sleep(ms(10)).await;
     client.idle().await;
-    let left = store.show(guard.key()).await.unwrap().ttl.unwrap();
+    let left = store.show(guard.key()).await.unwrap().holders[0].ttl.unwrap();
     assert!(left <= Duration::from_secs(4), "{left:?} left");
     assert!(guard.remaining() <= Duration::from_secs(4));
     time::timeout(Duration::from_secs(4), guard.lost()).await.expect("lost when its lease expires");
@@ -274,7 +274,7 @@ async fn a_prefix_keeps_systems_apart() {
         let rows = client.list(Pattern::all()).await.unwrap();
         assert_eq!(rows.iter().map(|row| &row.name).collect::<Vec<_>>(), ["orders"]);
         let row = client.show("orders").await.unwrap();
-        assert!(row.held && row.name == "orders");
+        assert!(row.is_held() && row.name == "orders");
         assert!(client.evict("orders").await.unwrap().is_some());
     }
     assert_eq!(held(&store).await, ["banana nk:orders"]);

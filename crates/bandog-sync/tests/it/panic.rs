@@ -52,8 +52,8 @@ impl Leases for Broken {
         self.store.renew(claims).await
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.store.subscribe(key, notifier).await
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        self.store.subscribe(claim, notifier).await
     }
 
     fn profile(&self) -> Profile {

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy, Stopped, Which};
+use bandog_conformance::wrap::{Capped, Counting, Fate, Forgetful, Lossy, Stopped, Which};
 use bandog_core::{ErrorKind, Fence};
 use bandog_sync::{Client, Mutex};
 use tokio::{task::JoinHandle, time};
@@ -43,6 +43,36 @@ async fn one_grant_serves_many_turns_with_the_fences_of_its_block() {
     assert_eq!((counts.claims(), counts.passes(), counts.releases()), (1, 0, 1));
     let guard = client.mutex("orders").lock().await.unwrap();
     assert_eq!(guard.fence().get(), 65, "the rest of the block is never used");
+}
+
+/// A store may reserve fewer fences than the client requested. When they are used up, the client exchanges its hold:
+/// every call gets its turn, and the fences rise.
+#[tokio::test(start_paused = true)]
+async fn a_block_with_fewer_fences_than_requested_serves_as_many_turns() {
+    for granted in [1, 2, 7] {
+        let counts = Counting::new(Capped::few_fences(memory(), NonZeroU32::new(granted).unwrap()));
+        let wire = Lossy::new(counts.clone());
+        let client = client(wire.clone());
+        let sixty = fences(turns(&client.mutex("orders"), 60, ms(0))).await;
+        client.idle().await;
+        assert_eq!(sixty, (1..=60).collect::<Vec<_>>());
+        let exchanges = 60_usize.div_ceil(granted as usize) - 1;
+        assert_eq!((counts.claims(), counts.passes(), counts.releases()), (1, exchanges, 1), "{granted} fences");
+
+        // A repeated claim or exchange gets the same block again, and no fence is used twice.
+        wire.next([Fate::ReplyLost, Fate::ReplyLost, Fate::Well, Fate::ReplyLost]);
+        let other = crate::kit::client(wire.clone());
+        let mut tasks = turns(&client.mutex("orders"), 20, ms(1));
+        tasks.extend(turns(&other.mutex("orders"), 20, ms(1)));
+        let mut more = fences(tasks).await;
+        more.sort_unstable();
+        more.dedup();
+        assert_eq!((more.len(), wire.lost()), (40, 3));
+        assert!(more[0] > 60, "{more:?}");
+        client.idle().await;
+        other.idle().await;
+        assert_eq!(held(&counts).await, [""; 0]);
+    }
 }
 
 /// A release that passes its hold on sends no request, and is no loss.
@@ -292,12 +322,14 @@ async fn queries_and_logs_have_the_fence_of_the_turn() {
     let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
     let first = client.mutex("orders").lock().await.unwrap();
     let row = client.show("orders").await.unwrap();
-    assert_eq!((row.fence, row.last_fence.unwrap().get()), (Some(first.fence()), first.fence().get() + 63));
+    let holder = &row.holders[0];
+    assert_eq!((holder.fence, holder.last_fence.unwrap().get()), (Some(first.fence()), first.fence().get() + 63));
     let next = crate::kit::waiting(&client, "orders").await;
     first.release().await.unwrap();
     let second = next.await.unwrap().unwrap();
     let row = client.show("orders").await.unwrap();
-    assert!(row.fence.unwrap() < second.fence() && second.fence() <= row.last_fence.unwrap(), "{row:?}");
+    let holder = &row.holders[0];
+    assert!(holder.fence.unwrap() < second.fence() && second.fence() <= holder.last_fence.unwrap(), "{row:?}");
     wire.always(Fate::Refused);
     second.lost().await;
     let lines = ear.take("WARN");

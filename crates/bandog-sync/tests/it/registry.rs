@@ -27,7 +27,7 @@ async fn a_client_is_registered_while_it_holds_or_waits() {
     let waiter = waiting(&theirs, "orders").await;
     time::sleep(ms(101)).await;
     let row = ours.show("orders").await.unwrap();
-    let holder = row.holder.unwrap();
+    let holder = row.member().unwrap();
     assert_eq!((holder.id, holder.pid, &*holder.program), (ours.id(), std::process::id(), "ours"));
     assert!(!holder.host.is_empty());
     assert_eq!(row.waiters.iter().map(|member| member.id).collect::<Vec<_>>(), [theirs.id()]);
@@ -37,7 +37,7 @@ async fn a_client_is_registered_while_it_holds_or_waits() {
     let guard = soon(waiter).await.unwrap().unwrap();
     time::sleep(Duration::from_secs(2)).await;
     let row = ours.show("orders").await.unwrap();
-    assert_eq!(row.holder.map(|member| member.id), Some(theirs.id()));
+    assert_eq!(row.member().map(|member| member.id), Some(theirs.id()));
     assert_eq!(row.waiters, [], "it does not wait any more");
     time::sleep(Duration::from_secs(60)).await;
     assert_eq!(names(&store).await, ["theirs"], "a client without holds is not registered");
@@ -80,8 +80,8 @@ impl Leases for Shut {
         self.0.renew(claims).await
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.0.subscribe(key, notifier).await
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        self.0.subscribe(claim, notifier).await
     }
 
     async fn announce(&self, _: &Member, _: Duration) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The watchdog.
 
-use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy, Stopped, Which};
+use bandog_conformance::wrap::{Capped, Counting, Fate, Forgetful, Lossy, Stopped, Which};
 use bandog_core::Clock;
 use tokio::time;
 
@@ -23,6 +23,25 @@ async fn all_that_is_due_goes_in_one_call_at_a_third_of_the_ttl() {
     time::sleep(ms(9_000)).await;
     assert_eq!(counts.renewals(), 1000);
     assert!(guards.iter().all(|guard| !guard.is_lost()));
+}
+
+/// A store may give less time than the client asked for. Renewals and deadlines then count from what it gave.
+#[tokio::test(start_paused = true)]
+async fn a_shorter_lease_than_requested_is_renewed_in_its_own_time() {
+    let counts = Counting::new(Capped::short_leases(memory(), ms(600)));
+    let wire = Lossy::new(counts.clone());
+    let client = paused().watchdog(ms(30_000)).over(wire.clone()).unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    assert!(guard.remaining() < ms(600));
+    time::sleep(ms(10_000)).await;
+    assert!(!guard.is_lost());
+    assert!((48..=51).contains(&counts.renewals()), "{} renewals in 10 s", counts.renewals());
+
+    // The guard is lost before the store frees the lock, although the ttl that was asked for has not passed.
+    wire.always(Fate::Refused);
+    guard.lost().await;
+    let other = paused().over(counts.clone()).unwrap();
+    assert!(other.mutex("orders").try_lock().await.unwrap().is_none(), "the store still has the hold");
 }
 
 /// A fixed lease is never renewed.

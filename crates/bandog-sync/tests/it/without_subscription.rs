@@ -42,10 +42,10 @@ impl Leases for Unnotified {
         self.store.renew(claims).await
     }
 
-    async fn subscribe(&self, key: &Key, _: Notifier) -> Result<Subscription> {
+    async fn subscribe(&self, claim: &Claim, _: Notifier) -> Result<Subscription> {
         match self.cause {
             Cause::Denied => {
-                Err(Error::new(ErrorKind::Denied, "this user may not subscribe").during("subscribe").at(key))
+                Err(Error::new(ErrorKind::Denied, "this user may not subscribe").during("subscribe").at(&claim.key))
             }
             Cause::Silent => Ok(Subscription::silent()),
             Cause::Unpublished => Ok(Subscription::new(|| ())),

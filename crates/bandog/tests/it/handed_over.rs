@@ -46,7 +46,7 @@ async fn a_stop_notifies_after_all_its_changes_are_in_the_store(url: &str) {
 
     one.stop().await.unwrap();
     next(&mut notifications).await;
-    assert!(!reader.show("schedule/node/1").await.unwrap().held, "the session has ended");
+    assert!(!reader.show("schedule/node/1").await.unwrap().is_held(), "the session has ended");
     let row = jobs.show("long").await.unwrap();
     assert_eq!((row.live.len(), row.queued), (0, 1), "{row:?}");
 

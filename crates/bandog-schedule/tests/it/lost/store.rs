@@ -77,8 +77,8 @@ impl Leases for Store {
         self.copies().master.renew(claims).await
     }
 
-    async fn subscribe(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.copies().master.subscribe(key, notifier).await
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        self.copies().master.subscribe(claim, notifier).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use bandog_core::Moment;
 
-use super::queue::{MAX_POLL_INTERVAL, jittered};
+use crate::engine::backoff::jittered;
+
+/// Maximum interval between two claims of a waiter that no notification wakes; half of it is the minimum.
+pub(super) const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval of quick polls.
 const QUICK_INTERVAL: Duration = Duration::from_millis(20);

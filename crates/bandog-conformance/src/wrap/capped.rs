@@ -1,0 +1,93 @@
+//! A backend that grants less than was requested.
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Backend, Claim, ClientId, Leases, MAX_BLOCK, MAX_TTL, Member, Notifier, Profile, Renewal, Result, Step,
+    Subscription,
+};
+
+/// A backend that limits the duration of a hold, or the number of fences of a grant.
+///
+/// A claim, a pass or a renewal that requests more is granted with the limit. The answer contains what was granted, as
+/// the trait requires.
+#[derive(Debug)]
+pub struct Capped<B>(Arc<Caps<B>>);
+
+#[derive(Debug)]
+struct Caps<B> {
+    backend: B,
+    max_ttl: Duration,
+    max_fences: NonZeroU32,
+}
+
+impl<B: Backend> Capped<B> {
+    /// This backend with short leases: a hold lasts for at most `max_ttl` after its grant or its last renewal.
+    pub fn short_leases(backend: B, max_ttl: Duration) -> Self {
+        Self(Arc::new(Caps { backend, max_ttl, max_fences: MAX_BLOCK }))
+    }
+
+    /// This backend with few fences: a grant reserves at most `max_fences`.
+    pub fn few_fences(backend: B, max_fences: NonZeroU32) -> Self {
+        Self(Arc::new(Caps { backend, max_ttl: MAX_TTL, max_fences }))
+    }
+
+    pub(super) fn inner(&self) -> &B {
+        &self.0.backend
+    }
+
+    fn capped(&self, claim: &Claim) -> Claim {
+        let (ttl, fences) = (claim.ttl.min(self.0.max_ttl), claim.fences.min(self.0.max_fences));
+        Claim { ttl, fences, ..claim.clone() }
+    }
+
+    fn capped_step(&self, step: &Step) -> Step {
+        match step {
+            Step::Claim(claim) => Step::Claim(self.capped(claim)),
+            Step::Release(claim) => Step::Release(claim.clone()),
+            Step::Pass { from, to } => Step::Pass { from: from.clone(), to: self.capped(to) },
+        }
+    }
+}
+
+impl<B> Clone for Capped<B> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Leases for Capped<B> {
+    async fn ping(&self) -> Result<()> {
+        self.inner().ping().await
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        let steps: Vec<_> = steps.iter().map(|step| self.capped_step(step)).collect();
+        self.inner().apply(&steps).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let claims: Vec<_> = claims.iter().map(|claim| self.capped(claim)).collect();
+        self.inner().renew(&claims).await
+    }
+
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        self.inner().subscribe(claim, notifier).await
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.inner().announce(member, ttl).await
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.inner().withdraw(client).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.inner().profile()
+    }
+}
+
+super::impl_inspect!(Capped);

@@ -1,0 +1,46 @@
+//! How a thread takes a lock of any kind.
+
+use std::time::Duration;
+
+use bandog_core::{Error, Result};
+
+use super::{
+    Guard, thread,
+    wait::{answer, wait},
+};
+use crate::lock::Lock;
+
+/// Waits for the lock without a limit.
+pub(super) fn acquire(lock: &Lock) -> Result<Guard> {
+    wait(by_this_thread(lock)?.acquire()).map(Guard::new)
+}
+
+/// Waits for the lock, for at most this time. With zero it asks the store once.
+pub(super) fn try_acquire_for(lock: &Lock, limit: Duration) -> Result<Option<Guard>> {
+    let lock = by_this_thread(lock)?;
+    let handle = lock.handle();
+    let engine_limit = if limit.is_zero() { handle.timeout } else { limit };
+    let guard = answer(lock.try_acquire_for(limit), engine_limit, handle.clock)?;
+    Ok(guard.map(Guard::new))
+}
+
+/// Runs the body while the lock is held.
+pub(super) fn run<T>(lock: &Lock, body: impl FnOnce(&Guard) -> T) -> Result<T> {
+    let guard = acquire(lock)?;
+    let value = body(&guard);
+    guard.check_held()?;
+    // The lock was held to the end of the body, so the value counts even if the release fails.
+    let _ = guard.release();
+    Ok(value)
+}
+
+/// The lock with this thread as its owner.
+fn by_this_thread(lock: &Lock) -> Result<Lock> {
+    let with_key = |error: Error| match lock.key() {
+        Ok(key) => error.at(key),
+        Err(_) => error,
+    };
+    thread::may_block("lock").map_err(with_key)?;
+    let owner = thread::owner(lock.handle().id).map_err(with_key)?;
+    Ok(lock.clone().by(&owner))
+}

@@ -1,0 +1,18 @@
+//! Random delays before repeated requests.
+
+use std::time::Duration;
+
+/// Maximum delay before a request without an answer is repeated.
+const MAX_BACKOFF: Duration = Duration::from_millis(200);
+
+/// A random time between half of this and all of it.
+pub(super) fn jittered(time: Duration) -> Duration {
+    time.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+/// The delay before the next attempt: short at first, since most faults are short, then longer, so that clients do not
+/// overload a store that is down.
+pub(super) fn backoff_after(faults: u32) -> Duration {
+    let delay = Duration::from_millis(1) * 2u32.saturating_pow(faults.min(16));
+    delay.min(MAX_BACKOFF).mul_f64(0.75 + fastrand::f64() / 2.0)
+}

@@ -1,0 +1,231 @@
+//! How the engine hands events to slots and executes their effects.
+
+use std::sync::Arc;
+
+use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
+
+use super::{
+    Engine, SlotEntry,
+    msg::{HoldId, LockReply, LockRequest, TurnGrant},
+    slot::{Call, Effect, Event, NewCall, NewTurn, Slot, SlotContext},
+    timers::Timer,
+};
+use crate::{Owner, guard::Turn};
+
+/// The caller's end of a call that waits in a slot.
+pub(super) struct WaitingCall {
+    owner: Option<Owner>,
+    reply: LockReply,
+}
+
+impl Call for WaitingCall {
+    fn has_gone(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn shares_with(&self, other: &Self) -> bool {
+        self.owner.as_ref().zip(other.owner.as_ref()).is_some_and(|(owner, other)| owner.is(other))
+    }
+}
+
+impl WaitingCall {
+    fn answer(self, answer: Result<Option<TurnGrant>>) {
+        // The caller may have gone.
+        let _ = self.reply.send(answer);
+    }
+}
+
+impl Engine {
+    /// A call waits for a lock from now on.
+    pub(super) fn lock(&mut self, request: LockRequest) {
+        let LockRequest { key, ticket, owner, caller, terms, patience, reply } = request;
+        let call = WaitingCall { owner, reply };
+        if self.closing.is_some() {
+            return call.answer(Err(Error::closed().during("lock").at(&key)));
+        }
+        if self.counts.waiting >= self.max_waiting {
+            let message = format!(
+                "{} calls of this client wait for locks already, which is its limit (ClientOptions::max_waiting)",
+                self.counts.waiting
+            );
+            return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&key)));
+        }
+        if !self.slots.contains_key(&key) {
+            self.slots.insert(key.clone(), SlotEntry { slot: Slot::new(key.clone()), timer: None });
+        }
+        self.change(&key, |slot, cx| {
+            if slot.is_held() && call.owner.as_ref().is_some_and(|owner| owner.share(&key, ticket)) {
+                return call.answer(Ok(Some(TurnGrant::Shared)));
+            }
+            slot.on(Event::Lock(NewCall { ticket, caller, terms, patience, call }), cx);
+        });
+    }
+
+    /// Hands an event to a key's slot. An event of a slot that is gone has no effect.
+    pub(super) fn on(&mut self, key: &Key, event: Event<WaitingCall>) {
+        self.change(key, |slot, cx| slot.on(event, cx));
+    }
+
+    pub(super) fn slot_is_due(&mut self, key: &Key) {
+        if let Some(entry) = self.slots.get_mut(key) {
+            entry.timer = None;
+        }
+        self.on(key, Event::Due);
+    }
+
+    /// The store has answered a release, or has not answered it in time.
+    pub(super) fn release_answered(&mut self, id: HoldId, answer: Result<Released>) {
+        let now = self.cx.now;
+        let woke_no_client = matches!(answer, Ok(Released::Freed { others: Some(0) }));
+        let (event, answer) = match answer {
+            Ok(released) => (Event::Released { woke_no_client }, self.releases.answered(id, released, now)),
+            Err(error) => (Event::ReleaseFailed, self.releases.failed(id, error, now)),
+        };
+        self.schedule_releases();
+        let Some(answer) = answer else { return };
+        if let Some((report, result)) = answer.report {
+            // The caller may have gone.
+            let _ = report.send(result);
+        }
+        let key = answer.key;
+        if let Some(error) = answer.refused {
+            tracing::warn!(%key, %error, "a lock could not be released; it expires after its ttl");
+        }
+        self.on(&key, event);
+    }
+
+    pub(super) fn releases_are_due(&mut self) {
+        self.releases_timer = None;
+        while let Some(step) = self.releases.take_due(self.cx.now) {
+            self.metrics.reaped();
+            self.outbox.push(step);
+        }
+        self.schedule_releases();
+    }
+
+    fn schedule_releases(&mut self) {
+        self.timers.set(Timer::Releases, &mut self.releases_timer, self.releases.next_due());
+    }
+
+    /// Changes a key's slot, updates what the engine keeps of the slot, and executes the effects.
+    pub(super) fn change<T>(
+        &mut self,
+        key: &Key,
+        change: impl FnOnce(&mut Slot<WaitingCall>, &mut SlotContext<WaitingCall>) -> T,
+    ) -> Option<T> {
+        let SlotEntry { slot, timer } = self.slots.get_mut(key)?;
+        let before = slot.counts();
+        let value = change(slot, &mut self.cx);
+        self.counts = self.counts - before + slot.counts();
+        let due = slot.next_due();
+        if *timer != due {
+            self.timers.set(Timer::Slot(key.clone()), timer, due);
+        }
+        if slot.is_unused() {
+            self.slots.remove(key);
+        }
+        if !self.cx.effects.is_empty() {
+            self.execute_effects(key);
+        }
+        Some(value)
+    }
+
+    fn execute_effects(&mut self, key: &Key) {
+        let mut effects = std::mem::take(&mut self.cx.effects);
+        for effect in effects.drain(..) {
+            self.execute(key, effect);
+        }
+        self.cx.effects = effects; // Its memory is used again.
+    }
+
+    fn execute(&mut self, key: &Key, effect: Effect<WaitingCall>) {
+        match effect {
+            Effect::Send(step) => self.outbox.push(step),
+            Effect::Release { claim, unsure, report } => {
+                let step = self.releases.start(claim, unsure, report, self.cx.now);
+                self.outbox.push(step);
+                self.schedule_releases();
+            }
+            Effect::ReleaseLater(claim) => {
+                self.releases.start_later(claim, self.cx.now);
+                self.schedule_releases();
+            }
+            Effect::Renew(hold) => self.outbox.push_renewal(key.clone(), hold),
+            Effect::Subscribe(claim) => self.calls.subscribe(claim, self.notifications.notifier(key)),
+            Effect::StartTurn { call, turn } => self.start_turn(key, call, turn),
+            Effect::Refuse(call) => {
+                self.metrics.refused();
+                call.answer(Ok(None));
+            }
+            Effect::Fail(call, error) => call.answer(Err(error)),
+            // The caller may have gone.
+            Effect::Report(report, result) => drop(report.send(result)),
+            Effect::HoldBegan => self.register_for_hold(key),
+            Effect::WaitBegan => self.register_for_wait(),
+            Effect::TurnEnded { held_for } => self.metrics.held(held_for),
+            Effect::TurnReleased { fence } => {
+                tracing::debug!(%key, fence = fence.map(Fence::get), "a lock was released");
+            }
+            Effect::Lost { fence, by_max_hold, is_quiet } => {
+                self.metrics.lost();
+                log_loss(key, fence, by_max_hold, is_quiet);
+            }
+            Effect::MayWaitForItself { caller, held_for } => {
+                self.deadlock_warnings.warn(key, caller, held_for, self.cx.now);
+            }
+            Effect::Renewed => self.metrics.renewed(),
+            Effect::RenewalFailed(error) => tracing::debug!(%key, %error, "a renewal had no answer"),
+            Effect::SubscriptionDenied(error) => {
+                tracing::warn!(%key, %error, "cannot subscribe to releases; polling every second");
+            }
+        }
+    }
+
+    fn start_turn(&mut self, key: &Key, call: WaitingCall, turn: NewTurn) {
+        let NewTurn { hold, fence, status, waited, is_passed_on } = turn;
+        let WaitingCall { owner, reply } = call;
+        // A waiting call keeps the client alive, so without a client no call waits.
+        let Some(handle) = self.handle.upgrade() else {
+            return self.on(key, Event::TurnEnded { hold, report: None });
+        };
+        self.passed_on |= is_passed_on;
+        self.metrics.acquired(waited);
+        tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
+        let others = owner.clone().map(|owner| (owner.has_other_calls(key), owner));
+        let turn = Arc::new(Turn { hold, key: key.clone(), fence, status, owner, report: None, handle });
+        let weak_turn = Arc::downgrade(&turn);
+        if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
+            return; // The caller has gone. The turn came back and was dropped, which frees the hold like any guard.
+        }
+        // The owner learns of the turn after the engine has let it go, so the engine never keeps a turn alive.
+        if let Some((has_others, owner)) = others {
+            owner.hold(key, weak_turn);
+            if has_others {
+                self.share_turn(key, &owner);
+            }
+        }
+    }
+
+    /// Serves other calls of the same owner with this turn, unless it has ended already.
+    fn share_turn(&mut self, key: &Key, owner: &Owner) {
+        let Some(entry) = self.slots.get(key) else { return };
+        let is_same = |call: &WaitingCall| call.owner.as_ref().is_some_and(|other| other.is(owner));
+        let same = entry.slot.calls().filter(|(_, call)| is_same(call)).map(|(ticket, _)| ticket);
+        for ticket in same.collect::<Vec<_>>().into_iter().filter(|ticket| owner.share(key, *ticket)) {
+            if let Some(call) = self.change(key, |slot, cx| slot.take_call(ticket, cx)).flatten() {
+                call.answer(Ok(Some(TurnGrant::Shared)));
+            }
+        }
+    }
+}
+
+fn log_loss(key: &Key, fence: Option<Fence>, by_max_hold: bool, is_quiet: bool) {
+    let fence = fence.map(Fence::get);
+    if by_max_hold {
+        tracing::warn!(%key, fence, "a lock was lost: it was held for as long as its max_hold allows");
+    } else if is_quiet {
+        tracing::debug!(%key, fence, "a lock was lost");
+    } else {
+        tracing::warn!(%key, fence, "a lock was lost");
+    }
+}

@@ -1,0 +1,88 @@
+//! What is logged about the store's outages: one line for each change and none for each repeated request.
+
+use std::time::Duration;
+
+use bandog_core::Moment;
+
+/// Minimum interval between two logged outages, for a store that alternates between silence and answers.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What to log now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OutageLog {
+    Began,
+    Ended,
+    Nothing,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Outages {
+    /// Whether the store did not answer the last request.
+    is_away: bool,
+    logged_at: Option<Moment>,
+    /// Whether the present outage was logged, so that its end is logged as well.
+    is_logged: bool,
+}
+
+impl Outages {
+    /// Whether the store did not answer the last request.
+    pub(super) fn is_away(&self) -> bool {
+        self.is_away
+    }
+
+    /// The store has answered a request.
+    pub(super) fn answered(&mut self) -> OutageLog {
+        let was_logged = std::mem::take(&mut self.is_logged);
+        if std::mem::take(&mut self.is_away) && was_logged { OutageLog::Ended } else { OutageLog::Nothing }
+    }
+
+    /// The store has not answered a request. `is_logged_elsewhere`: a caller logs outages itself.
+    pub(super) fn not_answered(&mut self, now: Moment, is_logged_elsewhere: impl FnOnce() -> bool) -> OutageLog {
+        let began = !std::mem::replace(&mut self.is_away, true);
+        let may_log = self.logged_at.is_none_or(|logged| now.since(logged) >= LOG_INTERVAL);
+        if !may_log || !(began || !self.is_logged) || is_logged_elsewhere() {
+            return OutageLog::Nothing;
+        }
+        (self.logged_at, self.is_logged) = (Some(now), true);
+        OutageLog::Began
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(1_000_000_000 * (seconds + 1))
+    }
+
+    #[test]
+    fn an_outage_is_logged_once_and_its_end_once() {
+        let mut outages = Outages::default();
+        assert_eq!(outages.not_answered(at(0), || false), OutageLog::Began);
+        assert_eq!(outages.not_answered(at(1), || false), OutageLog::Nothing);
+        assert!(outages.is_away());
+        assert_eq!(outages.answered(), OutageLog::Ended);
+        assert_eq!(outages.answered(), OutageLog::Nothing);
+        assert!(!outages.is_away());
+    }
+
+    #[test]
+    fn a_store_that_alternates_is_logged_every_ten_seconds() {
+        let mut outages = Outages::default();
+        let mut logged = 0;
+        for second in 0..100 {
+            logged += u32::from(outages.not_answered(at(second), || false) == OutageLog::Began);
+            outages.answered();
+        }
+        assert_eq!(logged, 10);
+    }
+
+    #[test]
+    fn an_outage_that_a_caller_logs_is_not_logged_here() {
+        let mut outages = Outages::default();
+        assert_eq!(outages.not_answered(at(0), || true), OutageLog::Nothing);
+        assert_eq!(outages.answered(), OutageLog::Nothing);
+        assert_eq!(outages.not_answered(at(1), || false), OutageLog::Began);
+    }
+}

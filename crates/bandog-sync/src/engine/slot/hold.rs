@@ -1,0 +1,381 @@
+//! A hold that the store granted: its turns, its deadline and its renewals.
+//!
+//! A hold serves the calls of the local queue one after another. Each call gets a turn with the next fence of the
+//! grant's block.
+//!
+//! A renewal without an answer does not delay the next one: otherwise a request that hangs for the request timeout
+//! would lose every hold with a shorter ttl. Both name the same claim, so the store may apply them in any order. The
+//! answer to the renewal that was sent last decides when to renew next, and the deadline comes from the newest renewal
+//! that succeeded.
+
+use std::{sync::Arc, time::Duration};
+
+use bandog_core::{Claim, Fence, Fences, Moment};
+
+use super::{attempt::Attempt, streak::Streak};
+use crate::{
+    caller::Caller,
+    engine::msg::{HoldId, Terms},
+    turn_status::{TurnState, TurnStatus},
+};
+
+/// Maximum delay before a failed renewal is repeated.
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// How much earlier than in the store a hold ends here: for the drift of the clocks, and to give the user time to stop.
+fn margin(valid_for: Duration) -> Duration {
+    (valid_for / 100).max(Duration::from_millis(5))
+}
+
+/// When a hold's next renewal is sent.
+#[derive(Debug, Clone, Copy)]
+enum NextRenewal {
+    At(Moment),
+    /// It waits until fewer renewal calls are in flight.
+    Queued,
+    /// A renewal was sent at `asked_at`. If it has no answer by `repeat_at`, another one is sent.
+    InFlight {
+        asked_at: Moment,
+        repeat_at: Moment,
+    },
+    /// The lease is fixed, or the hold is lost.
+    Never,
+}
+
+impl NextRenewal {
+    /// When the hold's timer must wake up for the renewal.
+    fn wake(self) -> Option<Moment> {
+        match self {
+            Self::At(moment) | Self::InFlight { repeat_at: moment, .. } => Some(moment),
+            Self::Queued | Self::Never => None,
+        }
+    }
+}
+
+/// The time that the store gave to a hold, with the last grant or renewal that succeeded.
+#[derive(Debug, Clone, Copy)]
+struct Validity {
+    /// When the request was sent. Its answer counts from here, and not from its arrival.
+    asked_at: Moment,
+    /// How long the store keeps the hold. It may be shorter than the ttl that was asked for.
+    valid_for: Duration,
+}
+
+impl Validity {
+    /// The client's own deadline, which is before the store's.
+    fn until(self) -> Moment {
+        self.asked_at + self.valid_for - margin(self.valid_for)
+    }
+
+    fn store_until(self) -> Moment {
+        self.asked_at + self.valid_for
+    }
+}
+
+/// What a hold asks for when its timer is due.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum HoldDue {
+    /// The deadline has passed.
+    Lost,
+    /// A renewal is due.
+    Renewal,
+    Nothing,
+}
+
+/// What the answer to a renewal means.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Extension {
+    /// The deadline has moved, or an answer to an earlier renewal had moved it further.
+    Renewed,
+    /// The store still has the hold, which has a fixed lease.
+    Unchanged,
+    /// A guard has read the deadline as passed already, so the hold stays lost.
+    TooLate,
+}
+
+/// A hold that the store granted.
+pub(super) struct Hold {
+    claim: Claim,
+    terms: Terms,
+    fences: Fences,
+    validity: Validity,
+    /// When the present turn reaches its `max_hold`.
+    max_hold_end: Option<Moment>,
+    renewal: NextRenewal,
+    /// How long before the deadline guards of the present turn want to be woken.
+    graces: Vec<Duration>,
+    wake_at: Moment,
+    streak: Streak,
+    /// The hold has had no turn yet. Its first turn gets it as it is, however little of the ttl is left.
+    fresh: bool,
+    /// Whether a request of its claim may still be applied: the release is repeated then.
+    unsure: bool,
+    /// When the present turn began.
+    turn_since: Moment,
+    /// The present turn's fence, once there was a turn.
+    fence: Option<Fence>,
+    /// The task or thread that took the present turn.
+    caller: Option<Caller>,
+    status: Arc<TurnStatus>,
+}
+
+impl Hold {
+    /// A granted attempt. `None`: the answer came too late for a safe turn.
+    pub(super) fn granted(
+        attempt: &Attempt,
+        fences: Fences,
+        asked_at: Moment,
+        valid_for: Duration,
+        now: Moment,
+    ) -> Option<Self> {
+        let validity = Validity { asked_at, valid_for };
+        let until = validity.until();
+        if until <= now {
+            return None;
+        }
+        let terms = attempt.terms;
+        let mut hold = Self {
+            claim: attempt.claim.clone(),
+            terms,
+            fences,
+            validity,
+            max_hold_end: None,
+            renewal: if terms.watchdog { NextRenewal::At(asked_at + valid_for / 3) } else { NextRenewal::Never },
+            graces: Vec::new(),
+            wake_at: until,
+            streak: attempt.streak.unwrap_or_else(|| Streak::begin(now)),
+            fresh: true,
+            unsure: attempt.unsure,
+            turn_since: now,
+            fence: None,
+            caller: None,
+            status: Arc::new(TurnStatus::held_until(until)),
+        };
+        hold.schedule(now);
+        Some(hold)
+    }
+
+    pub(super) fn id(&self) -> HoldId {
+        self.claim.id.number
+    }
+
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    pub(super) fn streak(&self) -> Streak {
+        self.streak
+    }
+
+    pub(super) fn is_unsure(&self) -> bool {
+        self.unsure
+    }
+
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.terms.quiet
+    }
+
+    pub(super) fn fence(&self) -> Option<Fence> {
+        self.fence
+    }
+
+    pub(super) fn status(&self) -> &Arc<TurnStatus> {
+        &self.status
+    }
+
+    pub(super) fn turn_since(&self) -> Moment {
+        self.turn_since
+    }
+
+    pub(super) fn was_taken_by(&self, caller: Caller) -> bool {
+        self.caller == Some(caller)
+    }
+
+    pub(super) fn max_hold_has_ended(&self, now: Moment) -> bool {
+        self.max_hold_end.is_some_and(|end| now >= end)
+    }
+
+    /// Whether the present turn is over, because its deadline has passed or because a guard has read it as passed.
+    pub(super) fn is_lost(&self, now: Moment) -> bool {
+        self.status.state(now) == TurnState::Lost
+    }
+
+    /// When the hold's timer is due.
+    pub(super) fn wake_at(&self) -> Moment {
+        self.wake_at
+    }
+
+    /// The fence of the next turn, if the hold can serve a waiter with these terms as it is.
+    pub(super) fn next_fence(&mut self, terms: Terms, now: Moment) -> Option<Fence> {
+        let has_time = terms.watchdog && self.validity.until().since(now) > self.validity.valid_for / 2;
+        if self.terms != terms || !(self.fresh || has_time) {
+            return None;
+        }
+        self.fences.take()
+    }
+
+    /// Starts the turn of a caller.
+    pub(super) fn start_turn(&mut self, fence: Fence, caller: Caller, now: Moment) {
+        self.max_hold_end = self.terms.max_hold.map(|longest| now + longest);
+        if !self.fresh || self.max_hold_end.is_some() {
+            // Each turn has its own status: a loss or warning of one turn must not reach another.
+            self.status = Arc::new(TurnStatus::held_until(self.deadline()));
+            self.graces.clear();
+        }
+        self.fresh = false;
+        self.turn_since = now;
+        (self.fence, self.caller) = (Some(fence), Some(caller));
+        self.streak.add_turn();
+        if self.max_hold_end.is_some() {
+            self.schedule(now);
+        }
+    }
+
+    /// A guard wants to be woken this long before the deadline.
+    pub(super) fn warn_before(&mut self, grace: Duration, now: Moment) {
+        if !self.graces.contains(&grace) {
+            self.graces.push(grace);
+            self.schedule(now);
+        }
+    }
+
+    /// The hold's timer is due.
+    pub(super) fn due(&mut self, now: Moment) -> HoldDue {
+        if now >= self.deadline() {
+            return HoldDue::Lost;
+        }
+        if !self.graces.is_empty() {
+            self.status.wake();
+        }
+        let renews = self.renewal.wake().is_some_and(|moment| now >= moment);
+        if renews {
+            self.renewal = NextRenewal::Queued;
+        }
+        self.schedule(now);
+        if renews { HoldDue::Renewal } else { HoldDue::Nothing }
+    }
+
+    /// The hold is renewed at once, to find out whether the store still has it. Returns whether that is new: otherwise
+    /// a renewal that is queued or in flight finds out.
+    pub(super) fn renew_now(&mut self, now: Moment) -> bool {
+        match self.renewal {
+            NextRenewal::Queued | NextRenewal::InFlight { .. } => false,
+            NextRenewal::At(_) | NextRenewal::Never => {
+                self.renewal = NextRenewal::Queued;
+                self.schedule(now);
+                true
+            }
+        }
+    }
+
+    /// The claim of the renewal that is sent now. `None`: a fixed lease has no time left.
+    pub(super) fn renewal_sent(&mut self, now: Moment, round_trip: Duration) -> Option<Claim> {
+        // For a fixed lease the renewal asks for the remaining time only.
+        let ttl = if self.terms.watchdog { self.terms.ttl } else { self.validity.store_until().since(now) };
+        if ttl.is_zero() {
+            return None;
+        }
+        let patience = (ttl.min(self.validity.valid_for) / 6).max(round_trip * 2);
+        self.renewal = NextRenewal::InFlight { asked_at: now, repeat_at: now + patience };
+        self.schedule(now);
+        Some(Claim { ttl, ..self.claim.clone() })
+    }
+
+    /// A renewal has succeeded. If two renewals have succeeded, the one that was sent later sets the deadline, also if
+    /// that deadline is earlier: the store may shorten the time that it gives.
+    pub(super) fn extended(&mut self, asked_at: Moment, valid_for: Duration, now: Moment) -> Extension {
+        if !self.terms.watchdog {
+            self.schedule_renewal(asked_at, NextRenewal::Never, now);
+            return Extension::Unchanged;
+        }
+        if asked_at >= self.validity.asked_at {
+            self.validity = Validity { asked_at, valid_for };
+            if !self.status.move_deadline(self.deadline()) {
+                return Extension::TooLate;
+            }
+        }
+        self.schedule_renewal(asked_at, NextRenewal::At(asked_at + valid_for / 3), now);
+        Extension::Renewed
+    }
+
+    /// A renewal had no answer. It is repeated soon.
+    pub(super) fn renewal_failed(&mut self, asked_at: Moment, now: Moment) {
+        let delay = MAX_RETRY_DELAY.min(self.validity.valid_for / 10);
+        self.schedule_renewal(asked_at, NextRenewal::At(now + delay), now);
+    }
+
+    /// An answer to an earlier renewal does not schedule the next one.
+    fn schedule_renewal(&mut self, asked_at: Moment, next: NextRenewal, now: Moment) {
+        if matches!(self.renewal, NextRenewal::InFlight { asked_at: last, .. } if last == asked_at) {
+            self.renewal = next;
+        }
+        self.schedule(now);
+    }
+
+    /// When the present turn is lost, if no renewal succeeds.
+    fn deadline(&self) -> Moment {
+        let until = self.validity.until();
+        self.max_hold_end.map_or(until, |end| end.min(until))
+    }
+
+    fn schedule(&mut self, now: Moment) {
+        let deadline = self.deadline();
+        let warnings = self.graces.iter().map(|grace| deadline - *grace).filter(|moment| *moment > now);
+        self.wake_at = warnings.chain(self.renewal.wake()).fold(deadline, Moment::min);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use bandog_core::{ClaimId, ClientId, Key, Kind};
+
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(3_600_000_000_000 + millis * 1_000_000)
+    }
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn hold(valid_for: Duration) -> Hold {
+        let (ttl, fences, id) = (ms(30_000), NonZeroU32::MIN, ClaimId { client: ClientId::random(), number: 1 });
+        let terms = Terms { kind: Kind::Mutex, ttl, watchdog: true, fences, max_hold: None, quiet: false };
+        let claim = Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences, offers: false };
+        let fences = Fences::ending(Fence::new(1), fences);
+        Hold::granted(&Attempt::new(claim, terms, at(0)), fences, at(0), valid_for, at(1)).unwrap()
+    }
+
+    #[test]
+    fn renewals_and_the_margin_count_from_the_time_that_the_store_gave() {
+        let hold = hold(ms(3000));
+        assert_eq!((hold.wake_at(), hold.deadline()), (at(1000), at(2970)));
+    }
+
+    #[test]
+    fn a_renewal_can_shorten_a_hold_and_an_answer_to_an_earlier_one_cannot_lengthen_it() {
+        let mut hold = hold(ms(30_000));
+        assert!(hold.renew_now(at(100)));
+        hold.renewal_sent(at(100), ms(1)).unwrap();
+        hold.renewal_sent(at(200), ms(1)).unwrap();
+        assert_eq!(hold.extended(at(200), ms(3000), at(300)), Extension::Renewed);
+        assert_eq!((hold.deadline(), hold.wake_at()), (at(3170), at(1200)));
+        assert_eq!(hold.extended(at(100), ms(30_000), at(301)), Extension::Renewed);
+        assert_eq!((hold.deadline(), hold.wake_at()), (at(3170), at(1200)));
+        assert_eq!(hold.status().remaining(at(301)), ms(2869));
+    }
+
+    #[test]
+    fn a_hold_that_a_guard_has_read_as_lost_is_not_renewed() {
+        let mut hold = hold(ms(3000));
+        assert!(hold.is_lost(at(2970)));
+        assert_eq!(hold.extended(at(100), ms(3000), at(2971)), Extension::TooLate);
+    }
+}

@@ -1,0 +1,162 @@
+//! The local queue of one key: the calls of this client that wait for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bandog_core::Moment;
+
+use crate::{
+    caller::Caller,
+    engine::msg::{Terms, Ticket},
+};
+
+/// A call that waits. `C` is the caller's end of the call, which the slot only hands on.
+pub(in crate::engine) struct Waiter<C> {
+    pub(in crate::engine) call: C,
+    /// The task or thread that waits.
+    pub(super) caller: Caller,
+    pub(super) terms: Terms,
+    /// Number of [`super::Slot::refusals`] that do not count for this call.
+    pub(super) refusals_before: u64,
+    /// When the call came.
+    pub(super) since: Moment,
+    /// When the call gives up.
+    pub(super) until: Option<Moment>,
+    /// When the call times out if the store has never answered by then.
+    pub(super) first_answer_by: Option<Moment>,
+    /// When to check whether the call waits for itself.
+    pub(super) deadlock_check: Option<Moment>,
+    /// The entry of this call in [`Queue::due`].
+    scheduled: Option<Moment>,
+}
+
+impl<C> Waiter<C> {
+    pub(super) fn new(call: C, caller: Caller, terms: Terms, refusals_before: u64, since: Moment) -> Self {
+        let (until, first_answer_by, deadlock_check, scheduled) = (None, None, None, None);
+        Self { call, caller, terms, refusals_before, since, until, first_answer_by, deadlock_check, scheduled }
+    }
+
+    pub(super) fn has_timed_out(&self, now: Moment) -> bool {
+        [self.until, self.first_answer_by].into_iter().flatten().any(|limit| now >= limit)
+    }
+
+    fn next_due(&self) -> Option<Moment> {
+        [self.until, self.first_answer_by, self.deadlock_check].into_iter().flatten().min()
+    }
+}
+
+/// Waiting calls by ticket, so in the order in which they came.
+pub(super) struct Queue<C> {
+    /// Boxed, because a node of the map has room for eleven waiters, and most queues have one.
+    waiters: BTreeMap<Ticket, Box<Waiter<C>>>,
+    /// The calls that want a single answer (`try_lock`).
+    try_locks: BTreeSet<Ticket>,
+    /// When calls time out or are checked.
+    due: BTreeSet<(Moment, Ticket)>,
+}
+
+impl<C> Default for Queue<C> {
+    fn default() -> Self {
+        Self { waiters: BTreeMap::new(), try_locks: BTreeSet::new(), due: BTreeSet::new() }
+    }
+}
+
+impl<C> Queue<C> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub(super) fn insert(&mut self, ticket: Ticket, waiter: Waiter<C>, is_try_lock: bool) {
+        self.waiters.insert(ticket, Box::new(waiter));
+        if is_try_lock {
+            self.try_locks.insert(ticket);
+        }
+        self.change(ticket, |_| ());
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Box<Waiter<C>>> {
+        let waiter = self.waiters.remove(&ticket)?;
+        self.try_locks.remove(&ticket);
+        if let Some(moment) = waiter.scheduled {
+            self.due.remove(&(moment, ticket));
+        }
+        if self.waiters.is_empty() {
+            // An empty map keeps its last node, and many holds would keep one each.
+            *self = Self::default();
+        }
+        Some(waiter)
+    }
+
+    /// Removes the call that came first.
+    pub(super) fn remove_first(&mut self) -> Option<Box<Waiter<C>>> {
+        let (ticket, _) = self.waiters.first_key_value()?;
+        self.remove(*ticket)
+    }
+
+    pub(super) fn first(&self) -> Option<&Waiter<C>> {
+        self.waiters.first_key_value().map(|(_, waiter)| waiter.as_ref())
+    }
+
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&Waiter<C>> {
+        self.waiters.get(&ticket).map(AsRef::as_ref)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, &Waiter<C>)> {
+        self.waiters.iter().map(|(ticket, waiter)| (*ticket, waiter.as_ref()))
+    }
+
+    pub(super) fn has_try_locks(&self) -> bool {
+        !self.try_locks.is_empty()
+    }
+
+    /// The call that came last.
+    pub(super) fn last(&self) -> Option<Ticket> {
+        self.waiters.last_key_value().map(|(ticket, _)| *ticket)
+    }
+
+    /// The last refusal does not count for calls that came after this one.
+    pub(super) fn discount_refusal(&mut self, covered: Option<Ticket>) {
+        let first = covered.map_or(0, |ticket| ticket + 1);
+        self.waiters.range_mut(first..).for_each(|(_, waiter)| waiter.refusals_before += 1);
+    }
+
+    /// Removes the first `try_lock`, if it came no later than the call with this ticket.
+    pub(super) fn remove_try_lock(&mut self, up_to: Ticket) -> Option<Box<Waiter<C>>> {
+        let first = self.try_locks.first().copied().filter(|first| *first <= up_to)?;
+        self.remove(first)
+    }
+
+    /// Removes each `try_lock` that meets a condition.
+    pub(super) fn remove_try_locks(&mut self, condition: impl Fn(&C) -> bool) -> Vec<Box<Waiter<C>>> {
+        let meets = |ticket: &Ticket| self.get(*ticket).is_some_and(|waiter| condition(&waiter.call));
+        let tickets: Vec<_> = self.try_locks.iter().copied().filter(meets).collect();
+        tickets.into_iter().filter_map(|ticket| self.remove(ticket)).collect()
+    }
+
+    /// Changes a waiting call and schedules it anew.
+    pub(super) fn change(&mut self, ticket: Ticket, change: impl FnOnce(&mut Waiter<C>)) {
+        let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
+        change(waiter);
+        let next = waiter.next_due();
+        if next == waiter.scheduled {
+            return;
+        }
+        if let Some(moment) = std::mem::replace(&mut waiter.scheduled, next) {
+            self.due.remove(&(moment, ticket));
+        }
+        self.due.extend(next.map(|moment| (moment, ticket)));
+    }
+
+    /// When the next call times out or is checked.
+    pub(super) fn next_due(&self) -> Option<Moment> {
+        self.due.first().map(|(moment, _)| *moment)
+    }
+
+    /// The first call that is due.
+    pub(super) fn due(&self, now: Moment) -> Option<Ticket> {
+        self.due.first().filter(|(moment, _)| *moment <= now).map(|(_, ticket)| *ticket)
+    }
+}

@@ -1,0 +1,174 @@
+//! The part of a client that its locks and guards share.
+
+use std::{
+    fmt,
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bandog_core::{Backend, ClientId, Clock, Error, Key, Kind, Kinds, Member, Profile, Result};
+use tokio::sync::mpsc;
+
+use crate::engine::{Engine, Msg, Runner, Terms, Ticket};
+
+/// Maximum time for which the drop of the last handle waits for pending releases.
+const LAST_WAIT: Duration = Duration::from_millis(100);
+
+/// The part of a client that every mutex and guard shares. The drop of the last one ends the engine.
+pub(crate) struct Handle {
+    /// Unbounded, because a drop cannot wait. Every message belongs to a call or a guard that lives or was just
+    /// dropped.
+    mailbox: mpsc::UnboundedSender<Msg>,
+    pub(crate) id: ClientId,
+    pub(crate) clock: Clock,
+    store: String,
+    prefix: String,
+    /// Timeout of one request.
+    pub(crate) timeout: Duration,
+    /// The kinds of locks that the backend supports.
+    kinds: Kinds,
+    /// The terms of a mutex without options.
+    terms: Terms,
+    tickets: AtomicU64,
+    /// Number of [`OutageReporter`]s.
+    outage_reporters: AtomicUsize,
+    /// Whether it was logged that this user may not read the registry.
+    denied_logged: AtomicBool,
+    runner: Runner,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("id", &self.id).field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// Starts an engine over a backend. Returns the first handle of it.
+    pub(crate) fn start(
+        backend: impl Backend,
+        member: Member,
+        terms: Terms,
+        max_waiting: NonZeroUsize,
+        clock: Clock,
+        on_current_runtime: bool,
+    ) -> Result<Arc<Self>> {
+        let (mailbox, messages) = mpsc::unbounded_channel();
+        let (id, prefix) = (member.id, member.prefix.clone());
+        let Profile { store, timeout, kinds, .. } = backend.profile();
+        let engine = Engine::new(Arc::new(backend), member, terms, max_waiting.get(), clock, messages);
+        let runner =
+            if on_current_runtime { Runner::on_current_runtime(engine)? } else { Runner::on_own_thread(engine)? };
+        let (tickets, outage_reporters) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let denied_logged = AtomicBool::new(false);
+        let handle = Arc::new(Self {
+            mailbox,
+            id,
+            clock,
+            store,
+            prefix,
+            timeout,
+            kinds,
+            terms,
+            tickets,
+            outage_reporters,
+            denied_logged,
+            runner,
+        });
+        handle.send(Msg::Start(Arc::downgrade(&handle)))?;
+        Ok(handle)
+    }
+
+    /// A sender that does not keep the client alive.
+    pub(crate) fn mailbox(&self) -> mpsc::UnboundedSender<Msg> {
+        self.mailbox.clone()
+    }
+
+    pub(crate) fn store(&self) -> &str {
+        &self.store
+    }
+
+    /// The ttl of locks without a lease.
+    pub(crate) fn watchdog_ttl(&self) -> Duration {
+        self.terms.ttl
+    }
+
+    /// The terms of a lock of this kind without options.
+    pub(crate) fn terms(&self, kind: Kind) -> Result<Terms> {
+        if self.kinds.contains(kind) {
+            return Ok(Terms { kind, ..self.terms });
+        }
+        Err(Error::misused(format!("{} has no locks of the kind {kind:?}", self.store)))
+    }
+
+    /// Whether this is the first time that the store denied this user its registry.
+    pub(crate) fn is_first_denial(&self) -> bool {
+        !self.denied_logged.swap(true, Relaxed)
+    }
+
+    pub(crate) fn send(&self, msg: Msg) -> Result<()> {
+        self.mailbox.send(msg).map_err(|_| Error::closed())
+    }
+
+    /// The key of a name: with the prefix.
+    pub(crate) fn key(&self, name: &str) -> Result<Key> {
+        let key = Key::new(name)?;
+        if self.prefix.is_empty() { Ok(key) } else { Key::new(format!("{}{name}", self.prefix)) }
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    pub(crate) fn without_prefix(&self, key: String) -> String {
+        key.strip_prefix(&self.prefix).map(ToOwned::to_owned).unwrap_or(key)
+    }
+
+    /// Resolves when the engine has ended.
+    pub(crate) async fn ended(&self) {
+        self.mailbox.closed().await;
+    }
+
+    pub(crate) fn has_own_thread(&self) -> bool {
+        self.runner.is_own_thread()
+    }
+
+    /// Whether a caller logs outages, so that the engine need not.
+    pub(crate) fn has_outage_reporter(&self) -> bool {
+        self.outage_reporters.load(Relaxed) > 0
+    }
+
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.tickets.fetch_add(1, Relaxed)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.send(Msg::LastHandleDropped).is_ok() {
+            self.runner.wait_for_end(LAST_WAIT);
+        }
+    }
+}
+
+/// While one exists, its owner logs outages of the store, and the engine does not.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct OutageReporter(Arc<Handle>);
+
+impl OutageReporter {
+    pub(crate) fn new(handle: Arc<Handle>) -> Self {
+        handle.outage_reporters.fetch_add(1, Relaxed);
+        Self(handle)
+    }
+}
+
+impl Drop for OutageReporter {
+    fn drop(&mut self) {
+        self.0.outage_reporters.fetch_sub(1, Relaxed);
+    }
+}

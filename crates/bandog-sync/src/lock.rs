@@ -1,0 +1,164 @@
+//! What every kind of lock is made of: a name, terms and an owner. `Mutex` and its blocking twin are thin types over it.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use bandog_core::{Error, Key, Kind, MAX_TTL, Result, check_ttl};
+use futures_util::future::{Either, select};
+use tokio::sync::oneshot;
+use tracing::Instrument;
+
+use crate::{
+    Guard, Owner,
+    caller::Caller,
+    engine::{LockRequest, Msg, Patience, Terms, Ticket, TurnGrant},
+    guard::Turn,
+    handle::Handle,
+};
+
+/// A lock of any kind. It is cheap to make, and clones are the same lock. Mistakes in its name, kind and terms are
+/// errors of the first call that locks.
+#[derive(Debug, Clone)]
+pub(crate) struct Lock {
+    handle: Arc<Handle>,
+    key: Result<Key>,
+    terms: Result<Terms>,
+    owner: Option<Owner>,
+}
+
+impl Lock {
+    pub(crate) fn new(handle: Arc<Handle>, name: &str, kind: Kind) -> Self {
+        let terms = handle.terms(kind);
+        Self { key: handle.key(name), terms, handle, owner: None }
+    }
+
+    /// With a fixed lease, which no watchdog renews.
+    pub(crate) fn lease(self, ttl: Duration) -> Self {
+        let lease = check_ttl("the lease", ttl);
+        self.with_terms(|terms| Ok(Terms { ttl: lease?, watchdog: false, ..terms }))
+    }
+
+    /// With another ttl than the client's, which the watchdog renews.
+    pub(crate) fn watchdog(self, ttl: Duration) -> Self {
+        let ttl = check_ttl("the watchdog's ttl", ttl);
+        self.with_terms(|terms| Ok(Terms { ttl: ttl?, watchdog: true, ..terms }))
+    }
+
+    /// With a maximum duration of each hold.
+    pub(crate) fn max_hold(self, time: Duration) -> Self {
+        let longest = check_ttl("max_hold", time);
+        self.with_terms(|terms| Ok(Terms { max_hold: Some(longest?), ..terms }))
+    }
+
+    /// With a caller that logs losses, so that the engine need not.
+    pub(crate) fn quiet(self) -> Self {
+        self.with_terms(|terms| Ok(Terms { quiet: true, ..terms }))
+    }
+
+    /// Taken by this owner.
+    pub(crate) fn by(self, owner: &Owner) -> Self {
+        Self { owner: Some(owner.clone()), ..self }
+    }
+
+    /// Waits for the lock without a limit.
+    pub(crate) async fn acquire(&self) -> Result<Guard> {
+        match self.request(Patience::Forever).await? {
+            Some(guard) => Ok(guard),
+            None => Err(Error::unavailable("the engine gave up a wait that has no limit")),
+        }
+    }
+
+    /// Waits for the lock, for at most this time. With zero it asks the store once.
+    pub(crate) async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
+        if wait > MAX_TTL {
+            return Err(Error::misused(format!(
+                "the wait is {wait:?}; at most 365 days are allowed (lock() has no limit)"
+            )));
+        }
+        self.request(if wait.is_zero() { Patience::Once } else { Patience::For(wait) }).await
+    }
+
+    /// Runs the body while the lock is held. Drops the body when the lock is lost.
+    pub(crate) async fn run<T>(&self, body: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
+        let guard = self.acquire().await?;
+        let value = match select(guard.lost(), pin!(body(&guard))).await {
+            Either::Left(((), _)) => {
+                guard.check_held()?;
+                return Err(Error::lost(guard.key()));
+            }
+            Either::Right((value, _)) => value,
+        };
+        // The lock was held to the end of the body, so the value counts even if the release fails.
+        let _ = guard.release().await;
+        Ok(value)
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub(crate) fn key(&self) -> Result<&Key> {
+        self.key.as_ref().map_err(Error::clone)
+    }
+
+    fn with_terms(mut self, change: impl FnOnce(Terms) -> Result<Terms>) -> Self {
+        self.terms = self.terms.and_then(change);
+        self
+    }
+
+    async fn request(&self, patience: Patience) -> Result<Option<Guard>> {
+        let key = self.key()?;
+        let terms = *self.terms.as_ref().map_err(Error::clone)?;
+        let ticket = self.handle.ticket();
+        if let Some(owner) = &self.owner {
+            if owner.client() != self.handle.id {
+                return Err(Error::misused("the owner belongs to another client").at(key));
+            }
+            if let Some(turn) = owner.enter(key, ticket) {
+                return turn.check_held().map(|()| Some(Guard::of(turn)));
+            }
+        }
+        let call =
+            QueuedCall { handle: &self.handle, ticket, key: key.clone(), owner: self.owner.clone(), served: false };
+        let span = tracing::debug_span!("bandog.lock", %key);
+        call.wait(terms, patience).instrument(span).await
+    }
+}
+
+/// A call in the engine's queue, registered before the first await. Its drop cancels it.
+struct QueuedCall<'a> {
+    handle: &'a Handle,
+    ticket: Ticket,
+    key: Key,
+    owner: Option<Owner>,
+    served: bool,
+}
+
+impl QueuedCall<'_> {
+    async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
+        let (reply, answer) = oneshot::channel();
+        let (key, owner, caller) = (self.key.clone(), self.owner.clone(), Caller::present());
+        self.handle.send(Msg::Lock(LockRequest { key, ticket: self.ticket, owner, caller, terms, patience, reply }))?;
+        let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.key))?;
+        self.served = true;
+        match answer? {
+            Some(TurnGrant::New(turn)) => Ok(Some(Guard::of(turn))),
+            Some(TurnGrant::Shared) => self.end().map(|turn| turn.check_held().map(|()| Guard::of(turn))).transpose(),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends the call at its owner. Returns the owner's turn, if the call shares it and has not taken it.
+    fn end(&self) -> Option<Arc<Turn>> {
+        self.owner.as_ref().and_then(|owner| owner.call_ended(&self.key, self.ticket))
+    }
+}
+
+impl Drop for QueuedCall<'_> {
+    fn drop(&mut self) {
+        drop(self.end());
+        if !self.served {
+            // An engine that has ended has no queue.
+            let _ = self.handle.send(Msg::Cancel { key: self.key.clone(), ticket: self.ticket });
+        }
+    }
+}
