@@ -135,6 +135,7 @@ impl Drop for Trace {
 #[derive(Clone)]
 struct TestCall {
     ticket: Ticket,
+    max_hold: Option<Duration>,
     owner: Option<u8>,
     has_gone: Rc<Cell<bool>>,
 }
@@ -155,6 +156,8 @@ struct OpenCall {
     came: Moment,
     /// Whether the slot has got it.
     has_arrived: bool,
+    /// When it times out.
+    limit: Option<Moment>,
 }
 
 /// A turn whose guards are not all dropped.
@@ -164,6 +167,8 @@ struct OpenTurn {
     status: Arc<TurnStatus>,
     owner: Option<u8>,
     guards: u32,
+    /// When its `max_hold` ends.
+    ends: Option<Moment>,
 }
 
 /// A message of a user to the engine. Messages arrive in their order.
@@ -234,6 +239,7 @@ struct World {
     /// The last time at which somebody had the lock, or this client let others go first.
     busy_at: Moment,
     turns_since_release: u32,
+    streak_since: Moment,
     sums: Sums,
     trace: Rc<Cell<Vec<(u64, &'static str)>>>,
     prints: bool,
@@ -276,6 +282,7 @@ impl World {
             last_fence: 0,
             busy_at: now,
             turns_since_release: 0,
+            streak_since: now,
             sums: Sums::default(),
             trace: Rc::default(),
             prints: env::var_os("BANDOG_MODEL_EPISODE").is_some(),
@@ -353,8 +360,8 @@ impl World {
             _ => Patience::Forever,
         };
         let owner = if self.chance(3) { Some(self.rng.u8(..2)) } else { None };
-        let call = TestCall { ticket, owner, has_gone: Rc::default() };
-        self.calls.insert(ticket, OpenCall { call: call.clone(), came: self.now, has_arrived: false });
+        let call = TestCall { ticket, max_hold: terms.max_hold, owner, has_gone: Rc::default() };
+        self.calls.insert(ticket, OpenCall { call: call.clone(), came: self.now, has_arrived: false, limit: None });
         let caller = Caller::Thread(self.callers[self.rng.usize(..2)]);
         self.mailbox.push_back(Message::Lock(NewCall { ticket, caller, terms, patience, call }));
     }
@@ -422,6 +429,11 @@ impl World {
                 if let Some(open) = self.calls.get_mut(&ticket) {
                     open.has_arrived = true;
                     open.came = self.now;
+                    open.limit = match call.patience {
+                        Patience::Once => Some(self.now + TIMEOUT),
+                        Patience::For(wait) => Some(self.now + wait),
+                        Patience::Forever => None,
+                    };
                 }
                 let shared = self.turns.iter_mut().find(|turn| turn.owner.is_some() && turn.owner == call.call.owner);
                 if let Some(turn) = shared.filter(|_| self.slot.is_held()) {
@@ -518,6 +530,7 @@ impl World {
             Effect::Report(report, result) => drop(report.send(result)),
             Effect::Lost { by_max_hold, .. } => {
                 self.sums.lost += 1;
+                self.turns_since_release = 0;
                 let now = self.now;
                 let is_lost = |turn: &&OpenTurn| turn.status.state(now) == TurnState::Lost;
                 let lost = self.turns.iter().filter(is_lost).max_by_key(|turn| turn.fence);
@@ -539,6 +552,12 @@ impl World {
         let NewTurn { hold, fence, status, is_passed_on, .. } = turn;
         self.sums.turns += 1;
         self.sums.passed_on += u64::from(is_passed_on);
+        assert!(matches!(status.state(self.cx.now), TurnState::Held { .. }), "a turn begins that is lost already");
+        if self.turns_since_release == 0 {
+            self.streak_since = self.cx.now;
+        }
+        let streak = self.cx.now.since(self.streak_since);
+        assert!(!is_passed_on || streak < Duration::from_millis(20), "a streak lasts too long");
         self.turns_since_release += 1;
         assert!(self.turns_since_release <= MAX_TURNS.get(), "a streak does not end");
         let is_evicted = self.evicted.contains(&ClaimId { client: self.cx.client, number: hold });
@@ -553,7 +572,8 @@ impl World {
             return self.mailbox.push_back(Message::TurnEnded { hold, report: None });
         }
         let owner = call.owner;
-        let mut turn = OpenTurn { hold, fence, status, owner, guards: 1 };
+        let ends = call.max_hold.map(|longest| self.now + longest);
+        let mut turn = OpenTurn { hold, fence, status, owner, guards: 1, ends };
         let same: Vec<_> = self.slot.calls().filter(|(_, other)| other.shares_with(call)).map(|(at, _)| at).collect();
         for ticket in same {
             let Some(shared) = self.slot.take_call(ticket, &mut self.cx) else { continue };
@@ -588,7 +608,11 @@ impl World {
             Reply::Renewal(claim, answer) => {
                 self.note("a renewal's answer");
                 self.cx.answered |= answer.is_ok();
+                let is_gone = matches!(answer, Ok(Renewal::Gone));
                 self.on(Event::Renewed { hold: claim.id.number, asked_at, answer });
+                let is_held = |turn: &OpenTurn| matches!(turn.status.state(self.now), TurnState::Held { .. });
+                let stays = self.turns.iter().any(|turn| turn.hold == claim.id.number && is_held(turn));
+                assert!(!(is_gone && stays), "a guard survives the answer that its hold is gone");
             }
         }
     }
@@ -608,6 +632,9 @@ impl World {
                     Answer::Released(_) => panic!("{answer:?}"),
                 });
                 let was_refused = matches!(answer, Ok(Verdict::Busy { .. }));
+                if was_refused {
+                    self.turns_since_release = 0;
+                }
                 let was_notified = self.is_notified;
                 self.on(Event::Claimed { claim: claim.id.number, asked_at, answer });
                 if was_refused && was_notified && self.slot.is_waiting() {
@@ -756,7 +783,7 @@ impl World {
         }
         let id = ClaimId { client: ClientId::random(), number: self.number() };
         let ttl = Duration::from_millis(if self.chance(8) { self.rng.u64(50..2000) } else { 20 });
-        let (key, kind, fences, offers) = (self.slot.key.clone(), Kind::Mutex, NonZeroU32::MIN, self.rng.bool());
+        let (key, kind, fences, offers) = (self.slot.key.clone(), Kind::Mutex, NonZeroU32::MIN, false);
         let claim = Claim { key, id, kind, ttl, fences, offers };
         if let Answer::Claimed(Verdict::Granted { mut fences, .. }) =
             self.store.apply(&Step::Claim(claim.clone()), self.now)
@@ -890,13 +917,34 @@ impl World {
             if self.evicted.contains(&id) {
                 continue; // Until the next renewal, the client cannot know.
             }
+            assert!(turn.ends.is_none_or(|end| until <= end), "a guard would hold the lock beyond its max_hold");
+            let is_renewed = turn.ends.is_none() && !self.fixed.contains(&turn.hold);
+            if is_renewed && until.since(now) > Duration::from_millis(400) {
+                let due = self.slot.next_due().unwrap();
+                assert!(due + Duration::from_millis(200) < until, "no renewal is planned before the deadline");
+            }
             assert!(self.store.is_held_by(id, until), "a guard would hold what the store has given up");
             assert_eq!(turn.fence.get(), self.last_fence, "a guard holds the lock after a later grant");
         }
+        let mut limits = self.calls.values().filter(|open| open.has_arrived).filter_map(|open| open.limit);
+        let due = self.slot.next_due();
+        assert!(limits.all(|limit| due.is_some_and(|due| due <= limit)), "a call would not time out");
+        self.check_note();
         for (result, was_lost) in &mut self.reports {
             if let Ok(result) = result.try_recv() {
                 assert!(!(*was_lost && result.is_ok()), "the release of a lost lock reports success");
             }
+        }
+    }
+
+    /// The store must not offer the lock to a client that does not wait any more. Only this client writes such notes.
+    fn check_note(&self) {
+        let is_over = self.slot.is_unused() && self.releases.is_empty() && self.outbox.is_empty();
+        let is_quiet = self.steps.is_empty() && self.late.is_empty() && self.replies.is_empty();
+        let is_held = self.store.row(&self.slot.key, self.now).is_some();
+        if is_over && is_quiet && is_held && !self.has_refused_release && self.store.to_string().ends_with(" starving")
+        {
+            panic!("a note stays behind that a waiter starves");
         }
     }
 
@@ -918,6 +966,15 @@ impl World {
                 self.deliver_subscription();
             }
             self.answer_all();
+            for late in mem::take(&mut self.late) {
+                if late.until.is_none_or(|until| self.now < until) && self.rng.bool() {
+                    self.note("a late request is applied");
+                    self.sums.late += 1;
+                    self.apply_now(&late.request);
+                } else {
+                    self.late.push(late);
+                }
+            }
             if self.other.is_some() {
                 self.other_client();
             }
