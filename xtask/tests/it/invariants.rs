@@ -103,7 +103,7 @@ fn the_state_machines_of_the_engine_know_no_clock_and_no_store() {
         .filter(|source| !source.path.ends_with("/tests.rs"))
         .collect();
     assert!(machines.len() >= 10);
-    let io = ["async ", "::now()", "Clock", "Backend", "Calls", "Timers", "Handle", "mpsc", "spawn", "tracing::"];
+    let io = ["async ", "::now()", "Clock", "Backend", "::calls", "::timers", "Handle", "mpsc", "spawn", "tracing::"];
     assert_eq!(containing(&machines, &io), [""; 0]);
 }
 
