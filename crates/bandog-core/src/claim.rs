@@ -1,4 +1,4 @@
-//! Claims and their ids.
+//! Claims (requests to hold a lock), and their ids.
 
 use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
@@ -6,26 +6,31 @@ use uuid::Uuid;
 
 use crate::{Error, Key, Result};
 
-/// Minimum ttl of a lease.
+/// Minimum ttl of a lease (the time after which a hold expires if it is not renewed).
 pub const MIN_TTL: Duration = Duration::from_millis(100);
 /// Maximum ttl of a lease: 365 days.
 pub const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Maximum time for which a released key is reserved for starving clients. See [`Claim::offers`].
+/// Maximum duration of an offer: the time for which a released key is reserved for starving clients, which have waited
+/// for a second or more. See [`Claim::offers`].
 pub const OFFER: Duration = Duration::from_millis(250);
 
-/// Checks that a ttl is between [`MIN_TTL`] and [`MAX_TTL`]; `what` names the value in the error.
+/// Checks that a ttl is between [`MIN_TTL`] and [`MAX_TTL`], and returns it. `what` names the value in the error.
 ///
 /// # Errors
-/// `Misused` for any other ttl. The message names the value and the allowed range.
+/// The kind is [`ErrorKind::Misused`](crate::ErrorKind::Misused) for any other ttl. The message has the value and the
+/// allowed range.
 pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
     if (MIN_TTL..=MAX_TTL).contains(&ttl) {
         return Ok(ttl);
     }
-    Err(Error::misused(format!("{what} is {ttl:?}; it takes 100 ms to 365 days")))
+    Err(Error::misused(format!("{what} is {ttl:?}; it must be between 100 ms and 365 days")))
 }
 
-/// The id of a client: a UUID of version 8. Redisson's ids are of version 4, so tools can distinguish them.
+/// The id of a client: a UUID of version 8.
+///
+/// The ids of Redisson (a Java library whose clients can use the same locks) are of version 4. So tools can tell a
+/// bandog client from a Java client.
 ///
 /// ```
 /// use bandog::ClientId;
@@ -38,12 +43,12 @@ pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
 pub struct ClientId(Uuid);
 
 impl ClientId {
-    /// A new random id, from the operating system's random numbers.
+    /// Creates a random id from the operating system's random numbers.
     pub fn random() -> Self {
         Self(Uuid::new_v8(*Uuid::new_v4().as_bytes()))
     }
 
-    /// Whether an owner's text (`uuid:number`) is one of a bandog client.
+    /// Whether the text of an owner (`uuid:number`) is the text of a bandog client.
     pub fn made(owner: &str) -> bool {
         let Some((uuid, number)) = owner.split_once(':') else {
             return false;
@@ -52,14 +57,16 @@ impl ClientId {
     }
 }
 
-/// Parses the format of `Display`. `Misused` for any other text.
+/// Parses the format of `Display`. Any other text is refused with [`ErrorKind::Misused`](crate::ErrorKind::Misused).
 impl FromStr for ClientId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let id = Uuid::parse_str(text).ok().filter(|uuid| uuid.get_version_num() == 8).map(Self);
         id.filter(|id| id.to_string() == text).ok_or_else(|| {
-            Error::misused(format!("{text:?} is no client; it takes a UUID of version 8 in lower case with hyphens"))
+            Error::misused(format!(
+                "{text:?} is not the id of a client, which is a UUID of version 8 in lower case with hyphens"
+            ))
         })
     }
 }
@@ -78,23 +85,24 @@ impl fmt::Debug for ClientId {
 
 /// The id of one claim of one client. Its text is `uuid:number`, the format of Redisson's owner field.
 ///
-/// No two claims have the same id. So a repeated request, a lost reply and a dropped future do no harm: the store
-/// recognizes the claim.
+/// No two claims have the same id, so the store recognizes a claim that is sent again. This makes it harmless to repeat
+/// a request whose answer was lost, and to release a claim whose caller has dropped its future.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimId {
-    /// The client that claims.
+    /// The client that makes the claim.
     pub client: ClientId,
-    /// The number of the claim. It rises with every claim of the client.
+    /// The number of the claim. Each claim of a client has a greater number than the claim before it.
     pub number: u64,
 }
 
 impl ClaimId {
-    /// The holder of a lock that is reserved for starving clients, for at most [`OFFER`]. No client has this id.
+    /// The holder of a lock during an offer, which reserves the lock for starving clients (see [`Claim::offers`]). No
+    /// client has this id.
     pub const OFFERED: Self =
         Self { client: ClientId(Uuid::from_u128(0x0000_0000_0000_8000_8000_0000_0000_0000)), number: 0 };
 }
 
-/// Parses the format of `Display`. `Misused` for any other text.
+/// Parses the format of `Display`. Any other text is refused with [`ErrorKind::Misused`](crate::ErrorKind::Misused).
 impl FromStr for ClaimId {
     type Err = Error;
 
@@ -103,9 +111,11 @@ impl FromStr for ClaimId {
             let (client, number) = text.split_once(':')?;
             Some(Self { client: client.parse().ok()?, number: number.parse().ok()? })
         };
-        // A number has several spellings, such as `+7`; only the one of `Display` is accepted.
+        // A number can be written in several ways, such as `7` and `+7`. Only the text of `Display` is accepted.
         read().filter(|id| id.to_string() == text).ok_or_else(|| {
-            Error::misused(format!("{text:?} is no claim; it takes a client's id, a colon and a number"))
+            Error::misused(format!(
+                "{text:?} is not the id of a claim, which is the id of a client, a colon and a number"
+            ))
         })
     }
 }
@@ -129,7 +139,7 @@ pub enum Kind {
     Mutex,
 }
 
-/// A set of kinds of locks: those that a backend supports.
+/// A set of kinds of locks. It says which kinds a backend supports.
 ///
 /// ```
 /// use bandog::backend::{Kind, Kinds};
@@ -140,12 +150,12 @@ pub enum Kind {
 pub struct Kinds(u8);
 
 impl Kinds {
-    /// No kind.
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// [`Kind::Mutex`] alone.
     pub const MUTEX: Self = Self(1);
 
-    /// The kinds of both sets.
+    /// The union of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -153,10 +163,10 @@ impl Kinds {
 
     /// Whether this kind is in the set.
     pub const fn contains(self, kind: Kind) -> bool {
-        let alone = match kind {
+        let set_of_kind = match kind {
             Kind::Mutex => Self::MUTEX,
         };
-        self.0 & alone.0 != 0
+        self.0 & set_of_kind.0 != 0
     }
 }
 
@@ -169,20 +179,24 @@ pub struct Claim {
     pub id: ClaimId,
     /// The kind of the lock.
     pub kind: Kind,
-    /// The requested duration of the hold if it is not renewed. The store may grant a shorter one
-    /// ([`crate::Verdict::Granted`]).
+    /// The requested duration of the hold if it is not renewed. The store may grant a shorter
+    /// duration ([`crate::Verdict::Granted`]).
     pub ttl: Duration,
-    /// The maximum number of fences that a grant reserves. The client uses one for each local waiter that it lets in
-    /// during this hold. The store may reserve fewer ([`crate::Verdict::Granted`]).
+    /// The maximum number of fences that a grant reserves. During one hold, the client can give the lock to several of
+    /// its own callers, one after the other, and each of them needs its own fence. The store may reserve fewer fences
+    /// ([`crate::Verdict::Granted`]).
     pub fences: NonZeroU32,
-    /// Whether this step takes part in offers, which keep waiters from starving.
+    /// Whether this step takes part in offers. An offer reserves a released key for clients that starve, which means
+    /// that they have waited for a second or more.
     ///
-    /// In a claim, it means that the client has waited for long and is served before others. If the store refuses the
-    /// claim, it notes that a client starves for the key.
+    /// In a claim, `offers` means that the client starves. If the store refuses the claim, the store writes a note that
+    /// a client starves for the key.
     ///
-    /// In a release, it means that the store checks for this note. If the note exists, the store removes it and offers
-    /// the key: for at most [`OFFER`], only claims with `offers` are granted. A release by a claim that does not hold
-    /// the key removes the note, too; other starving clients write it again with their next claims. A store that can
-    /// check for the note without extra cost may do so at every release.
+    /// In a release, `offers` means that the store checks for this note. If the note exists, the store removes the note
+    /// and makes an offer: for at most [`OFFER`], the store grants the key only to claims with `offers`. A store that
+    /// can check for the note without extra cost may do so at every release.
+    ///
+    /// A release with `offers` by a claim that does not hold the key also removes the note, because that client no
+    /// longer waits. Other starving clients write the note again with their next claims.
     pub offers: bool,
 }

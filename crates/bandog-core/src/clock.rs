@@ -1,4 +1,5 @@
-//! The clocks: the machine's, which also counts the time while the machine sleeps, and tokio's, which tests can pause.
+//! The sources of time. The machine's clock also counts the time for which the machine is suspended. Tokio's clock can
+//! be paused by tests.
 
 use std::{
     ops::{Add, Sub},
@@ -9,17 +10,17 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// An instant of a [`Clock`], in nanoseconds since an arbitrary origin. Never zero.
+/// An instant of a [`Clock`], in nanoseconds since the clock's origin. The number is never zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// The instant this many nanoseconds after the clock's origin. Zero becomes 1.
+    /// The instant that is this number of nanoseconds after the clock's origin. Zero is replaced by 1.
     pub fn from_nanos(nanos: u64) -> Self {
         Self(nanos.max(1))
     }
 
-    /// Nanoseconds since the clock's origin.
+    /// The number of nanoseconds since the clock's origin.
     pub fn as_nanos(self) -> u64 {
         self.0
     }
@@ -46,38 +47,45 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// A source of time. [`Clock::now`] never goes back, and changes of the wall clock do not affect it.
+/// A source of time. It has two clocks: [`Clock::now`], by which leases expire, and [`Clock::wall`], the wall clock.
+///
+/// [`Clock::now`] never goes back, and changes of the wall clock do not affect it.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     source: ClockSource,
-    /// The difference between this wall clock and the machine's, in nanoseconds. Positive if this one is ahead.
+    /// Number of nanoseconds by which this wall clock is ahead of its source. Negative if this wall clock is behind.
     ahead: i64,
-    /// An additional difference in nanoseconds, which may change at any time.
+    /// Number of nanoseconds that is added to `ahead`. A test may change the number at any time.
     jumps: Option<&'static AtomicI64>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum ClockSource {
+    /// The machine's clock.
     System,
+    /// The machine's clock, plus this number of nanoseconds.
     SystemAnd(&'static AtomicU64),
+    /// Tokio's clock.
     Tokio,
 }
 
 impl Clock {
-    /// The machine's clock, which counts the time that the machine slept: `CLOCK_BOOTTIME` on Linux and
-    /// `CLOCK_MONOTONIC` on Apple's systems, where two processes of one boot read the same value, unless they live in
-    /// different time namespaces. Elsewhere it is that of [`std::time::Instant`], counted from the first read.
+    /// The machine's clock, which also counts the time for which the machine is suspended.
+    ///
+    /// It is `CLOCK_BOOTTIME` on Linux, and `CLOCK_MONOTONIC` on Apple's systems. All processes of the machine read the
+    /// same value until the next boot, unless they are in different time namespaces. On any other system, it is the
+    /// clock of [`std::time::Instant`], and its origin is the first read by this process.
     pub const fn system() -> Self {
         Self::of(ClockSource::System)
     }
 
-    /// Tokio's clock, which `tokio::time::pause` stops: for tests.
+    /// Tokio's clock, for tests. `tokio::time::pause` pauses it.
     pub const fn tokio() -> Self {
         Self::of(ClockSource::Tokio)
     }
 
-    /// The machine's clock plus this number of nanoseconds, for tests. A test adds to the number to simulate a machine
-    /// that was suspended, whose timers stood still in the meantime.
+    /// The machine's clock plus `slept` nanoseconds, for tests. A test increases the number to simulate that the
+    /// machine was suspended: the clock shows a later time, but no timer has advanced.
     pub const fn system_and(slept: &'static AtomicU64) -> Self {
         Self::of(ClockSource::SystemAnd(slept))
     }
@@ -86,30 +94,30 @@ impl Clock {
         Self { source, ahead: 0, jumps: None }
     }
 
-    /// The same clock with a wall clock that is set ahead by this duration, for tests of clocks that differ.
+    /// The same clock with its wall clock set ahead by this duration, for tests of machines whose clocks differ.
     #[must_use]
     pub fn set_ahead(mut self, by: Duration) -> Self {
         self.ahead = self.ahead.saturating_add_unsigned(nanos(by));
         self
     }
 
-    /// The same clock with a wall clock that is set back by this duration.
+    /// The same clock with its wall clock set back by this duration.
     #[must_use]
     pub fn set_back(mut self, by: Duration) -> Self {
         self.ahead = self.ahead.saturating_sub_unsigned(nanos(by));
         self
     }
 
-    /// The same clock with a wall clock that is ahead by this number of nanoseconds, which may change at any time: for
-    /// tests of wall clocks that jump.
+    /// The same clock with its wall clock set ahead by this number of nanoseconds, or set back if the number is
+    /// negative. This is for tests of wall clocks that jump: a test may change the number at any time.
     #[must_use]
     pub const fn jumping_by(mut self, jumps: &'static AtomicI64) -> Self {
         self.jumps = Some(jumps);
         self
     }
 
-    /// The same clock with a wall clock that is set to this time now. The wall clock of [`Clock::tokio`] continues from
-    /// there together with tokio's clock, so a test that pauses tokio's clock pauses both.
+    /// The same clock with its wall clock set to this time. The wall clock then advances as before. The wall clock of
+    /// [`Clock::tokio`] advances with tokio's clock, so a test that pauses tokio's clock also pauses this wall clock.
     #[must_use]
     pub fn set_to(self, wall: SystemTime) -> Self {
         let shown = self.wall();
@@ -119,26 +127,28 @@ impl Clock {
         }
     }
 
-    /// Whether this is tokio's clock, which a test may pause and which does not count the machine's sleep.
+    /// Whether this is tokio's clock. A test may pause it, and it does not count the time for which the machine is
+    /// suspended.
     pub fn is_virtual(&self) -> bool {
         matches!(self.source, ClockSource::Tokio)
     }
 
-    /// Whether tokio's clock is paused in the runtime of the caller, as `#[tokio::test(start_paused = true)]` and
-    /// `tokio::time::pause` do. A clock that runs is never reported as paused. False outside a runtime.
+    /// Whether tokio's clock is paused in the caller's runtime, by `#[tokio::test(start_paused = true)]` or by
+    /// `tokio::time::pause`. The result is never true for a clock that runs. It is false outside a runtime.
     pub fn tokio_is_paused() -> bool {
         if tokio::runtime::Handle::try_current().is_err() {
             return false;
         }
-        // A running tokio clock equals the clock of `std`, which is read in between: it moves as soon as that one does.
+        // A running clock of tokio shows the time of `std`'s clock. So if `std`'s clock has moved between two reads of
+        // tokio's clock, and these two reads are equal, tokio's clock is paused.
         let before = tokio::time::Instant::now();
         let start = Instant::now();
-        let has_moved = (0..MAX_READS).any(|_| Instant::now() > start);
-        has_moved && tokio::time::Instant::now() == before
+        let std_has_moved = (0..MAX_READS).any(|_| Instant::now() > start);
+        std_has_moved && tokio::time::Instant::now() == before
     }
 
     /// The time of the wall clock. It may be wrong and may jump, so leases never use it. Where several machines must
-    /// agree, the store's clock decides.
+    /// agree on the time, they use the store's clock.
     pub fn wall(&self) -> SystemTime {
         let shown = match self.source {
             ClockSource::System => SystemTime::now(),
@@ -161,14 +171,16 @@ impl Clock {
     }
 }
 
-/// Maximum number of reads until the machine's clock moves. The coarsest clock moves after some hundred nanoseconds.
+/// Maximum number of reads in a loop that waits until `std`'s clock moves. Even the coarsest clock moves after some
+/// hundred nanoseconds, which is a few reads.
 const MAX_READS: u32 = 10_000;
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn system_now() -> Moment {
     #[cfg(target_os = "linux")]
     const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
-    // Unlike Linux's, Apple's monotonic clock counts sleep, and unlike that of `Instant`.
+    // On Apple's systems, `CLOCK_MONOTONIC` counts the time for which the machine is suspended. Linux's does not, and
+    // the clock of `Instant` does not.
     #[cfg(target_vendor = "apple")]
     const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
     let time = rustix::time::clock_gettime(CLOCK);
@@ -181,10 +193,11 @@ fn system_now() -> Moment {
     Moment::from_nanos(nanos(ORIGIN.elapsed()))
 }
 
-/// Time between the origin of tokio's clock and its first read. A paused clock may show a time a little before that
-/// read.
+/// Time between the origin of [`Clock::tokio`] and [`FIRST_READ`]. A clock that was paused just before `FIRST_READ`
+/// shows an earlier time, and a [`Moment`] cannot be before its origin.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// The machine's clocks at the first read of [`Clock::tokio`].
 static FIRST_READ: LazyLock<(Instant, SystemTime)> = LazyLock::new(|| (Instant::now(), SystemTime::now()));
 
 fn tokio_now() -> Moment {
@@ -200,7 +213,7 @@ fn tokio_wall() -> SystemTime {
     wall + Duration::from_nanos(tokio_now().as_nanos()) - DAY
 }
 
-/// A duration in nanoseconds, limited to 584 years.
+/// The number of nanoseconds in a duration. A duration above 584 years counts as 584 years.
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

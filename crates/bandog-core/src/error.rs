@@ -1,4 +1,5 @@
-//! The error type: the verb, the key, the cause, and whether the request may have been applied.
+//! The error type. An error has a kind, the operation that failed, the key, the cause, and whether the store may have
+//! applied the request.
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
@@ -9,17 +10,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 type Cause = Arc<dyn StdError + Send + Sync + 'static>;
 
-/// An error with its kind, the verb that failed, the key and the cause.
+/// An error with its kind, the verb (the operation that failed, such as `lock`), the key and the cause.
 ///
-/// A busy lock and an elapsed wait limit are not errors: the `try_` methods return `None`. Cloning is cheap.
+/// A busy lock and an elapsed wait limit are not errors: the `try_` methods return `None`. Cloning an error is cheap.
 ///
-/// The text ends with the kind in parentheses, except for `Misused`, where the message names the allowed values.
+/// The text of an error ends with its kind in parentheses. Only errors of the kind [`ErrorKind::Misused`] lack this
+/// ending, because their message names the allowed values.
 ///
 /// ```
 /// use bandog::Error;
 ///
-/// let misused = Error::misused("the ttl is 0s; it takes 100ms to 365 days").during("lock");
-/// assert_eq!(misused.to_string(), "lock: the ttl is 0s; it takes 100ms to 365 days");
+/// let misused = Error::misused("the ttl is 0s; it must be at least 100ms").during("lock");
+/// assert_eq!(misused.to_string(), "lock: the ttl is 0s; it must be at least 100ms");
 /// assert_eq!(Error::unavailable("no answer").to_string(), "no answer (Unavailable)");
 /// ```
 #[derive(Clone)]
@@ -39,73 +41,77 @@ struct ErrorParts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The store did not answer, or cannot serve now. A retry may succeed.
+    /// The store did not answer, or cannot serve the request now. A retry may succeed.
     Unavailable,
-    /// The store refuses the request: a wrong password, a missing right, a key of another type. A retry does not help.
+    /// The store refuses the request, for example because of a wrong password, a missing right, or a key with data of
+    /// another type. A retry does not help.
     Denied,
-    /// A value or a call that can never work. It is reported before any I/O.
+    /// The caller passed a value, or made a call, that can never work. This is reported before any I/O.
     Misused,
     /// This backend does not support the operation.
     Unsupported,
     /// The lock was lost: another client may hold it.
     Lost,
-    /// The client was closed, or its engine has ended.
+    /// The client was closed, or its engine (the task that sends the client's requests) has ended.
     Closed,
-    /// Too few replicas confirmed the grant.
+    /// Too few replicas of the store confirmed the grant.
     NotReplicated,
-    /// The store has data that bandog did not write or that is damaged.
+    /// The store has data that bandog did not write, or that is damaged.
     Corrupt,
     /// The client has too many pending calls and accepts no more. A later retry may succeed.
     Overloaded,
 }
 
 impl Error {
-    /// An error of this kind with this message. The request was not applied, unless [`Error::ambiguous`] is called.
+    /// Creates an error of this kind with this message. [`Error::maybe_applied`] is false, unless [`Error::ambiguous`]
+    /// is called.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         Self(Arc::new(ErrorParts { kind, verb: None, key: None, message, source: None, maybe_applied: false }))
     }
 
-    /// A `Misused` error: a wrong value or call.
+    /// Creates an error of the kind [`ErrorKind::Misused`]: a wrong value or call.
     pub fn misused(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Misused, message)
     }
 
-    /// An `Unavailable` error: the store does not answer.
+    /// Creates an error of the kind [`ErrorKind::Unavailable`]: the store does not answer.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, message)
     }
 
-    /// A `Lost` error: the lock was lost.
+    /// Creates an error of the kind [`ErrorKind::Lost`]: the lock was lost.
     pub fn lost(key: &Key) -> Self {
         Self::new(ErrorKind::Lost, "the lock was lost: another client may hold it now").at(key)
     }
 
-    /// A `Closed` error: the client has ended.
+    /// Creates an error of the kind [`ErrorKind::Closed`]: the client has ended.
     pub fn closed() -> Self {
         Self::new(ErrorKind::Closed, "the client is closed")
     }
 
-    /// Adds the verb that failed: `lock`, `claim`, `pass`, `renew`, `release`, `subscribe`, `announce`, `withdraw`,
-    /// `show`, `list`, `members`, `evict`, `check`, `connect`, `swap`, `read`, `names`, `history`.
+    /// Adds the verb, which names the operation that failed.
+    ///
+    /// The verbs are `lock`, `claim`, `pass`, `renew`, `release`, `subscribe`, `announce`, `withdraw`, `show`, `list`,
+    /// `members`, `evict`, `check`, `connect`, `swap`, `read`, `names` and `history`.
     #[must_use]
     pub fn during(self, verb: &'static str) -> Self {
         self.with(|parts| parts.verb = Some(verb))
     }
 
-    /// Adds the key.
+    /// Adds the key that the request was about.
     #[must_use]
     pub fn at(self, key: &Key) -> Self {
         self.with(|parts| parts.key = Some(key.clone()))
     }
 
-    /// Adds the cause.
+    /// Adds the error that caused this error.
     #[must_use]
     pub fn caused_by(self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.with(|parts| parts.source = Some(Arc::new(source)))
     }
 
-    /// Marks the error as ambiguous: the store may have applied the request, although no answer came.
+    /// Marks the error as ambiguous: the store may have applied the request, although the client got no answer.
     #[must_use]
     pub fn ambiguous(self) -> Self {
         self.with(|parts| parts.maybe_applied = true)
@@ -129,13 +135,13 @@ impl Error {
         }
     }
 
-    /// Whether the store may have applied the request, because its answer was lost. False if the connection could not
-    /// be made.
+    /// Whether the store may have applied the request although the client got no answer. False if the client could not
+    /// connect, because then it sent no request.
     pub fn maybe_applied(&self) -> bool {
         self.0.maybe_applied
     }
 
-    /// The verb that failed, if it is known.
+    /// The verb (the operation that failed), if it is known.
     pub fn verb(&self) -> Option<&'static str> {
         self.0.verb
     }
@@ -163,7 +169,8 @@ impl fmt::Display for Error {
         }
         f.write_str(message)?;
         if *kind != ErrorKind::Misused {
-            // A `Misused` message names the allowed values. For the others, the kind tells the user what to do.
+            // A message of the kind `Misused` names the allowed values. For each other kind, the user learns from the
+            // kind what to do, for example whether to retry.
             write!(f, " ({kind:?})")?;
         }
         match source {

@@ -1,21 +1,22 @@
-//! Numbers that order grants.
+//! Fences: numbers by which a resource recognizes an old holder of a lock.
 
 use std::{fmt, num::NonZeroU32};
 
-/// A fencing token: a number that rises with every grant of a key.
+/// A fencing token: a number that is greater with every grant of a key. This also holds for a grant after a holder has
+/// crashed, after a lease has expired, or after a store has restarted without its data.
 ///
-/// Send it with every write that the lock protects, and let the resource refuse a fence smaller than the greatest that
-/// it has seen. Then a holder that was stopped for longer than its ttl cannot overwrite the work of the next holder.
-/// The fence rises across owners, crashes, expiry, and a restart of a store that lost its data.
+/// Send the fence with every write that the lock protects. Let the resource refuse each write whose fence is smaller
+/// than the greatest fence that the resource has seen. Then a holder that was paused for longer than its ttl cannot
+/// overwrite the work of the next holder.
 ///
-/// Only fences of the same lock can be compared. Two locks, or a job and a lock, have separate fences: a later grant of
-/// one may have a smaller fence than an earlier grant of the other. So a resource that is written under several locks
-/// or jobs keeps the greatest fence of each of them.
+/// Only fences of the same lock can be compared. Two locks have separate fences, and so have a lock and a job: a later
+/// grant of one lock may have a smaller fence than an earlier grant of another lock. So a resource that is written
+/// under several locks or jobs must keep the greatest fence of each lock and of each job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fence(u64);
 
 impl Fence {
-    /// The fence with this number.
+    /// Creates a fence from its number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
@@ -25,8 +26,8 @@ impl Fence {
         self.0
     }
 
-    /// The number as a signed integer, for databases. A fence is at most the microseconds since 1970 plus the number of
-    /// grants, so it fits.
+    /// The number as a signed integer, for databases. It is never negative: a fence is at most the microseconds since
+    /// 1970 plus the number of fences that were reserved, which is far below the maximum of `i64`.
     pub const fn as_i64(self) -> i64 {
         self.0.cast_signed()
     }
@@ -38,11 +39,11 @@ impl fmt::Display for Fence {
     }
 }
 
-/// Maximum number of fences that a client reserves with one grant. The store keeps only the end of a block, so
-/// [`crate::Holder::fence`] assumes that every block has this size.
+/// Maximum number of fences that one grant reserves (a block). The store keeps only the last fence of a block, so
+/// [`crate::Holder::fence`] is computed as if every block had this size.
 pub const MAX_BLOCK: NonZeroU32 = NonZeroU32::MIN.saturating_add(63);
 
-/// The block of fences that one grant reserved. They are taken from the smallest to the greatest.
+/// The block of consecutive fences that one grant reserved. The client uses the smallest fence first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fences {
     next: u64,
@@ -50,12 +51,12 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// The block of `count` fences that ends with `last`, the fence that the store keeps.
+    /// The block of `count` fences whose greatest fence is `last`. The store keeps `last`.
     pub fn ending(last: Fence, count: NonZeroU32) -> Self {
         Self { next: (last.0 + 1).saturating_sub(u64::from(count.get())), last: last.0 }
     }
 
-    /// The next unused fence of the block, or the greatest one if all are used.
+    /// The smallest unused fence of the block. If all are used, the greatest fence.
     pub(crate) fn first(&self) -> Fence {
         Fence(self.next.min(self.last).max(1))
     }
@@ -65,7 +66,7 @@ impl Fences {
         Fence(self.last)
     }
 
-    /// Takes the next unused fence. None when all are used.
+    /// Takes the smallest unused fence. None if all are used.
     pub fn take(&mut self) -> Option<Fence> {
         if self.next > self.last {
             return None;

@@ -5,11 +5,12 @@
 pub struct Finding {
     /// The severity.
     pub level: Level,
-    /// The checked property, in one or two words that scripts may rely on, such as `maxmemory-policy`.
+    /// The checked property, such as `maxmemory-policy`: one or two words. They do not change, so scripts may compare
+    /// them.
     pub subject: String,
     /// The result of the check, in one sentence.
     pub says: String,
-    /// The remedy. None when no problem was found.
+    /// The remedy, as a sentence. None if no problem was found.
     pub cure: Option<String>,
 }
 
@@ -18,24 +19,24 @@ pub struct Finding {
 pub enum Level {
     /// No problem was found.
     Fine,
-    /// The setting could be better, or could not be checked. Locks are safe.
+    /// A setting could be better, or could not be checked. Locks are safe.
     Advice,
-    /// Locks may be lost, or clients may be unable to take them.
+    /// Locks may be lost, or clients may be unable to get them.
     Danger,
 }
 
 impl Finding {
-    /// A finding without a problem.
+    /// Creates a finding for a check that found no problem.
     pub fn fine(subject: impl Into<String>, says: impl Into<String>) -> Self {
         Self { level: Level::Fine, subject: subject.into(), says: says.into(), cure: None }
     }
 
-    /// A finding about a setting that could be better.
+    /// Creates a finding about a setting that could be better.
     pub fn advice(subject: impl Into<String>, says: impl Into<String>, cure: impl Into<String>) -> Self {
         Self { level: Level::Advice, subject: subject.into(), says: says.into(), cure: Some(cure.into()) }
     }
 
-    /// A finding about a danger for locks.
+    /// Creates a finding about a danger to locks.
     pub fn danger(subject: impl Into<String>, says: impl Into<String>, cure: impl Into<String>) -> Self {
         Self { level: Level::Danger, subject: subject.into(), says: says.into(), cure: Some(cure.into()) }
     }

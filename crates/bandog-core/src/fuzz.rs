@@ -1,4 +1,4 @@
-//! Fuzz tests of the parsers of this crate.
+//! Tests that give random texts to each parser of this crate. The closures return whether a text was accepted.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -10,12 +10,12 @@ const CLIENT: &str = "00000000-0000-8000-8000-000000000001";
 const CLAIM: &str = "00000000-0000-8000-8000-000000000001:7";
 
 #[test]
-fn fuzz_lock_states() {
+fn fuzz_texts_of_lock_states() {
     let samples = ["0", "17", &format!("1790000000000000 {CLAIM} 4000000000"), &format!("64 {CLAIM} 0 starving")];
     fuzz::texts("LockState", &samples, &[CLAIM, " ", "18446744073709551615"], |text| {
         let Ok(state) = text.parse::<LockState>() else { return false };
         let again = state.to_string();
-        assert_eq!(again.parse::<LockState>().unwrap(), state, "{text:?} was written as {again:?}");
+        assert_eq!(again.parse::<LockState>().unwrap(), state, "{text:?} was parsed and then written as {again:?}");
         let mut state = state;
         for claim in [claim(7, 1), claim(8, 64), Claim { offers: true, ..claim(9, 1) }] {
             for now in [0, 4_000_000_000, u64::MAX / 2] {
@@ -24,7 +24,9 @@ fn fuzz_lock_states() {
                 state.apply(&Step::Claim(claim.clone()), now);
                 state.apply(&Step::Pass { from: claim.clone(), to: claim_after(&claim) }, now);
                 state.apply(&Step::Release(claim_after(&claim)), now);
-                // Only a fence that this loop has raised above the greatest of i64 is refused.
+                // A text whose fence is greater than the maximum of i64 is refused. Only the steps of this loop can
+                // have raised the fence above the maximum, and only by little. So such a fence begins with the digits
+                // of the maximum.
                 let is_read = state.to_string().parse().is_ok_and(|read: LockState| read == state);
                 assert!(is_read || state.to_string().starts_with("922337203685477"), "{state}");
             }
@@ -39,12 +41,13 @@ fn claim(number: u64, fences: u32) -> Claim {
     Claim { key: Key::new("orders").unwrap(), id, kind: Kind::Mutex, ttl, fences, offers: false }
 }
 
+/// The same claim with the next number.
 fn claim_after(claim: &Claim) -> Claim {
     Claim { id: ClaimId { number: claim.id.number + 1, ..claim.id }, ..claim.clone() }
 }
 
 #[test]
-fn fuzz_ids() {
+fn fuzz_texts_of_client_ids_and_claim_ids() {
     fuzz::texts("ClaimId", &[CLAIM, "ffffffff-ffff-8fff-bfff-ffffffffffff:18446744073709551615"], &[CLIENT], |text| {
         assert!(text.parse::<ClientId>().is_ok_and(|id| id.to_string() == text) || text.parse::<ClientId>().is_err());
         let Ok(id) = text.parse::<ClaimId>() else { return false };
@@ -67,7 +70,7 @@ fn fuzz_keys_and_patterns() {
         let middle = text.char_indices().map(|(at, _)| at).nth(text.chars().count() / 2).unwrap_or_default();
         let (head, tail) = text.split_at(middle);
         assert!(Pattern::new("*").after(head).matches(text));
-        // The time that a pattern takes must not grow with a power of its stars.
+        // A match must not take time that is exponential in the number of stars. If it did, this test would hang.
         let _ = Pattern::new(text).matches(&format!("{tail}{head}").repeat(8));
         true
     });

@@ -1,4 +1,4 @@
-//! The trait for operators: locks, holders, waiters and the store's health.
+//! The trait [`Inspect`], for operators: it shows locks, holders, waiters and the store's health.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,37 +6,45 @@ use async_trait::async_trait;
 
 use crate::{ClientId, Error, ErrorKind, Fence, Fences, Finding, Key, Kind, MAX_BLOCK, Member, Result};
 
-/// One lock as the store has it.
+/// One lock, as it is in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// The lock's name.
     pub name: String,
-    /// The kind of the lock. None for a free lock, and for a hold of another library whose kind is unknown.
+    /// The kind of the lock. None if the lock is free, or if a client of another library holds it and its kind is
+    /// unknown.
     pub kind: Option<Kind>,
-    /// The holders: one of a mutex, none of a free lock.
+    /// The holders of the lock. A held mutex has one holder, and a free lock has none.
     pub holders: Vec<Holder>,
-    /// The registered clients that wait for the lock. Filled in by [`Row::tell`], not by backends.
+    /// The clients that wait for the lock, if they are in the store's registry (the list of clients). A backend leaves
+    /// this empty; [`Row::tell`] fills it in.
     pub waiters: Vec<Member>,
 }
 
-/// A holder of a lock, as the store has it.
+/// A holder of a lock, as it is in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holder {
-    /// The owner as the store has it: the id of a claim, or the text of another library. None if it is not a text.
+    /// The owner, as it is in the store: the id of a claim, or the text of another library. None if the owner is not a
+    /// text.
     pub owner: Option<String>,
-    /// The first fence of the holder's grant. None when the holder is not a bandog client.
+    /// A fence ([`crate::Fence`]) that is at most the fence with which the holder writes. None if the holder is not a
+    /// bandog client.
     ///
-    /// It is the holder's own fence ([`crate::Fence`]), unless the client passed the hold on to a later call of its
-    /// own: then the holder's fence is between this one and [`Holder::last_fence`]. The store keeps only the last
-    /// fence, so this one is computed: [`MAX_BLOCK`] − 1 below the last. A grant that reserved fewer fences has fences
-    /// from the end of that range. A resource that has seen this fence refuses no write of the holder.
+    /// A grant reserves a block of fences. The caller that got the lock first writes with the first fence of the block.
+    /// If its client then gives the lock to another of its callers without a release, this caller writes with the next
+    /// fence.
+    ///
+    /// The store keeps only the last fence of the block. So this fence is computed as the first fence of a block of
+    /// [`MAX_BLOCK`] fences. If the grant reserved fewer fences, each of its fences is greater than this fence. A
+    /// resource that has seen this fence refuses no write of the holder.
     pub fence: Option<Fence>,
-    /// The last fence that the holder reserved, as the store keeps it. Do not write to a resource with it: it is
-    /// greater than the holder's own fence, so the resource would then refuse the holder.
+    /// The last fence of the block that the grant reserved, as it is in the store. Do not write to a resource with this
+    /// fence. It can be greater than the fence of the holder, and then the resource would refuse the holder's writes.
     pub last_fence: Option<Fence>,
     /// The time until the hold expires if it is not renewed. None for a hold that never expires.
     pub ttl: Option<Duration>,
-    /// The client that holds the lock, if it is registered. Filled in by [`Row::tell`], not by backends.
+    /// The client that holds the lock, if it is in the store's registry. A backend leaves this empty; [`Row::tell`]
+    /// fills it in.
     pub member: Option<Member>,
 }
 
@@ -56,7 +64,7 @@ impl Row {
         !self.holders.is_empty()
     }
 
-    /// The first holder: the only one of a mutex. None for a free lock.
+    /// The first holder. A mutex has at most one holder. None if the lock is free.
     pub fn holder(&self) -> Option<&Holder> {
         self.holders.first()
     }
@@ -71,7 +79,7 @@ impl Row {
         self.holder()?.fence
     }
 
-    /// The registered client that is the first holder.
+    /// The client of the first holder, if it is registered and [`Row::tell`] was called.
     pub fn member(&self) -> Option<&Member> {
         self.holder()?.member.as_ref()
     }
@@ -81,14 +89,14 @@ impl Row {
         self.holder()?.client()
     }
 
-    /// Fills in the clients of the holders, and the waiters, from the store's registry.
+    /// Fills in [`Holder::member`] and [`Row::waiters`]. `members` are the clients in the store's registry.
     pub fn tell(&mut self, members: &[Member]) {
         let holding: Vec<_> = self.holders.iter().filter_map(Holder::client).collect();
         for holder in &mut self.holders {
             let client = holder.client();
             holder.member = members.iter().find(|member| client == Some(member.id)).cloned();
         }
-        // The registry may still list a client as waiting that has just been granted the lock.
+        // A client that has just got the lock may still be listed as a waiter, because the registry is updated later.
         let is_waiter = |member: &&Member| {
             !holding.contains(&member.id) && member.waits.iter().any(|key| key.as_str() == self.name)
         };
@@ -97,20 +105,21 @@ impl Row {
 }
 
 impl Holder {
-    /// The holder with this owner, which never expires and has no fence.
+    /// Creates a holder with this owner, without a ttl and without fences.
     pub fn new(owner: impl Into<String>) -> Self {
         Self { owner: Some(owner.into()), ..Self::default() }
     }
 
-    /// The same holder with the fences of a bandog client, whose grant reserved fences up to `last`.
+    /// The same holder with the fences of a grant of a bandog client. `last` is the last fence that the grant reserved.
     #[must_use]
     pub fn fenced(self, last: Fence) -> Self {
         let first = Fences::ending(last, MAX_BLOCK).first();
         Self { fence: Some(first), last_fence: Some(last), ..self }
     }
 
-    /// The time of the grant, by the store's clock: on Redis and SQLite, a fence is the time of its grant in
-    /// microseconds. None when the fence is only a counter, as in the memory backend, or is unknown.
+    /// The time of the grant, by the store's clock. It is computed from the fence, because on Redis and SQLite a fence
+    /// is the time of the grant in microseconds since 1970. None if the fence is unknown, or is only a counter, as in
+    /// the memory backend.
     ///
     /// ```
     /// use bandog::{Fence, Holder};
@@ -124,7 +133,7 @@ impl Holder {
         if granted < YEAR_2020 { None } else { SystemTime::UNIX_EPOCH.checked_add(granted) }
     }
 
-    /// The client that holds the lock, from the text of the owner. None if the owner is not a bandog client.
+    /// The id of the client that holds the lock, read from the owner's text. None if the owner is not a bandog client.
     ///
     /// ```
     /// use bandog::{ClientId, Holder};
@@ -137,22 +146,22 @@ impl Holder {
     }
 }
 
-/// A glob for names: `*` matches any text, `?` matches one character, and `\` makes the next character literal.
+/// A pattern for names. `*` matches any text, `?` matches one character, and a character after `\` matches itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// A pattern from its text.
+    /// Creates a pattern from its text.
     pub fn new(glob: impl Into<String>) -> Self {
         Self(glob.into())
     }
 
-    /// The pattern that every name matches.
+    /// The pattern that matches every name.
     pub fn all() -> Self {
         Self::new("*")
     }
 
-    /// The pattern of the names that begin with this prefix and whose rest matches this pattern.
+    /// The pattern that matches a name if the name begins with `prefix`, and this pattern matches the rest of the name.
     #[must_use]
     pub fn after(&self, prefix: &str) -> Self {
         let mut glob = String::with_capacity(prefix.len() + self.0.len());
@@ -165,7 +174,7 @@ impl Pattern {
         Self(glob + &self.0)
     }
 
-    /// The pattern that only this name matches.
+    /// The pattern that matches this name only.
     ///
     /// ```
     /// use bandog::{Key, Pattern};
@@ -184,7 +193,7 @@ impl Pattern {
         &self.0
     }
 
-    /// Whether a name matches.
+    /// Whether the pattern matches a name.
     ///
     /// ```
     /// use bandog::Pattern;
@@ -195,7 +204,8 @@ impl Pattern {
         let glob: Vec<char> = self.0.chars().collect();
         let name: Vec<char> = name.chars().collect();
         let (mut g, mut n) = (0, 0);
-        let mut star = None; // The position after the last `*`, and the end of the text that it has matched.
+        // The position after the last `*` in the pattern, and the position in the name up to which this `*` matches.
+        let mut star = None;
         while n < name.len() {
             let (token, width) = token(&glob, g);
             match token {
@@ -227,12 +237,17 @@ impl Pattern {
     }
 }
 
+/// One part of a pattern.
 enum Token {
+    /// Any text.
     Any,
+    /// Any one character.
     One,
+    /// This character.
     This(char),
 }
 
+/// The token at a position of the pattern, and its length in characters. None at the end of the pattern.
 fn token(glob: &[char], at: usize) -> (Option<Token>, usize) {
     match (glob.get(at), glob.get(at + 1)) {
         (Some('*'), _) => (Some(Token::Any), 1),
@@ -243,28 +258,31 @@ fn token(glob: &[char], at: usize) -> (Option<Token>, usize) {
     }
 }
 
-/// Operations for operators: the locks of a store, its clients, and its health. Only [`Inspect::evict`] changes data.
+/// Operations for operators: they show the locks of a store, its clients and its health. Only [`Inspect::evict`]
+/// changes data.
 #[async_trait]
 pub trait Inspect: Send + Sync + 'static {
-    /// The locks that are held and whose names match the pattern, sorted by name.
+    /// The held locks whose names match the pattern, sorted by name.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>>;
 
-    /// One lock, held or free. By default it is searched for in the list.
+    /// One lock, held or free. The default implementation searches the result of [`Inspect::list`].
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`]; `Denied` when the store has something else than a lock under this key.
+    /// As [`crate::Leases::ping`]. The kind is [`ErrorKind::Denied`] if the store has other data than a lock under this
+    /// key.
     async fn show(&self, key: &Key) -> Result<Row> {
         let rows = self.list(&Pattern::exactly(key)).await?;
         Ok(rows.into_iter().next().unwrap_or_else(|| Row::free(key)))
     }
 
-    /// Several locks, held or free, in the order of the keys. By default it calls [`Inspect::show`] for each of them.
+    /// Several locks, held or free, in the order of the keys. The default implementation calls [`Inspect::show`] for
+    /// each key.
     ///
     /// # Errors
-    /// As [`Inspect::show`]. The first error is returned, without the rows.
+    /// As [`Inspect::show`]. The first error is returned, and no row.
     async fn show_all(&self, keys: &[Key]) -> Result<Vec<Row>> {
         let mut rows = Vec::with_capacity(keys.len());
         for key in keys {
@@ -273,7 +291,7 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(rows)
     }
 
-    /// All registered clients, in no particular order. A backend without a registry returns none.
+    /// All clients in the store's registry, in no particular order. A backend without a registry returns an empty list.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -281,8 +299,8 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// The registered clients among these, in no particular order. By default they are searched for in
-    /// [`Inspect::members`].
+    /// Those of the given clients that are in the store's registry, in no particular order. The default implementation
+    /// searches the result of [`Inspect::members`].
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -292,30 +310,31 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(members)
     }
 
-    /// Frees a lock, notifies its subscribers, and returns the row that the lock had. None if the lock was free.
+    /// Evicts the holder of a lock: frees the lock without the holder's consent, and notifies the subscribers. Returns
+    /// the row that the lock had before. None if the lock was free.
     ///
-    /// The store reads and frees in one step, so the returned row is the evicted one. The fences continue to rise. The
-    /// holder notices the eviction at its next renewal.
+    /// The store reads and frees the lock in one step, so the returned row shows the holder that was evicted. That
+    /// holder notices the eviction at its next renewal. The fences of the lock continue to rise.
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`]; `Denied` when the store has something else than a lock under this key, which stays
-    /// unchanged; `Unsupported` by default.
+    /// As [`crate::Leases::ping`]. The kind is [`ErrorKind::Denied`] if the store has other data than a lock under this
+    /// key; the data is not changed. The default implementation returns [`ErrorKind::Unsupported`].
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         let message = "this backend cannot take a lock from its holder";
         Err(Error::new(ErrorKind::Unsupported, message).during("evict").at(key))
     }
 
-    /// Checks the store and its environment for dangers to locks, and reports each check. By default there are no
-    /// checks.
+    /// Checks the store and its environment for dangers to locks, and returns one finding for each check. The default
+    /// implementation checks nothing.
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`]. A check that cannot be made is a finding, not an error.
+    /// As [`crate::Leases::ping`]. If a single check cannot be made, this is a finding and not an error.
     async fn check(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
 
-    /// As [`Inspect::check`], for a client whose names all begin with this prefix: its rights for other names are not
-    /// checked. By default it calls [`Inspect::check`].
+    /// As [`Inspect::check`], for a client that puts this prefix before all its names. The rights of its user for other
+    /// names are not checked. The default implementation calls [`Inspect::check`].
     ///
     /// # Errors
     /// As [`Inspect::check`].

@@ -9,15 +9,16 @@ pub const MAX_KEY_LEN: usize = 1024;
 
 /// The name of a lock: 1 to [`MAX_KEY_LEN`] bytes of UTF-8 without control characters.
 ///
-/// Names are compared byte for byte: `a` and `A` are two locks. Cloning is cheap.
+/// Names are compared byte for byte, so `a` and `A` are two locks. Cloning a key is cheap.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// Checks a name and makes a key of it.
+    /// Checks a name, and creates a key from it.
     ///
     /// # Errors
-    /// `Misused` for a name that is empty, longer than [`MAX_KEY_LEN`] bytes or has a control character.
+    /// The kind is [`ErrorKind::Misused`](crate::ErrorKind::Misused) if the name is empty, is longer than
+    /// [`MAX_KEY_LEN`] bytes, or has a control character.
     ///
     /// ```
     /// use bandog::Key;
@@ -28,7 +29,7 @@ impl Key {
     pub fn new(name: impl AsRef<str>) -> Result<Self> {
         let name = name.as_ref();
         if name.is_empty() {
-            return Err(Error::misused("the name of a lock is empty; it takes 1 to 1024 bytes"));
+            return Err(Error::misused("the name of a lock is empty; it must have 1 to 1024 bytes"));
         }
         if name.len() > MAX_KEY_LEN {
             let start: String = name.chars().take(32).collect();

@@ -1,5 +1,7 @@
-//! The trait of a backend: it claims, renews, releases and notifies, each time it is called. It never waits for a lock,
-//! never renews on its own, and does not count re-entries.
+//! The main trait of a backend, [`Leases`]: it claims, renews and releases locks, and notifies waiters.
+//!
+//! A backend only executes the calls of `bandog-sync`. It never waits for a lock, never renews a lock by itself, and
+//! does not count re-entries.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -17,12 +19,12 @@ pub enum Step {
     Claim(Claim),
     /// Frees the key and notifies its subscribers, if this claim holds it.
     Release(Claim),
-    /// Passes the key from one claim to another claim of the same key, in one step and without a notification. If
-    /// `from` does not hold the key, the step is an ordinary claim of `to`.
+    /// Passes the key from one claim to another claim of the same key. This is one atomic step, and the subscribers are
+    /// not notified. If `from` does not hold the key, the step is an ordinary claim of `to`.
     Pass {
-        /// The present holder.
+        /// The claim that holds the key.
         from: Claim,
-        /// The next holder.
+        /// The claim that gets the key.
         to: Claim,
     },
 }
@@ -35,7 +37,8 @@ impl Step {
         }
     }
 
-    /// The kind of the lock. Each backend matches it, so that a new kind does not compile until all of them handle it.
+    /// The kind of the lock. Each backend matches every kind, so a backend that does not handle a new kind does not
+    /// compile.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Claim(claim) | Self::Release(claim) | Self::Pass { to: claim, .. } => claim.kind,
@@ -67,16 +70,17 @@ pub enum Verdict {
     /// This claim holds the key.
     Granted {
         /// The fences that the grant reserved: at least one, and at most as many as the claim requested. A repeated
-        /// claim gets the same block.
+        /// claim gets the same fences.
         fences: Fences,
-        /// The duration of the hold, counted from the store's decision. It may be shorter than the requested ttl,
-        /// never longer. The store grants the key to no other claim before it has passed, unless the hold is released,
-        /// passed on or evicted, or the store loses its data.
+        /// The duration of the hold, counted from the store's decision. It is at most the requested ttl, and may be
+        /// shorter. During this time the store does not grant the key to another claim. The exceptions are a hold that
+        /// is released, passed to another claim ([`Step::Pass`]) or evicted, and a store that loses its data.
         valid_for: Duration,
     },
     /// Another claim holds the key.
     Busy {
-        /// The time until the other hold expires if it is not renewed. One second for a hold that never expires.
+        /// The time until the hold of the other claim expires if it is not renewed. One second if that hold never
+        /// expires.
         retry_after: Duration,
     },
 }
@@ -86,8 +90,8 @@ pub enum Verdict {
 pub enum Renewal {
     /// The hold is extended.
     Extended {
-        /// The duration of the hold, counted from the store's decision, as in [`Verdict::Granted`]. It may be shorter
-        /// than the requested ttl, and differ from the duration that the grant or an earlier renewal gave.
+        /// The new duration of the hold, counted from the store's decision, as in [`Verdict::Granted`]. It may be
+        /// shorter than the requested ttl, and may differ from the duration in the grant or in an earlier renewal.
         valid_for: Duration,
     },
     /// This claim does not hold the key. The store changed nothing.
@@ -99,7 +103,8 @@ pub enum Renewal {
 pub enum Released {
     /// The key is free, and its subscribers have been notified.
     Freed {
-        /// The number of other clients that were notified. None if the backend does not know it.
+        /// The number of notified clients, without the client that released the key. None if the backend does not know
+        /// the number.
         others: Option<u32>,
     },
     /// This claim did not hold the key. The store changed nothing.
@@ -111,23 +116,23 @@ pub enum Released {
 pub struct Profile {
     /// The address or path of the store, without secrets.
     pub store: String,
-    /// Timeout of one request: after it, the request returns an error.
+    /// Maximum duration of one request. A request without an answer returns an error after this time.
     pub timeout: Duration,
-    /// The kinds of locks that the backend supports. A handle of another kind is refused when it is made, so the backend
-    /// gets no claim of another kind.
+    /// The kinds of locks that the backend supports. `bandog-sync` refuses to create a lock of any other kind, so the
+    /// backend gets claims of these kinds only.
     pub kinds: Kinds,
-    /// Whether fences still rise after the store has failed over to a replica.
+    /// Whether fences continue to rise after the store has failed over to a replica.
     pub fence_survives_failover: bool,
     /// The clock that decides when a lease expires, as text for messages.
     pub expiry: &'static str,
-    /// The number of connections made so far. Each one after the first means that the store may have lost its data
-    /// since the connection before it.
+    /// The number of connections that the backend has made. Before each connection except the first, the store may have
+    /// lost its data, for example because it restarted. So the client renews its locks when the number rises.
     pub epoch: watch::Receiver<u64>,
 }
 
 impl Profile {
-    /// The profile of a store on this machine without connections, whose backend decides with [`LockState`]: the timeout
-    /// is 3 s, and the machine's clock decides when leases expire.
+    /// The profile of a backend that uses no network, and that decides with [`LockState`]. The timeout is 3 s, and the
+    /// machine's clock decides when leases expire.
     pub fn of_this_machine(store: impl Into<String>) -> Self {
         Self {
             store: store.into(),
@@ -140,44 +145,57 @@ impl Profile {
     }
 }
 
-/// Leases of keys.
+/// Leases of keys: locks that the store ends after their ttl, unless they are renewed.
 ///
-/// A backend does no I/O when it is created. It connects on the Tokio runtime that first polls one of its calls, and
-/// does all its I/O there.
+/// A backend does no I/O when it is created. It connects when one of its calls is polled for the first time, and does
+/// all its I/O on the Tokio runtime of that call.
 ///
 /// Each call returns within [`Profile::timeout`], and may be repeated without harm. If the future of a call is dropped,
 /// the call may or may not be applied. The backend applies calls in the order in which they were first polled.
 #[async_trait]
 pub trait Leases: Debug + Send + Sync + 'static {
-    /// Reaches the store, and connects if necessary. It reports a wrong address or password.
+    /// Checks that the store answers, and connects to it if necessary.
     ///
     /// # Errors
-    /// `Unavailable` when the store does not answer, `Denied` when it refuses the user or the password.
+    /// The kind is [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the store does not answer, for example
+    /// because the address is wrong. It is [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the store refuses the
+    /// user or the password.
     async fn ping(&self) -> Result<()>;
 
     /// Applies the steps, and returns one answer for each step in the same order.
     ///
     /// Each step is atomic and is attempted once. Steps of the same key are applied in their order.
     ///
-    /// A grant may reserve fewer fences and last for a shorter time than the claim requested ([`Verdict::Granted`]). A
-    /// repeated claim or pass is granted again with the same fences and a fresh ttl. A repeated release is harmless.
-    /// An error reports whether the step may have been applied ([`crate::Error::maybe_applied`]). A step that the store
-    /// refuses in the middle leaves nothing behind.
+    /// A grant may reserve fewer fences and last for a shorter time than the claim requested ([`Verdict::Granted`]).
+    ///
+    /// A step may be repeated. If its claim already holds the key, a repeated claim or pass is granted again: with the
+    /// same fences, and with a ttl that starts anew. A repeated release changes nothing.
+    ///
+    /// An error reports whether the step may have been applied ([`crate::Error::maybe_applied`]). If the
+    /// store refuses a step with an error, the step has changed nothing.
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>>;
 
     /// Renews the claims, and returns one answer for each claim in the same order. A failure at one key does not affect
-    /// the others. `Err` means that the state of the hold is unknown; it never means that the hold is lost.
+    /// the other keys.
+    ///
+    /// `Err` means that the state of the hold is unknown. If the store reports that the hold is lost, the answer is
+    /// [`Renewal::Gone`].
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
-    /// Calls `notifier` each time the lock of this claim may have become free for it, until the subscription is dropped.
+    /// Calls `notifier` each time the lock of this claim may have become free for it, until the subscription is
+    /// dropped.
     ///
-    /// The store has refused the claim, and its client will repeat it. While calls of the client wait, the client keeps
-    /// the subscription, also if it replaces the claim by another one of the same key. So a backend may notify at every
-    /// release of `claim.key`. A backend whose store keeps a queue of claims uses the claim to wake only the next one.
+    /// A client subscribes after the store has refused its claim, and will repeat that claim. The client keeps the
+    /// subscription while any of its callers waits for the key, even if it replaces the claim by another claim of the
+    /// same key.
     ///
-    /// The backend reports every release that happens after this call has returned, and may notify without a reason.
-    /// When a broken connection may have dropped a notification, the backend notifies. A backend without notifications
-    /// returns [`Subscription::silent`], which is the default: its waiters poll within a second.
+    /// A backend may notify at every release of `claim.key`. The rest of `claim` is for a store that keeps a queue of
+    /// claims: its backend can notify only the client whose claim is next.
+    ///
+    /// The backend must notify after every release that happens after this call has returned. It may also notify
+    /// without a reason. If a broken connection may have dropped a notification, the backend notifies as soon as it is
+    /// connected again. A backend without notifications returns [`Subscription::silent`], as this default
+    /// implementation does. Its waiters poll the store at least once a second.
     ///
     /// # Errors
     /// As [`Leases::ping`].
@@ -186,7 +204,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
         Ok(Subscription::silent())
     }
 
-    /// Writes this client's row in the store's registry, for `ttl`, and replaces its earlier row.
+    /// Writes a client's row to the store's registry (the list of clients, for operators), and replaces the client's
+    /// earlier row. The row expires after `ttl`.
     ///
     /// A backend without a registry does nothing.
     ///

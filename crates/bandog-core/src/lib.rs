@@ -1,8 +1,10 @@
-//! The types of [bandog](https://docs.rs/bandog), and the traits of a backend.
+//! The types of [bandog](https://docs.rs/bandog), and the traits of a backend. A backend connects bandog to one kind of
+//! store, such as Redis.
 //!
 //! A backend implements [`Leases`] (claim, renew, release, subscribe), [`Inspect`] (list the locks and their holders)
-//! and [`Records`] (texts with a version, which schedules use). Waiting, queues, the watchdog and re-entry are
-//! implemented once for all backends, in `bandog-sync`.
+//! and [`Records`] (texts with a version, in which scheduled jobs are kept). The crate `bandog-sync` implements the
+//! rest once for all backends: waiting, queues, re-entry, and the watchdog (the background task that renews leases).
+//!
 //! [`Memory`] is the reference backend. This crate opens no socket.
 //!
 //! This crate is for authors of backends. Users of locks need the `bandog` crate only.

@@ -1,4 +1,4 @@
-//! The rules of one lock, for backends that read its state, decide, and write it back.
+//! The rules of one lock, for backends that read the state of a lock, change it, and write it back.
 
 use std::{fmt, str::FromStr};
 
@@ -7,14 +7,14 @@ use crate::{
     Renewal, Row, Step, Verdict,
 };
 
-/// The last word of the text if a client starves for the lock.
-const STARVED_FOR: &str = " starving";
+/// The end of a state's text if the hold has a starving waiter.
+const STARVING: &str = " starving";
 
-/// The state of one lock: its holder, the time at which the hold expires, and the last fence. The store keeps the state
-/// of a free lock, because the fence must rise with the next grant.
+/// The state of one lock: its holder, the time at which the hold expires, and the last fence. The store also keeps the
+/// state of a free lock, because the next grant must have a greater fence.
 ///
-/// This type decides; the backend makes the change atomic and sends the notifications. The text of a state is one line
-/// without a tab.
+/// This type makes the decisions. The backend makes each change atomic, and sends the notifications. The text of a
+/// state is one line without a tab.
 ///
 /// ```
 /// use bandog::{Clock, backend::LockState};
@@ -25,23 +25,28 @@ const STARVED_FOR: &str = " starving";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockState {
     hold: Option<Hold>,
+    /// The last fence that was reserved.
     fence: u64,
 }
 
+/// A hold of a claim, or an offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Hold {
+    /// The claim that holds the lock. For an offer, [`ClaimId::OFFERED`].
     id: ClaimId,
+    /// The time at which the hold expires.
     until: Moment,
-    /// A client starves for the lock: its release offers it to such clients.
-    starved_for: bool,
+    /// Whether a client starves for the lock, which means that it has waited for a second or more. If so, the release
+    /// of the hold makes an offer, which reserves the lock for starving clients (see [`Claim::offers`]).
+    has_starving_waiter: bool,
 }
 
 impl LockState {
-    /// The kinds of locks that this type decides about. A backend that decides with it has them in its
+    /// The kinds of locks that this type supports. A backend that uses this type returns them in
     /// [`crate::Profile::kinds`].
     pub const KINDS: Kinds = Kinds::MUTEX;
 
-    /// Applies a step of this lock.
+    /// Applies a step to this lock.
     pub fn apply(&mut self, step: &Step, now: Moment) -> Answer {
         match step.kind() {
             Kind::Mutex => self.apply_to_mutex(step, now),
@@ -73,7 +78,7 @@ impl LockState {
         }
     }
 
-    /// Frees the lock, whichever claim holds it.
+    /// Frees the lock, whatever claim holds it. An offer is not a hold of a client, so it stays.
     pub fn evict(&mut self, now: Moment) -> Released {
         match self.live(now) {
             Some(hold) if hold.id != ClaimId::OFFERED => {
@@ -89,7 +94,7 @@ impl LockState {
         self.hold.as_ref().is_some_and(|hold| hold.id == id && now < hold.until)
     }
 
-    /// The row of this lock, if it is held.
+    /// The row of this lock for operators. None if the lock is not held.
     pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
         let hold = self.hold.as_ref().filter(|hold| now < hold.until && hold.id != ClaimId::OFFERED)?;
         let ttl = Some(hold.until.since(now));
@@ -97,33 +102,36 @@ impl LockState {
         Some(Row::held(key, Some(Kind::Mutex), holder))
     }
 
+    /// Grants the lock if it is free, if `claim` already holds the lock, or if `claim` may replace the present holder.
+    /// A claim may replace the holder `from`. A claim with [`Claim::offers`] may replace an offer.
     fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {
-        let from = from.or(claim.offers.then_some(ClaimId::OFFERED));
-        let starved_for = self.live(now).is_some_and(|hold| hold.starved_for);
+        let replaceable = from.or(claim.offers.then_some(ClaimId::OFFERED));
+        let has_starving_waiter = self.live(now).is_some_and(|hold| hold.has_starving_waiter);
         match self.live(now) {
             Some(hold) if hold.id == claim.id => {}
-            Some(hold) if Some(hold.id) != from => {
-                hold.starved_for |= claim.offers;
+            Some(hold) if Some(hold.id) != replaceable => {
+                hold.has_starving_waiter |= claim.offers;
                 return Verdict::Busy { retry_after: hold.until.since(now) };
             }
             Some(_) | None => self.fence += u64::from(claim.fences.get()),
         }
-        self.hold = Some(Hold { id: claim.id, until: now + claim.ttl, starved_for });
+        self.hold = Some(Hold { id: claim.id, until: now + claim.ttl, has_starving_waiter });
         Verdict::Granted { fences: Fences::ending(Fence::new(self.fence), claim.fences), valid_for: claim.ttl }
     }
 
+    /// Frees the lock if `claim` holds it. If a client starves for the lock, an offer takes the place of the hold.
     fn release(&mut self, claim: &Claim, now: Moment) -> Released {
         let Some(hold) = self.live(now) else { return Released::NotHeld };
         if hold.id != claim.id {
-            hold.starved_for &= !claim.offers;
+            hold.has_starving_waiter &= !claim.offers;
             return Released::NotHeld;
         }
-        let offer = Hold { id: ClaimId::OFFERED, until: now + OFFER, starved_for: false };
-        self.hold = hold.starved_for.then_some(offer);
+        let offer = Hold { id: ClaimId::OFFERED, until: now + OFFER, has_starving_waiter: false };
+        self.hold = hold.has_starving_waiter.then_some(offer);
         Released::Freed { others: None }
     }
 
-    /// The hold, if it has not expired.
+    /// The hold or the offer, if it has not expired.
     fn live(&mut self, now: Moment) -> Option<&mut Hold> {
         self.hold.as_mut().filter(|hold| now < hold.until)
     }
@@ -132,8 +140,14 @@ impl LockState {
 impl fmt::Display for LockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.hold {
-            Some(Hold { id, until, starved_for }) => {
-                write!(f, "{} {id} {}{}", self.fence, until.as_nanos(), if *starved_for { STARVED_FOR } else { "" })
+            Some(Hold { id, until, has_starving_waiter }) => {
+                write!(
+                    f,
+                    "{} {id} {}{}",
+                    self.fence,
+                    until.as_nanos(),
+                    if *has_starving_waiter { STARVING } else { "" }
+                )
             }
             None => write!(f, "{}", self.fence),
         }
@@ -150,11 +164,14 @@ impl FromStr for LockState {
             let Some(owner) = words.next() else { return Some(Self { hold: None, fence }) };
             let id = owner.parse().ok()?;
             let until = Moment::from_nanos(words.next()?.parse().ok()?);
-            let starved_for = words.next().is_some();
-            Some(Self { hold: Some(Hold { id, until, starved_for }), fence })
+            let has_starving_waiter = words.next().is_some();
+            Some(Self { hold: Some(Hold { id, until, has_starving_waiter }), fence })
         };
-        // A fence above the maximum of i64 fits no database's integer, and later grants would exceed u64.
-        let is_ours = |state: &Self| i64::try_from(state.fence).is_ok() && state.to_string() == text;
-        read().filter(is_ours).ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is no state of a lock")))
+        // A fence above the maximum of i64 does not fit into an integer of a database, and the fences of later grants
+        // might exceed u64.
+        let is_valid = |state: &Self| i64::try_from(state.fence).is_ok() && state.to_string() == text;
+        read()
+            .filter(is_valid)
+            .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is not the state of a lock")))
     }
 }

@@ -1,4 +1,4 @@
-//! A client as operators see it.
+//! The registry's row of one client, which operators can read.
 
 use std::{path::Path, time::SystemTime};
 
@@ -7,30 +7,33 @@ use crate::{ClientId, Key};
 /// Maximum number of names in [`Member::waits`].
 pub const MAX_WAITS: usize = 32;
 
-/// A registered client: one row of the store's registry. The client renews the row together with its holds.
+/// A registered client: one row of the store's registry. The registry lists the clients that hold locks or wait for
+/// them.
 ///
-/// The row is for operators only; no decision depends on it. It expires after its ttl, so a client that was killed
-/// stays listed until then.
+/// A client renews its row together with its locks. A row that is not renewed expires after its ttl, so a client that
+/// was killed stays listed until then. The row is for operators only: no decision about a lock depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The id of the client: the part before the colon in the owner of its locks.
+    /// The id of the client. The text of the owner of each lock that the client holds begins with this id and a
+    /// colon.
     pub id: ClientId,
-    /// The name of the machine.
+    /// The name of the client's machine.
     pub host: String,
-    /// The process id on that machine.
+    /// The client's process id on that machine.
     pub pid: u32,
-    /// The name of the program.
+    /// The name of the client's program.
     pub program: String,
-    /// The time at which the client was created, by its own wall clock.
+    /// The time at which the client was created, by the wall clock of its machine.
     pub since: SystemTime,
-    /// The prefix of all its names in the store. Empty for a client without a prefix.
+    /// The prefix that the client puts before each name in the store. Empty for a client without a prefix.
     pub prefix: String,
-    /// The names that it waits for: at most [`MAX_WAITS`] of them.
+    /// The locks that the client waits for. If there are more than [`MAX_WAITS`], the list has only [`MAX_WAITS`] of
+    /// them.
     pub waits: Vec<Key>,
 }
 
 impl Member {
-    /// A client of this process, under the name of the running program, that waits for no lock.
+    /// Creates the row of a client of this process, with the name of the running program. The client waits for no lock.
     pub fn here(id: ClientId) -> Self {
         let path = std::env::current_exe().ok();
         let program = path.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-//! The reference backend: maps in this process.
+//! The reference backend, which keeps its data in maps of this process.
 
 mod records;
 mod subscribers;
@@ -18,11 +18,11 @@ use crate::{
     Profile, Released, Renewal, Result, Row, Step, Subscription,
 };
 
-/// Leases and records in the memory of this process, for tests and for programs of one process. Clones share their
-/// locks and records.
+/// A store in the memory of this process, for tests and for programs of one process. Clones share their locks and
+/// records.
 ///
-/// It keeps all promises of the backend traits and is the reference of the conformance suite. Fences rise as long as
-/// the store exists.
+/// The store is the reference for other backends: it keeps all promises of the backend traits. Its fences are counters,
+/// which start again with each new store.
 ///
 /// ```
 /// use bandog::{Clock, backend::Memory};
@@ -41,18 +41,19 @@ struct MemoryState {
     locks: BTreeMap<Key, LockState>,
     records: RecordTable,
     subscribers: Subscribers,
+    /// The rows of the registry, with the time at which each row expires.
     members: HashMap<ClientId, (Member, Moment)>,
 }
 
 impl Memory {
-    /// An empty store that reads this clock.
+    /// Creates an empty store. It uses this clock.
     pub fn new(clock: Clock) -> Self {
         Self { clock, state: Arc::default(), epoch: Arc::new(watch::Sender::new(0)) }
     }
 
-    /// The locked state and the time. The time is read after the state is locked, so that time never goes back from one
-    /// decision to the next.
-    fn at_once(&self) -> (MutexGuard<'_, MemoryState>, Moment) {
+    /// The locked state and the present time. The time is read after the state is locked, so a later decision never
+    /// uses an earlier time than the decision before it.
+    fn state_and_time(&self) -> (MutexGuard<'_, MemoryState>, Moment) {
         let state = self.state();
         let now = self.clock.now();
         (state, now)
@@ -70,23 +71,23 @@ impl Leases for Memory {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let (mut state, now) = self.at_once();
+        let (mut state, now) = self.state_and_time();
         steps.iter().map(|step| Ok(state.apply(step, now))).collect()
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let (mut state, now) = self.at_once();
+        let (mut state, now) = self.state_and_time();
         claims.iter().map(|claim| Ok(state.lock(&claim.key).renew(claim, now))).collect()
     }
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        let number = self.state().subscribers.add(&claim.key, notifier);
+        let id = self.state().subscribers.add(&claim.key, notifier);
         let (shared, key) = (self.clone(), claim.key.clone());
-        Ok(Subscription::new(move || shared.state().subscribers.remove(&key, number)))
+        Ok(Subscription::new(move || shared.state().subscribers.remove(&key, id)))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
-        let (mut state, now) = self.at_once();
+        let (mut state, now) = self.state_and_time();
         state.members.insert(member.id, (member.clone(), now + ttl));
         Ok(())
     }
@@ -111,25 +112,25 @@ impl Leases for Memory {
 #[async_trait]
 impl Inspect for Memory {
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
-        let (state, now) = self.at_once();
+        let (state, now) = self.state_and_time();
         let rows = state.locks.iter().filter(|(key, _)| pattern.matches(key.as_str()));
         Ok(rows.filter_map(|(key, lock)| lock.row(key, now)).collect())
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
-        let (state, now) = self.at_once();
+        let (state, now) = self.state_and_time();
         let held = state.locks.get(key).and_then(|lock| lock.row(key, now));
         Ok(held.unwrap_or_else(|| Row::free(key)))
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
-        let (mut state, now) = self.at_once();
+        let (mut state, now) = self.state_and_time();
         state.members.retain(|_, (_, until)| now < *until);
         Ok(state.members.values().map(|(member, _)| member.clone()).collect())
     }
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
-        let (mut state, now) = self.at_once();
+        let (mut state, now) = self.state_and_time();
         let lock = state.lock(key);
         let (row, evicted) = (lock.row(key, now), lock.evict(now));
         state.notify(key, evicted);
@@ -153,7 +154,8 @@ impl MemoryState {
         self.locks.entry(key.clone()).or_default()
     }
 
-    /// Notifies the subscribers of a key, if it has been freed.
+    /// Notifies the subscribers of a key if `released` says that the key is free. Returns `released` with the number of
+    /// notified clients, as far as it is known.
     fn notify(&self, key: &Key, released: Released) -> Released {
         if released == Released::NotHeld {
             return released;

@@ -1,4 +1,5 @@
-//! Records: small texts with a version. A swap replaces a whole record if its version has not changed.
+//! Records: small texts with a version. A swap replaces the whole text, if the record still has the version that the
+//! caller has read.
 
 use std::{
     fmt,
@@ -10,24 +11,24 @@ use async_trait::async_trait;
 
 use crate::{ClaimId, Error, ErrorKind, Key, Notifier, Pattern, Result, Subscription};
 
-/// Maximum length of a slot's name, in bytes of UTF-8.
+/// Maximum length of the name of a slot ([`Line::slot`]), in bytes of UTF-8.
 const MAX_SLOT_LEN: usize = 64;
 
-/// The version of a record. The store assigns it, and it rises with every swap.
+/// The version of a record. The store assigns a new version at every swap, and it is greater than the version before.
 ///
-/// No version is assigned twice, also after a failover and for a record that was deleted and created again, unless the
-/// store's clock is set back.
+/// No version of a record is assigned twice, even after a failover of the store, or if the record was deleted and
+/// created again. The only exception is a store whose clock was set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version(NonZeroU64);
 
 impl Version {
-    /// The version with this number. None for 0.
+    /// The version with this number. None if the number is 0.
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// The version that follows `last`: the greater of its successor and the store's time in microseconds since 1970.
-    /// Without `last` it is the store's time.
+    /// The version that follows `last`: the greater of `last` + 1 and `now`, the store's time in microseconds since
+    /// 1970. Without `last`, it is the store's time.
     ///
     /// ```
     /// use bandog::backend::Version;
@@ -54,7 +55,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A record as the store has it.
+/// A record as it is in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The version of the value.
@@ -63,18 +64,21 @@ pub struct Record {
     pub value: String,
 }
 
-/// A lock and a claim that holds it or held it once. A holding stands while the claim holds the lock. A claim's id is
-/// never used twice, so a holding that has ended never stands again.
+/// A lock and the id of a claim that holds the lock, or has held it. [`Records::read`] checks whether the claim still
+/// holds the lock, and [`Swap::held`] makes this a condition of a swap.
+///
+/// No two claims have the same id. So a claim that does not hold its lock any more never holds it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holding {
     /// The lock.
     pub key: Key,
-    /// The claim.
+    /// The id of the claim.
     pub id: ClaimId,
 }
 
-/// One line of a record's history. A record has at most one line for each slot, so a writer that uses a fixed number of
-/// slots in turn keeps that number of lines.
+/// One line of a record's history. Each line has a slot, which is a name. A record has at most one line for each slot:
+/// a new line replaces the line with the same slot. So a writer that reuses a fixed set of slots never has to delete
+/// lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// The name of the slot: 1 to 64 bytes without control characters.
@@ -88,30 +92,32 @@ pub struct Line {
 pub struct Swap {
     /// The name of the record.
     pub key: Key,
-    /// The version that the record must have. None: the record must not exist.
+    /// The version that the record must have. None if the record must not exist.
     pub from: Option<Version>,
     /// The new value. None deletes the record and its history.
     pub to: Option<String>,
-    /// Lines that are written together with the value. Each replaces the line of its slot.
+    /// Lines of the history that are written together with the value. Each line replaces the line with the same slot.
     pub lines: Vec<Line>,
-    /// The store refuses the swap while the store's clock shows an earlier time. The resolution is one millisecond.
+    /// The earliest time of the swap, by the store's clock. The store refuses an earlier swap with [`Swapped::Early`].
+    /// The resolution is one millisecond.
     pub not_before: Option<SystemTime>,
-    /// The store refuses the swap unless this claim holds its lock.
+    /// A claim that must hold its lock. If it does not, the store refuses the swap with [`Swapped::NotHeld`].
     pub held: Option<Holding>,
     /// Whether the store notifies the subscribers of this record ([`Records::subscribe_record`]) after the swap.
     pub notifies: bool,
 }
 
 impl Swap {
-    /// A swap whose only condition is the version, and which notifies no subscriber.
+    /// Creates a swap whose only condition is the version. It has no lines, and notifies no subscriber.
     pub fn new(key: Key, from: Option<Version>, to: impl Into<String>) -> Self {
         Self { key, from, to: Some(to.into()), lines: Vec::new(), not_before: None, held: None, notifies: false }
     }
 
-    /// Checks the slots of the lines. A client calls it before it sends the swap.
+    /// Checks the slots of the lines. A client calls this before it sends the swap.
     ///
     /// # Errors
-    /// `Misused` for a slot that is empty, too long or has a control character. The message names the slot.
+    /// The kind is [`ErrorKind::Misused`] if a slot is empty, is too long, or has a control character. The message
+    /// names the slot.
     ///
     /// ```
     /// use bandog::{Key, backend::{Line, Swap}};
@@ -121,11 +127,11 @@ impl Swap {
     /// # Ok::<(), bandog::Error>(())
     /// ```
     pub fn check(&self) -> Result<()> {
-        let wrong =
+        let is_wrong =
             |line: &&Line| !(1..=MAX_SLOT_LEN).contains(&line.slot.len()) || line.slot.contains(char::is_control);
-        let Some(Line { slot, .. }) = self.lines.iter().find(wrong) else { return Ok(()) };
+        let Some(Line { slot, .. }) = self.lines.iter().find(is_wrong) else { return Ok(()) };
         Err(Error::misused(format!(
-            "the slot {slot:?} of a line is not allowed: it has 1 to {MAX_SLOT_LEN} bytes without control characters"
+            "the slot {slot:?} of a line must have 1 to {MAX_SLOT_LEN} bytes without control characters"
         ))
         .at(&self.key))
     }
@@ -134,11 +140,11 @@ impl Swap {
 /// The answer to a swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swapped {
-    /// The swap is done. The record has this version now; none if it was deleted.
+    /// The swap is done. This is the new version of the record. None if the swap deleted the record.
     Done(Option<Version>),
-    /// The record has another version. This is the present record; none if it does not exist.
+    /// The record does not have the version [`Swap::from`]. This is the present record. None if no record exists.
     Differs(Option<Record>),
-    /// The store's clock has not reached `not_before`. This is the remaining time.
+    /// The store's clock has not reached [`Swap::not_before`]. This is the remaining time.
     Early(Duration),
     /// The claim of [`Swap::held`] does not hold its lock.
     NotHeld,
@@ -149,7 +155,7 @@ pub enum Swapped {
 pub struct Swaps {
     /// The store's time when it answered.
     pub now: SystemTime,
-    /// One answer for each swap, in the same order. A failure at one record does not affect the others.
+    /// One answer for each swap, in the same order. A failure at one record does not affect the other records.
     pub each: Vec<Result<Swapped>>,
 }
 
@@ -164,24 +170,28 @@ pub struct Reading {
     pub held: Vec<Result<bool>>,
 }
 
-/// Records of a store. Jobs, latches and counters are kept in records.
+/// The records of a store. Scheduled jobs are kept in records.
 ///
 /// Records and locks have separate names: the record `orders` and the lock `orders` are independent. A backend without
-/// records implements no method; each call then returns `Unsupported`, and each subscription is silent.
+/// records implements none of the methods. Then each call returns [`ErrorKind::Unsupported`], and each subscription is
+/// silent.
 ///
-/// One swap is atomic, with its record, its lines and its conditions. The swaps of one call are sent in one round trip,
-/// but are not a transaction. An answered swap is as durable as the store: SQLite has written it to disk; Redis can
-/// lose it according to its persistence settings, or when it fails over to a replica.
+/// One swap is atomic: the store checks the conditions, and writes the record and its lines, in one step. The swaps of
+/// one call are sent in one round trip, but they are not a transaction.
 ///
-/// If an error reports [`Error::maybe_applied`], the swap may or may not have been done. The caller then repeats it
-/// from the same version, which does it at most once, or reads the record. There is one exception: a delayed creation
-/// is still done if the record was created and deleted in the meantime.
+/// An answered swap is as durable as the store. SQLite has written it to disk. Redis can lose it when the server
+/// crashes, depending on the server's persistence settings, or when the server fails over to a replica.
+///
+/// If [`Error::maybe_applied`] is true for an error, the swap may or may not have been done. Then the caller repeats
+/// the swap from the same version, or reads the record. A repeated swap is done at most once, with one exception: a
+/// request to create a record is delayed, its repetition creates the record, and then the record is deleted. When the
+/// delayed request arrives, it creates the record again.
 ///
 /// ```
 /// use bandog::{Clock, Key, backend::{Memory, Record, Records, Swap, Swapped}};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), bandog::Error> {
-/// /// Adds one. Concurrent additions are not lost.
+/// /// Adds one to a number. Concurrent additions are not lost.
 /// async fn add_one(store: &impl Records, key: &Key) -> Result<u64, bandog::Error> {
 ///     let mut present: Option<Record> = None;
 ///     loop {
@@ -202,18 +212,21 @@ pub struct Reading {
 /// ```
 #[async_trait]
 pub trait Records: Send + Sync + 'static {
-    /// Does the swaps in their order, each one if its conditions hold.
+    /// Does the swaps one after the other. A swap is done if its conditions are met.
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`], if the store answered none of the swaps. For a single swap: `Denied` when the store
-    /// has something else than a record under this name, `Corrupt` when bandog did not write the record.
+    /// As [`crate::Leases::ping`], if the store answered none of the swaps. The answer to one swap can be an error,
+    /// too. Its kind is [`ErrorKind::Denied`] if the store has other data than a record under this name, and
+    /// [`ErrorKind::Corrupt`] if the record was not written by bandog.
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
         let _ = swaps;
         Err(unsupported("swap"))
     }
 
-    /// Reads records, and checks holdings. Up to 512 of them together are read at one moment; more than that at as few
-    /// moments as the store can. Without any, the result has the store's time only.
+    /// Reads records, and checks holdings. If `keys` and `holdings` are empty, the result has only the store's time.
+    ///
+    /// Up to 512 records and holdings are read in one atomic step. Longer lists are read in several steps, as few as
+    /// the store allows, so the store may change between two of them.
     ///
     /// # Errors
     /// As [`Records::swap`].
@@ -222,7 +235,7 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("read"))
     }
 
-    /// The names of the records that match the pattern, sorted.
+    /// The names of all records whose names match the pattern, sorted.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -231,7 +244,7 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("names"))
     }
 
-    /// The lines of a record's history, sorted by slot. Empty for a record that does not exist.
+    /// The lines of a record's history, sorted by slot. Empty if the record does not exist.
     ///
     /// # Errors
     /// As [`Records::swap`].
@@ -239,15 +252,15 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("history").at(key))
     }
 
-    /// Calls `notifier` after each swap of this record with [`Swap::notifies`], by any process, until the subscription
-    /// is dropped.
+    /// Calls `notifier` after each swap of this record that has [`Swap::notifies`] set. The swap may come from any
+    /// process. The calls end when the subscription is dropped.
     ///
-    /// The backend reports every such swap that is done after this call has returned, and may notify without a reason.
-    /// When a broken connection may have dropped a notification, the backend notifies. A notification carries no data:
-    /// the subscriber reads the record.
+    /// The backend must notify after every such swap that is done after this call has returned. It may also notify
+    /// without a reason. If a broken connection may have dropped a notification, the backend notifies as soon as it is
+    /// connected again. A notification has no data, so the subscriber must read the record.
     ///
-    /// A backend without notifications, or whose user may not subscribe, returns [`Subscription::silent`], which is the
-    /// default: the subscriber must poll.
+    /// A backend returns [`Subscription::silent`] if it has no notifications, or if its user has no right to subscribe.
+    /// The default implementation does the same. Then the subscriber must poll.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -258,5 +271,6 @@ pub trait Records: Send + Sync + 'static {
 }
 
 fn unsupported(verb: &'static str) -> Error {
-    Error::new(ErrorKind::Unsupported, "this backend keeps no records, so it has no schedules").during(verb)
+    Error::new(ErrorKind::Unsupported, "this backend has no records, so it cannot be used for scheduled jobs")
+        .during(verb)
 }

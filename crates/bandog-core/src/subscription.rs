@@ -1,20 +1,21 @@
-//! How a backend reports that a key may be free, or that a record may have changed.
+//! Notifications: a backend reports that a lock may be free, or that a record may have changed.
 
 use std::{fmt, sync::Arc};
 
-/// The subscriber's end. A backend calls it when a key may have become free, or when a record may have changed.
+/// The callback of a subscriber. A backend calls it when a lock may have become free, or when a record may have
+/// changed.
 ///
-/// A notification is cheap and may come at any time, from any thread. An unnecessary one does no harm.
+/// A call is cheap, and may happen at any time and on any thread. An unnecessary call does no harm.
 #[derive(Clone)]
 pub struct Notifier(Arc<dyn Fn() + Send + Sync>);
 
 impl Notifier {
-    /// Notifies by calling `notify`, which must neither block nor call back into the backend.
+    /// Creates a notifier from a function. The function must not block, and must not call the backend.
     pub fn new(notify: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(notify))
     }
 
-    /// Reports that there may be a change.
+    /// Reports to the subscriber that there may be a change.
     pub fn notify(&self) {
         (self.0)();
     }
@@ -26,23 +27,23 @@ impl fmt::Debug for Notifier {
     }
 }
 
-/// The backend's end. The backend calls the notifier until this is dropped.
+/// A subscription, as the subscriber holds it. The backend calls the notifier until the subscription is dropped.
 pub struct Subscription {
     stop: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Subscription {
-    /// An active subscription. `stop` is called once, when the subscription is dropped, and must not block.
+    /// Creates an active subscription. `stop` is called once, when the subscription is dropped. It must not block.
     pub fn new(stop: impl FnOnce() + Send + 'static) -> Self {
         Self { stop: Some(Box::new(stop)) }
     }
 
-    /// A subscription that never notifies: the subscriber must poll.
+    /// Creates a subscription that never notifies, so the subscriber must poll.
     pub fn silent() -> Self {
         Self { stop: None }
     }
 
-    /// Whether it never notifies.
+    /// Whether the subscription never notifies.
     pub fn is_silent(&self) -> bool {
         self.stop.is_none()
     }

@@ -1,4 +1,4 @@
-//! The task or thread of a call that waits for a lock.
+//! Identifies the task or thread that called `lock()`, for warnings about tasks that wait for themselves.
 
 use std::{
     fmt,
@@ -7,8 +7,8 @@ use std::{
 
 use tokio::task;
 
-/// A task, or a thread outside tasks. Branches of one `join!` are one task, and so are all futures that one `block_on`
-/// polls.
+/// The task from which a call came, or the thread if the call came from no task. All branches of one `join!` belong to
+/// the same task. So do all futures that one `block_on` polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
     Task(task::Id),
@@ -16,7 +16,7 @@ pub(crate) enum Caller {
 }
 
 impl Caller {
-    /// The task that is being polled on this thread, or else the thread.
+    /// The task that this thread polls now, or the thread itself if it polls no task.
     pub(crate) fn present() -> Self {
         task::try_id().map_or_else(|| Self::Thread(thread::current().id()), Self::Task)
     }

@@ -1,4 +1,4 @@
-//! A client: one engine over one backend, and the handles that keep it alive.
+//! The client of a store: it has one backend and one engine, which sends all requests.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -12,20 +12,21 @@ use crate::{
     ClientOptions, Mutex, Notifications, OutageReporter, Owner, blocking, engine::Msg, handle::Handle, prefix,
 };
 
-/// A client of one store, which makes its locks. Clones are the same client; it lives as long as any of its handles or
-/// guards.
+/// A client of one store, from which locks are made. Clones are the same client. The client lives until the last of its
+/// clones, locks and guards is dropped.
 ///
-/// Its engine has a thread of its own, so locks are renewed and released even while the user's runtime is blocked or
-/// has ended.
+/// The client renews and releases locks on its own thread, so also while the user's runtime is blocked or after that
+/// runtime has ended.
 ///
 /// # At the end of a program
-/// No client keeps a process alive. [`Client::close`] releases everything, and takes two request timeouts at most.
-/// Without it, the drop of the last handle or guard waits up to 100 ms for releases that the store has not answered.
-/// Locks whose release the store has not received by then expire after their ttl. That holds for all locks that are
-/// held at `process::exit`, at an abort, and for guards and clients that are leaked or live in a static.
+/// A client does not keep its process alive. [`Client::close`] releases all locks, and takes two request timeouts at
+/// most. Without `close`, the last drop of a clone, lock or guard waits up to 100 ms for releases that the store has
+/// not answered. A lock whose release has not reached the store when the process ends expires after its ttl. So do all
+/// locks that are held at `process::exit` or at an abort, and locks whose guard or client is leaked or in a static.
 ///
-/// After [`ClientOptions::on_current_runtime`] no drop waits: the engine ends with its runtime. The end of a Tokio
-/// runtime waits for its `spawn_blocking` threads, and so for a blocking call that waits for a lock in one of them.
+/// With [`ClientOptions::on_current_runtime`] no drop waits, and the client ends with its runtime. The end of a Tokio
+/// runtime waits for its `spawn_blocking` threads. So it also waits for a blocking call that waits for a lock in such a
+/// thread.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -36,7 +37,7 @@ impl Client {
         Self { handle }
     }
 
-    /// A client with default options over a backend. No I/O is done yet.
+    /// Starts a client with default options over a backend. This does no I/O.
     ///
     /// # Errors
     /// As [`ClientOptions::over`].
@@ -44,23 +45,23 @@ impl Client {
         Self::options().over(backend)
     }
 
-    /// Options to change before [`ClientOptions::over`].
+    /// Returns the default options of a client. [`ClientOptions::over`] starts the client.
     pub fn options() -> ClientOptions {
         ClientOptions::default()
     }
 
-    /// This client's id: the first half of its owners' names in the store.
+    /// This client's id. The store writes it into each lock that the client holds.
     pub fn id(&self) -> ClientId {
         self.handle.id
     }
 
-    /// The lock of this name, 1 to 1024 bytes without control characters. Cheap, no I/O; a bad name is an error of the
-    /// first call that locks.
+    /// The lock with this name. The name must have 1 to 1024 bytes, and no control characters. If the name is not
+    /// allowed, each call that locks returns `ErrorKind::Misused`. This call is cheap and does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(Arc::clone(&self.handle), name.as_ref())
     }
 
-    /// A new owner, for re-entry with [`Mutex::by`].
+    /// A new owner. With [`Mutex::by`], an owner can take a lock again while it holds it.
     pub fn owner(&self) -> Owner {
         Owner::new(self.handle.id)
     }
@@ -75,15 +76,17 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `Misused` after [`ClientOptions::on_current_runtime`]: that engine cannot run while a call blocks.
+    /// `ErrorKind::Misused` if the client was made with [`ClientOptions::on_current_runtime`], because its engine could
+    /// not run while a call blocks the thread.
     pub fn blocking(&self) -> Result<blocking::Client> {
         blocking::Client::of(self)
     }
 
-    /// Waits until the store has answered, for at most 5 s.
+    /// Waits until the store answers, for at most 5 s.
     ///
     /// # Errors
-    /// `Denied` at once for a refused user or password; `Unavailable` when nothing answered.
+    /// - `ErrorKind::Denied`: the store refused the user or the password. This error is returned immediately.
+    /// - `ErrorKind::Unavailable`: the store did not answer within 5 s.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -91,10 +94,13 @@ impl Client {
         self.request(Msg::Ping).await?
     }
 
-    /// One lock as the store sees it, held or not, by any client.
+    /// The state of one lock in the store, whether it is held or free. The holder may be any client.
     ///
     /// # Errors
-    /// `Misused` for a bad name, `Unavailable`, `Denied` when the key is something else than a lock, `Closed`.
+    /// - `ErrorKind::Misused`: the name is not allowed.
+    /// - `ErrorKind::Denied`: the store refused the request, or the key contains something that is not a lock.
+    /// - `ErrorKind::Unavailable`: the store did not answer.
+    /// - `ErrorKind::Closed`: the client was closed.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -105,8 +111,8 @@ impl Client {
         Ok(row)
     }
 
-    /// Several locks in the given order, with the clients that hold them and without those that wait. It queries these
-    /// locks and their holders only, however large the store is.
+    /// The states of several locks, in the given order. They contain the clients that hold the locks, but not the
+    /// clients that wait. The cost depends only on the number of these locks, not on the size of the store.
     ///
     /// # Errors
     /// As [`Client::show`].
@@ -120,14 +126,16 @@ impl Client {
         Ok(rows)
     }
 
-    /// The locks that are held now and whose names match, sorted by name.
+    /// All locks that are held now and whose names match the pattern, sorted by name.
     ///
-    /// On Redis this is the only query that scans all keys of the server. It scans in steps of about a millisecond, and
-    /// rests nine times as long after each step. So with millions of other keys this call is slow, and the server is
-    /// not. Call it rarely, and cache a result for several times as long as the query took.
+    /// On Redis this is the only query that scans all keys of the server. The scan has steps of about a millisecond,
+    /// with pauses of nine times that length. So if there are millions of other keys, this call takes long, but it does
+    /// not slow the server down. Call it rarely. Cache each result for several times the duration of the call.
     ///
     /// # Errors
-    /// `Unavailable`, `Denied`, `Closed`.
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Unavailable`: the store did not answer.
+    /// - `ErrorKind::Closed`: the client was closed.
     ///
     /// # Cancel safety
     /// Dropping the future ends the scan, and changes nothing.
@@ -139,10 +147,11 @@ impl Client {
         Ok(rows)
     }
 
-    /// The clients in the store's registry: those that hold or wait for a lock, and those that did so less than a ttl
-    /// ago.
+    /// The clients in the store's registry. These are the clients that hold a lock or wait for one, and clients that
+    /// did so less than a ttl ago.
     ///
-    /// On Redis these are the clients in the index of clients, which earlier versions do not use.
+    /// On Redis, clients of earlier versions of bandog are missing, because they do not write into the registry's
+    /// index.
     ///
     /// # Errors
     /// As [`Client::list`].
@@ -153,8 +162,8 @@ impl Client {
         self.query(|backend| Box::pin(async move { backend.members().await })).await
     }
 
-    /// The registered clients, or none if this user may not read the registry: a query of a lock must not fail for
-    /// that.
+    /// The registered clients, or none if this user may not read the registry. A query of a lock must not fail for that
+    /// reason.
     async fn known_members(&self) -> Result<Vec<Member>> {
         match self.members().await {
             Err(error) if error.kind() == ErrorKind::Denied => {
@@ -167,8 +176,8 @@ impl Client {
         }
     }
 
-    /// Adds the holders and waiters of these locks, and removes the prefix from their names. Holders that are not among
-    /// these members are queried by id: earlier versions are not in the index.
+    /// Adds the holding and waiting clients to these rows, and removes the prefix from their names. Holders that are
+    /// not in `members` are queried by id, because clients of earlier versions are not in the registry's index.
     async fn describe_rows(&self, rows: &mut [Row], mut members: Vec<Member>) -> Result<()> {
         let known: HashSet<ClientId> = members.iter().map(|member| member.id).collect();
         let others: HashSet<ClientId> = rows
@@ -191,32 +200,33 @@ impl Client {
         Ok(())
     }
 
-    /// Takes a lock from its holder. Returns the row that the lock had then, if it was held. Waiting clients are
-    /// notified.
+    /// Takes a lock from its holder, so that it is free. Returns the previous state of the lock, or `None` if it was
+    /// not held. Waiting clients are notified.
     ///
-    /// A guard of this client is lost at once, a guard of another client at its next renewal, which is after a third of
-    /// its ttl. Until then two guards may seem valid, and only the fence, which continues to rise, distinguishes them.
-    /// A guard with a fixed lease in another client is not lost before its lease ends.
+    /// If the holder is a guard of this client, it is lost immediately. A guard of another client is lost at its next
+    /// renewal, so after a third of its ttl at most. A guard of another client with a fixed lease is lost when its
+    /// lease expires. Until then, the old guard and the guard of the next holder may both seem valid. The next holder's
+    /// fence is larger, so a resource that checks fences can refuse the old holder.
     ///
     /// # Errors
     /// As [`Client::show`].
     ///
     /// # Cancel safety
-    /// After the first poll, the lock may be freed even if the future is dropped.
+    /// If the future is dropped after its first poll, the lock may be freed nevertheless.
     pub async fn evict(&self, name: impl AsRef<str>) -> Result<Option<Row>> {
         let key = self.handle.key(name.as_ref())?;
         let wanted = key.clone();
         let evicted = self.query(|backend| Box::pin(async move { backend.evict(&key).await })).await?;
         self.handle.send(Msg::Recheck(wanted))?;
         let Some(mut row) = evicted else { return Ok(None) };
-        // The lock is free, even if the store does not answer the query for these clients.
-        let bare = Row { name: self.handle.without_prefix(row.name.clone()), ..row.clone() };
+        // The lock is free now. So the call succeeds even if the query for the names of the clients fails.
+        let without_clients = Row { name: self.handle.without_prefix(row.name.clone()), ..row.clone() };
         let described =
             async { self.describe_rows(std::slice::from_mut(&mut row), self.known_members().await?).await }.await;
-        Ok(Some(if described.is_ok() { row } else { bare }))
+        Ok(Some(if described.is_ok() { row } else { without_clients }))
     }
 
-    /// Findings about the store and its environment: what may endanger locks, and what is fine.
+    /// Checks the store and its environment. Returns findings: what may endanger locks, and what is fine.
     ///
     /// # Errors
     /// As [`Client::list`].
@@ -230,19 +240,21 @@ impl Client {
             Ok(members) => prefix::finding(self.handle.prefix(), &members),
             Err(error) => Finding::advice(
                 "prefix",
-                format!("could not check whether one prefix in use begins another: {error}"),
+                format!("could not check whether one prefix in use begins with another: {error}"),
                 "run the check as a user who may read the registry of clients",
             ),
         });
         Ok(findings)
     }
 
-    /// Notifications of a record, which is named without the client's prefix: one for each swap of the record with
-    /// [`Swap::notifies`](bandog_core::Swap::notifies), by any client. No I/O is done yet: the client subscribes at the
-    /// store in the background, and retries until it succeeds. The first notification comes when it has subscribed,
-    /// since the record may have changed before, and another one after each reconnection.
+    /// Subscribes to a record. The record is named without the client's prefix. There is a notification for each swap
+    /// of the record with [`Swap::notifies`](bandog_core::Swap::notifies), by any client.
     ///
-    /// A notification is a hint. A caller that must not miss a change also polls the record.
+    /// This call does no I/O. The client subscribes at the store in the background, and retries until it succeeds. The
+    /// first notification arrives when the client has subscribed, because the record may have changed before. There is
+    /// also a notification after each reconnection to the store.
+    ///
+    /// Notifications can be lost. A caller that must not miss a change also polls the record.
     ///
     /// ```
     /// use bandog::{Key, backend::{Records, Swap}};
@@ -257,18 +269,19 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `Misused` for a name that is too long with the prefix, `Closed`.
+    /// - `ErrorKind::Misused`: the name is too long with the prefix.
+    /// - `ErrorKind::Closed`: the client was closed.
     pub fn subscribe(&self, record: &Key) -> Result<Notifications> {
         Notifications::through(|notifier| self.subscribe_record(record, notifier))
     }
 
-    /// Calls the notifier until the subscription is dropped.
+    /// Calls the notifier for each change, until the subscription is dropped.
     pub(crate) fn subscribe_record(&self, record: &Key, notifier: Notifier) -> Result<Subscription> {
         let (id, key) = (self.handle.ticket(), self.handle.key(record.as_str())?);
         self.handle.send(Msg::SubscribeRecord { id, key, notifier })?;
         let mailbox = self.handle.mailbox();
         Ok(Subscription::new(move || {
-            // An engine that has ended has no subscriptions.
+            // If the engine has ended, there is no subscription to end.
             let _ = mailbox.send(Msg::UnsubscribeRecord(id));
         }))
     }
@@ -278,26 +291,27 @@ impl Client {
         self.handle.store()
     }
 
-    /// Releases every guard, ends every wait and the engine, and returns when the store has answered or after twice the
-    /// request timeout. Guards and calls are `Closed` from then on.
+    /// Closes the client: releases all of its locks, and ends all of its calls that wait. Returns when the store has
+    /// answered the releases, or after twice the request timeout. From then on, guards and calls of this client return
+    /// `ErrorKind::Closed`.
     ///
     /// # Errors
-    /// None at present: a client that had ended before is closed.
+    /// None at present. It is no error if the client was closed before.
     ///
     /// # Cancel safety
-    /// The client closes even if the future is dropped after its first poll.
+    /// If the future is dropped after its first poll, the client closes nevertheless.
     pub async fn close(&self) -> Result<()> {
         match self.request(Msg::Close).await {
             Ok(()) | Err(_) => Ok(()),
         }
     }
 
-    /// Waits until no release is pending and no call is in flight: for tests that inspect the store.
+    /// Waits until the store has answered all requests of this client, for tests that inspect the store.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn idle(&self) {
-        // An engine that has ended is idle too.
+        // An engine that has ended sends no requests, so that is no error.
         let _ = self.request(Msg::WaitForIdle).await;
     }
 
@@ -306,7 +320,7 @@ impl Client {
         self.handle.clock
     }
 
-    /// The ttl of locks without a lease: [`ClientOptions::watchdog`].
+    /// The ttl of locks that have neither a lease nor their own ttl: [`ClientOptions::watchdog`].
     pub fn ttl(&self) -> Duration {
         self.handle.watchdog_ttl()
     }
@@ -324,7 +338,7 @@ impl Client {
                 let query = query(backend);
                 Box::pin(async move {
                     let mut reply = reply;
-                    // The query ends when its caller has gone.
+                    // If the caller drops its future, the query ends.
                     tokio::select! {
                         biased;
                         () = reply.closed() => {}
@@ -346,7 +360,7 @@ impl Client {
 }
 
 impl Client {
-    /// From now on until the reporter is dropped, the caller logs outages of the store, and the engine does not.
+    /// Returns a reporter. While it exists, the caller logs outages of the store, and the engine does not.
     #[doc(hidden)]
     pub fn outage_reporter(&self) -> OutageReporter {
         OutageReporter::new(Arc::clone(&self.handle))

@@ -1,4 +1,4 @@
-//! The guard of a lock, and the two futures that report its end.
+//! The guard of a lock, and two futures: one resolves when the lock is lost, the other shortly before that.
 
 use std::{
     fmt,
@@ -18,13 +18,14 @@ use crate::{
     turn_status::{TurnState, TurnStatus},
 };
 
-/// A lock that is held, until it is released, dropped or lost.
+/// A lock that is held, until this guard is released or dropped, or the lock is lost.
 ///
-/// A lease can expire while its guard lives: the process may have been stopped, or the store may have lost the lock. So
-/// a guard knows its deadline, which is before the moment at which the store may grant the lock to another client. Work
-/// that must not run twice watches [`Guard::lost`] and sends [`Guard::fence`] along with its writes.
+/// A lock can be lost while its guard exists, for example because the process was stopped for some time, or because the
+/// store lost its data. So a guard knows its deadline. It is earlier than the moment at which the store may grant the
+/// lock to another client. Work that must not run twice should watch [`Guard::lost`], and send [`Guard::fence`] with
+/// each write.
 ///
-/// Dropping it releases the lock in the background; [`Guard::release`] also reports the result.
+/// The drop of a guard releases the lock in the background. [`Guard::release`] does the same and reports the result.
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct Guard {
     turn: Arc<Turn>,
@@ -35,37 +36,42 @@ impl Guard {
         Self { turn }
     }
 
-    /// The fencing token of this grant. Guards of one re-entry have the same one.
+    /// The fencing token of this lock: a number that is larger than that of every earlier holder. If an [`Owner`] takes
+    /// a lock several times, all of its guards have the same fence.
     pub fn fence(&self) -> Fence {
         self.turn.fence
     }
 
-    /// The lock's name.
+    /// The lock's name, with the client's prefix.
     pub fn key(&self) -> &Key {
         &self.turn.key
     }
 
-    /// The lock and the claim that holds it in the store, for conditions of [`Swap`](bandog_core::Swap)s. Guards that
-    /// take turns at one hold share it.
+    /// The lock and the claim that holds it in the store, for the conditions of a [`Swap`](bandog_core::Swap). Several
+    /// calls of this client can get the lock one after another under the same claim. Their guards return the same
+    /// value.
     pub fn holding(&self) -> Holding {
         let id = ClaimId { client: self.turn.handle.id, number: self.turn.hold };
         Holding { key: self.turn.key.clone(), id }
     }
 
-    /// Whether another client may hold the lock now. Once true, it stays true. It reads the clock, and does no I/O.
+    /// Whether the lock is lost, so that another client may hold it now. Once true, the result stays true. This call
+    /// reads the clock, and does no I/O.
     pub fn is_lost(&self) -> bool {
         self.check_held().is_err()
     }
 
-    /// Time until the lock is lost if no renewal succeeds from now on; zero once it is lost.
+    /// Time until the lock is lost if no further renewal succeeds. Zero if the lock is lost.
     pub fn remaining(&self) -> Duration {
         self.turn.status.remaining(self.turn.handle.clock.now())
     }
 
-    /// Resolves when the lock is lost: at once if it was lost before, never if it is released.
+    /// Returns a future that resolves when the lock is lost. It resolves immediately if the lock was lost before, and
+    /// never if the lock is released.
     ///
-    /// It resolves before another client can be granted the lock, unless the store itself lost the lock or its clock
-    /// jumped: then at the next renewal. The future is `Clone` and outlives the guard.
+    /// The future resolves before the store can grant the lock to another client. There is one exception: if the store
+    /// itself lost the lock, or its clock jumped, the future resolves at the next renewal. The future is `Clone`, and
+    /// can be used after the guard is dropped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -86,39 +92,43 @@ impl Guard {
         Lost(self.watch_deadline(Duration::ZERO))
     }
 
-    /// Resolves `grace` before [`Guard::lost`] would, for callers that must stop something first. A renewal that
-    /// succeeds moves it; it may resolve although a later renewal saves the lock.
+    /// Returns a future that resolves when only `grace` is left before the lock is lost. It is for callers that need
+    /// some time to stop their work. Each renewal that succeeds moves that moment. The lock may still be saved after
+    /// the future has resolved, if a later renewal succeeds.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub fn expiring(&self, grace: Duration) -> Expiring {
-        // If the engine has ended, the turn is lost and the future sees it.
+        // If the engine has ended, the turn is lost, and the future resolves because of that.
         let _ = self.turn.handle.send(Msg::WarnBefore { key: self.turn.key.clone(), hold: self.turn.hold, grace });
         Expiring(self.watch_deadline(grace))
     }
 
-    /// Releases the lock and reports the result. Of several guards of one owner only the last one releases it.
+    /// Releases the lock and reports the result. If an owner has several guards of this lock, only the last one
+    /// releases it.
     ///
-    /// If a call of this client waits for the same lock, the hold passes on to it without a request to the store.
+    /// If another call of this client waits for the same lock, that call gets the lock, usually without a request to
+    /// the store.
     ///
     /// # Errors
-    /// `Lost` when it had been lost before: another holder may have done the same work since then. `Unavailable` when
-    /// the store gave no answer in its request timeout; the release continues in the background, and the lock is free
-    /// after its ttl at the latest. `Closed` after [`crate::Client::close`].
+    /// - `ErrorKind::Lost`: the lock was lost before. Another holder may have done the same work since then.
+    /// - `ErrorKind::Unavailable`: the store did not answer within one request timeout. The release continues in the
+    ///   background. The lock is free after its ttl at the latest.
+    /// - `ErrorKind::Closed`: the client was closed with [`crate::Client::close`].
     ///
     /// # Cancel safety
-    /// The lock is released even if this future is dropped, polled or not.
+    /// The lock is released even if this future is dropped, also before its first poll.
     pub async fn release(self) -> Result<()> {
-        let standing = self.check_held();
-        let Some(mut turn) = Arc::into_inner(self.turn) else { return standing };
+        let held = self.check_held();
+        let Some(mut turn) = Arc::into_inner(self.turn) else { return held };
         let (report, answer) = oneshot::channel();
         turn.report = Some(report);
         drop(turn);
         answer.await.unwrap_or_else(|_| Err(Error::closed()))
     }
 
-    /// Makes the guard lost, as if its lease had expired, to test how a program reacts. The store still has the lock,
-    /// until the guard is dropped or the ttl has passed.
+    /// Marks this lock as lost, as if its lease had expired, to test how a program reacts. In the store it is still
+    /// held, until the guard is dropped or the ttl has passed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -159,7 +169,9 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// One caller's use of a hold; the guards of one re-entry share it. Its drop frees the hold.
+/// A *turn*: the use of a hold by one call. A hold is what the store granted to the client, and serves several calls
+/// one after another. If an owner takes the lock again, its guards share one turn. The drop of a turn tells the engine
+/// that the hold is free for the next call.
 pub(crate) struct Turn {
     pub(crate) hold: HoldId,
     pub(crate) key: Key,
@@ -167,7 +179,7 @@ pub(crate) struct Turn {
     pub(crate) status: Arc<TurnStatus>,
     pub(crate) owner: Option<Owner>,
     pub(crate) report: Option<oneshot::Sender<Result<()>>>,
-    /// The last field, so that the client ends after the release has been sent.
+    /// This is the last field, so it is dropped last: the client must not end before the release has been sent.
     pub(crate) handle: Arc<Handle>,
 }
 
@@ -186,18 +198,18 @@ impl Drop for Turn {
         if let Some(owner) = &self.owner {
             owner.forget(&self.key);
         }
-        // An engine that has ended has released all that it could.
+        // If the engine has ended, there is nothing left to release.
         let (key, report) = (self.key.clone(), self.report.take());
         let _ = self.handle.send(Msg::Release { key, hold: self.hold, report });
     }
 }
 
-/// Resolves when its lock is lost; see [`Guard::lost`].
+/// A future that resolves when its lock is lost. See [`Guard::lost`].
 #[derive(Debug, Clone)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Lost(DeadlineWatch);
 
-/// Resolves shortly before its lock is lost; see [`Guard::expiring`].
+/// A future that resolves shortly before its lock is lost. See [`Guard::expiring`].
 #[derive(Debug, Clone)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Expiring(DeadlineWatch);
@@ -218,7 +230,7 @@ impl Future for Expiring {
     }
 }
 
-/// Resolves when a turn is lost or closed, or `grace` before its deadline.
+/// Resolves when a turn is lost, when its client closes, or when only `grace` is left before the turn's deadline.
 struct DeadlineWatch {
     status: Arc<TurnStatus>,
     clock: Clock,
@@ -235,7 +247,7 @@ impl DeadlineWatch {
             match self.status.state(now) {
                 TurnState::Held { until } if until.since(now) > self.grace => {}
                 TurnState::Held { .. } | TurnState::Lost | TurnState::Closed => return Poll::Ready(()),
-                TurnState::Released => {} // It never resolves.
+                TurnState::Released => {} // A released lock cannot be lost, so the future stays pending.
             }
             if woken.as_mut().poll(context).is_pending() {
                 return Poll::Pending;

@@ -1,4 +1,4 @@
-//! The part of a client that its locks and guards share.
+//! The handle of a client: the part that the client, its locks and its guards share.
 
 use std::{
     fmt,
@@ -15,13 +15,14 @@ use tokio::sync::mpsc;
 
 use crate::engine::{Engine, Msg, Runner, Terms, Ticket};
 
-/// Maximum time for which the drop of the last handle waits for pending releases.
+/// Maximum time for which the drop of a handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
-/// The part of a client that every mutex and guard shares. The drop of the last one ends the engine.
+/// The part of a client that the client, its locks and its guards share. When the last of them is dropped, the handle
+/// is dropped, and that ends the engine.
 pub(crate) struct Handle {
-    /// Unbounded, because a drop cannot wait. Every message belongs to a call or a guard that lives or was just
-    /// dropped.
+    /// The mailbox has no limit, because a drop cannot wait until there is room. It stays small: each message belongs
+    /// to a call or guard that exists, or that was just dropped.
     mailbox: mpsc::UnboundedSender<Msg>,
     pub(crate) id: ClientId,
     pub(crate) clock: Clock,
@@ -31,7 +32,7 @@ pub(crate) struct Handle {
     pub(crate) timeout: Duration,
     /// The kinds of locks that the backend supports.
     kinds: Kinds,
-    /// The terms of a mutex without options.
+    /// The terms of a lock without options.
     terms: Terms,
     tickets: AtomicU64,
     /// Number of [`OutageReporter`]s.
@@ -48,7 +49,7 @@ impl fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// Starts an engine over a backend. Returns the first handle of it.
+    /// Starts an engine over a backend, and returns its handle.
     pub(crate) fn start(
         backend: impl Backend,
         member: Member,
@@ -105,7 +106,7 @@ impl Handle {
         Err(Error::misused(format!("{} has no locks of the kind {kind:?}", self.store)))
     }
 
-    /// Whether this is the first time that the store denied this user its registry.
+    /// Whether this is the first call. Used to log only once that the store denied this user the registry.
     pub(crate) fn is_first_denial(&self) -> bool {
         !self.denied_logged.swap(true, Relaxed)
     }
@@ -114,7 +115,7 @@ impl Handle {
         self.mailbox.send(msg).map_err(|_| Error::closed())
     }
 
-    /// The key of a name: with the prefix.
+    /// The key for a name: the prefix and the name.
     pub(crate) fn key(&self, name: &str) -> Result<Key> {
         let key = Key::new(name)?;
         if self.prefix.is_empty() { Ok(key) } else { Key::new(format!("{}{name}", self.prefix)) }
@@ -137,7 +138,7 @@ impl Handle {
         self.runner.is_own_thread()
     }
 
-    /// Whether a caller logs outages, so that the engine need not.
+    /// Whether a caller logs outages, so that the engine does not.
     pub(crate) fn has_outage_reporter(&self) -> bool {
         self.outage_reporters.load(Relaxed) > 0
     }
@@ -155,7 +156,7 @@ impl Drop for Handle {
     }
 }
 
-/// While one exists, its owner logs outages of the store, and the engine does not.
+/// While a reporter exists, the code that created it logs outages of the store, and the engine does not.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OutageReporter(Arc<Handle>);

@@ -1,6 +1,7 @@
-//! Locks over any backend: the engine, the watchdog, and guards that know when they are lost.
+//! Distributed locks over any backend: an engine that sends all requests, a watchdog that renews locks, and guards that
+//! know when they are lost.
 //!
-//! Users add the `bandog` crate, which re-exports this one. A [`Client`] is made over a
+//! Users add the `bandog` crate, which re-exports this one. A [`Client`] is started over a
 //! [`Backend`](bandog_core::Backend).
 //!
 //! ```

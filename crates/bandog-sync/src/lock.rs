@@ -1,4 +1,5 @@
-//! What every kind of lock is made of: a name, terms and an owner. `Mutex` and its blocking twin are thin types over it.
+//! The common part of all kinds of locks: a name, terms and an owner. `Mutex` and `blocking::Mutex` only call this
+//! type.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -15,8 +16,8 @@ use crate::{
     handle::Handle,
 };
 
-/// A lock of any kind. It is cheap to make, and clones are the same lock. Mistakes in its name, kind and terms are
-/// errors of the first call that locks.
+/// A lock of any kind. It is cheap to create, and its clones are the same lock. If the name, the kind or a term is not
+/// allowed, each call that locks returns that error.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
     handle: Arc<Handle>,
@@ -31,30 +32,30 @@ impl Lock {
         Self { key: handle.key(name), terms, handle, owner: None }
     }
 
-    /// With a fixed lease, which no watchdog renews.
+    /// The same lock with a fixed lease, which is never renewed.
     pub(crate) fn lease(self, ttl: Duration) -> Self {
         let lease = check_ttl("the lease", ttl);
         self.with_terms(|terms| Ok(Terms { ttl: lease?, watchdog: false, ..terms }))
     }
 
-    /// With another ttl than the client's, which the watchdog renews.
+    /// The same lock with its own ttl instead of the client's. The watchdog renews it.
     pub(crate) fn watchdog(self, ttl: Duration) -> Self {
         let ttl = check_ttl("the watchdog's ttl", ttl);
         self.with_terms(|terms| Ok(Terms { ttl: ttl?, watchdog: true, ..terms }))
     }
 
-    /// With a maximum duration of each hold.
+    /// The same lock with a maximum time for each caller.
     pub(crate) fn max_hold(self, time: Duration) -> Self {
         let longest = check_ttl("max_hold", time);
         self.with_terms(|terms| Ok(Terms { max_hold: Some(longest?), ..terms }))
     }
 
-    /// With a caller that logs losses, so that the engine need not.
+    /// The same lock for a caller that logs losses itself. The engine then logs them only at debug level.
     pub(crate) fn quiet(self) -> Self {
         self.with_terms(|terms| Ok(Terms { quiet: true, ..terms }))
     }
 
-    /// Taken by this owner.
+    /// The same lock, taken by this owner.
     pub(crate) fn by(self, owner: &Owner) -> Self {
         Self { owner: Some(owner.clone()), ..self }
     }
@@ -63,11 +64,12 @@ impl Lock {
     pub(crate) async fn acquire(&self) -> Result<Guard> {
         match self.request(Patience::Forever).await? {
             Some(guard) => Ok(guard),
-            None => Err(Error::unavailable("the engine gave up a wait that has no limit")),
+            None => Err(Error::unavailable("the engine ended a wait that has no time limit")),
         }
     }
 
-    /// Waits for the lock, for at most this time. With zero it asks the store once.
+    /// Waits for the lock, for at most this time. If the time is zero, the call ends with the first answer of the
+    /// store.
     pub(crate) async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
         if wait > MAX_TTL {
             return Err(Error::misused(format!(
@@ -77,7 +79,7 @@ impl Lock {
         self.request(if wait.is_zero() { Patience::Once } else { Patience::For(wait) }).await
     }
 
-    /// Runs the body while the lock is held. Drops the body when the lock is lost.
+    /// Locks, runs the body and releases the lock. If the lock is lost, the body is dropped.
     pub(crate) async fn run<T>(&self, body: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
         let guard = self.acquire().await?;
         let value = match select(guard.lost(), pin!(body(&guard))).await {
@@ -87,7 +89,7 @@ impl Lock {
             }
             Either::Right((value, _)) => value,
         };
-        // The lock was held to the end of the body, so the value counts even if the release fails.
+        // The lock was held until the body ended, so the value is valid even if the release fails.
         let _ = guard.release().await;
         Ok(value)
     }
@@ -124,7 +126,7 @@ impl Lock {
     }
 }
 
-/// A call in the engine's queue, registered before the first await. Its drop cancels it.
+/// A call in the engine's queue. It is created before the first await, so that its drop cancels the call at any point.
 struct QueuedCall<'a> {
     handle: &'a Handle,
     ticket: Ticket,
@@ -147,7 +149,8 @@ impl QueuedCall<'_> {
         }
     }
 
-    /// Ends the call at its owner. Returns the owner's turn, if the call shares it and has not taken it.
+    /// Removes the call from its owner's list of calls. If the call shares its owner's turn and has not taken it yet,
+    /// returns the turn.
     fn end(&self) -> Option<Arc<Turn>> {
         self.owner.as_ref().and_then(|owner| owner.call_ended(&self.key, self.ticket))
     }
@@ -157,7 +160,7 @@ impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         drop(self.end());
         if !self.served {
-            // An engine that has ended has no queue.
+            // If the engine has ended, there is no queue to leave.
             let _ = self.handle.send(Msg::Cancel { key: self.key.clone(), ticket: self.ticket });
         }
     }

@@ -1,4 +1,4 @@
-//! The mutex: one holder at a time, across processes and machines.
+//! The mutex: a lock with one holder at a time, across processes and machines.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,12 +6,15 @@ use bandog_core::{Kind, Result};
 
 use crate::{Guard, Owner, handle::Handle, lock::Lock};
 
-/// A named lock: one holder at a time, across all clients of the same store.
+/// A named lock with one holder at a time, among all clients of the same store.
 ///
-/// It is a handle: making one is cheap and does no I/O, and clones are the same lock. Without [`Mutex::lease`] the
-/// watchdog renews the hold as long as its guard lives.
+/// This type is a handle. It is cheap to create, creating it does no I/O, and its clones are the same lock.
 ///
-/// Waiting calls of one client are served in their order. Between clients no order is promised.
+/// By default the client renews a held lock until its guard is dropped (the *watchdog*). [`Mutex::lease`] turns that
+/// off.
+///
+/// Waiting calls of one client get the lock in the order in which they were made. Between clients there is no
+/// guaranteed order.
 #[derive(Debug, Clone)]
 pub struct Mutex {
     pub(crate) lock: Lock,
@@ -22,66 +25,76 @@ impl Mutex {
         Self { lock: Lock::new(handle, name, Kind::Mutex) }
     }
 
-    /// The same lock with a fixed lease: no watchdog renews it, and it is lost after `ttl` (100 ms to 365 days).
+    /// The same lock with a fixed lease: it is never renewed, and is lost after `ttl`. The ttl must be between 100 ms
+    /// and 365 days.
     ///
-    /// A ttl out of bounds is an error of the first call that locks.
+    /// With a ttl that is not allowed, each call that locks returns `ErrorKind::Misused`.
     #[must_use]
     pub fn lease(self, ttl: Duration) -> Self {
         Self { lock: self.lock.lease(ttl) }
     }
 
-    /// The same lock with a ttl of its own instead of the client's, renewed at a third of it (100 ms to 365 days).
+    /// The same lock with this ttl instead of the client's. A held lock is renewed each time a third of its ttl has
+    /// passed. The ttl must be between 100 ms and 365 days.
     ///
-    /// A ttl out of bounds is an error of the first call that locks.
+    /// With a ttl that is not allowed, each call that locks returns `ErrorKind::Misused`.
     #[must_use]
     pub fn watchdog(self, ttl: Duration) -> Self {
         Self { lock: self.lock.watchdog(ttl) }
     }
 
-    /// The same lock with a maximum hold time (100 ms to 365 days): then it is lost even if it is renewed, so that a
-    /// task that hangs does not keep it forever. The loss is logged. Default: no limit.
+    /// The same lock with a maximum hold time. After this time the lock is lost although it was renewed, so that a task
+    /// that hangs does not keep it forever. The loss is logged. The time must be between 100 ms and 365 days. Default:
+    /// no limit.
     ///
-    /// The time counts from each grant; guards of one re-entry share the first one's. The store frees the lock when the
-    /// guard is dropped, or after its ttl.
+    /// The time counts from the moment at which a caller gets the lock. If an owner takes the lock again, the time
+    /// still counts from its first guard. After the loss, the lock becomes free for other clients when the guard is
+    /// dropped, or after its ttl.
     #[must_use]
     pub fn max_hold(self, time: Duration) -> Self {
         Self { lock: self.lock.max_hold(time) }
     }
 
-    /// The same lock, whose caller logs its loss, so that the engine need not.
+    /// The same lock for a caller that logs a loss itself. The client then logs it only at debug level.
     #[doc(hidden)]
     #[must_use]
     pub fn quiet(self) -> Self {
         Self { lock: self.lock.quiet() }
     }
 
-    /// The same lock taken by this owner: if it holds the lock already, it gets it again at once, counted, and on the
-    /// first lease's terms.
+    /// The same lock, taken by this owner. If the owner already holds the lock, the call returns another guard
+    /// immediately. The lock is released when the last of these guards is dropped. The ttl and the other terms of the
+    /// first call apply.
     #[must_use]
     pub fn by(self, owner: &Owner) -> Self {
         Self { lock: self.lock.by(owner) }
     }
 
-    /// Waits until no other holder has the lock, and takes it.
+    /// Waits until the lock is free, and takes it.
     ///
     /// # Errors
-    /// `Misused` for a bad name or lease. `Denied` when the store refuses. `Unavailable` when the store has not
-    /// answered this client at all for 5 s; after a first answer the call waits through outages. `Lost` for an owner
-    /// whose earlier guards are lost and not dropped yet. `Overloaded` when too many calls of this client wait
-    /// ([`crate::ClientOptions::max_waiting`]). `Closed` after [`crate::Client::close`].
+    /// - `ErrorKind::Misused`: the name or a time is not allowed, or the owner belongs to another client.
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After its
+    ///   first answer, the call waits through outages instead.
+    /// - `ErrorKind::Lost`: the owner still has guards of this lock that are lost.
+    /// - `ErrorKind::Overloaded`: too many calls of this client wait ([`crate::ClientOptions::max_waiting`]).
+    /// - `ErrorKind::Closed`: the client was closed with [`crate::Client::close`].
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the place in the queue. A lock that the store grants after that is released.
+    /// If the future is dropped, the call leaves the queue. If the store grants the lock after that, the lock goes to
+    /// the next waiting call or is released.
     pub async fn lock(&self) -> Result<Guard> {
         self.lock.acquire().await
     }
 
-    /// Takes the lock if no client holds it now.
+    /// Takes the lock if it is free now. Returns `None` if it is held.
     ///
-    /// `None` also while the lock is offered to a client that has waited for a second or more: for 250 ms at most.
+    /// It also returns `None` while the lock is reserved for clients that have waited for a second or more. Such a
+    /// reservation lasts for at most 250 ms.
     ///
     /// # Errors
-    /// As [`Mutex::lock`], and `Unavailable` when the store does not answer within one request timeout.
+    /// As [`Mutex::lock`], and `ErrorKind::Unavailable` if the store does not answer within one request timeout.
     ///
     /// # Cancel safety
     /// As [`Mutex::lock`].
@@ -89,12 +102,12 @@ impl Mutex {
         self.lock.try_acquire_for(Duration::ZERO).await
     }
 
-    /// Waits for the lock, for at most this time (365 days at most). With zero it is [`Mutex::try_lock`].
+    /// Waits for the lock, for at most `wait`. The maximum is 365 days. If `wait` is zero, this is [`Mutex::try_lock`].
     ///
-    /// `None` means that the store reported another holder. A store that gave no answer is an error.
+    /// Returns `None` if the lock was held. If the store gave no answer, the call returns an error instead.
     ///
     /// # Errors
-    /// As [`Mutex::lock`], and `Unavailable` when the store gave no answer in this time.
+    /// As [`Mutex::lock`], and `ErrorKind::Unavailable` if the store gave no answer within `wait`.
     ///
     /// # Cancel safety
     /// As [`Mutex::lock`].
@@ -102,7 +115,7 @@ impl Mutex {
         self.lock.try_acquire_for(wait).await
     }
 
-    /// Locks, runs the body and releases the lock. When the lock is lost, the body is dropped where it stands.
+    /// Locks, runs the body and releases the lock. If the lock is lost, the body's future is dropped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -113,11 +126,11 @@ impl Mutex {
     /// ```
     ///
     /// # Errors
-    /// As [`Mutex::lock`]; `Lost` when the lock was lost before the body had finished. A body that had finished
-    /// before gives its value.
+    /// As [`Mutex::lock`], and `ErrorKind::Lost` if the lock was lost before the body ended. If the body ended before
+    /// the loss, its value is returned.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body, then releases the lock.
+    /// If the future is dropped, first the body is dropped, and then the lock is released.
     pub async fn run<T>(&self, body: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
         self.lock.run(body).await
     }

@@ -1,10 +1,11 @@
-//! Notifications of a record, one after the other.
+//! Notifications about changes of a record.
 
 use bandog_core::{Error, Notifier, Result, Subscription};
 use tokio::sync::watch;
 
-/// Notifications that a record may have changed. Made by [`Client::subscribe`](crate::Client::subscribe). The
-/// subscription lasts until this is dropped, and does not keep the client alive.
+/// A subscription to a record: it receives notifications that the record may have changed. Created by
+/// [`Client::subscribe`](crate::Client::subscribe). The subscription ends when this value is dropped. It does not keep
+/// the client alive.
 #[derive(Debug)]
 pub struct Notifications {
     receiver: watch::Receiver<()>,
@@ -12,21 +13,21 @@ pub struct Notifications {
 }
 
 impl Notifications {
-    /// Subscribes with a notifier that wakes [`Notifications::next`].
+    /// Calls `subscribe` with a notifier that wakes [`Notifications::next`].
     pub(crate) fn through(subscribe: impl FnOnce(Notifier) -> Result<Subscription>) -> Result<Self> {
         let (sender, receiver) = watch::channel(());
         let subscription = subscribe(Notifier::new(move || sender.send_replace(())))?;
         Ok(Self { receiver, _subscription: subscription })
     }
 
-    /// Returns when a notification has come since the last call. Several notifications in between count as one. Over a
-    /// store without notifications it never returns.
+    /// Waits for a notification since the last call. It returns immediately if one has already arrived. Several
+    /// notifications between two calls count as one. If the store has no notifications, this call never returns.
     ///
     /// # Errors
-    /// `Closed` when the client has ended.
+    /// `ErrorKind::Closed` if the client was closed or has ended.
     ///
     /// # Cancel safety
-    /// No notification is lost when the future is dropped.
+    /// If the future is dropped, no notification is lost.
     pub async fn next(&mut self) -> Result<()> {
         self.receiver.changed().await.map_err(|_| Error::closed())
     }

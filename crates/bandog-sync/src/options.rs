@@ -14,7 +14,7 @@ use crate::{
     prefix,
 };
 
-/// How a client runs. Made by [`Client::options`].
+/// The options of a client. Created by [`Client::options`].
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     watchdog: Duration,
@@ -44,73 +44,79 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
-    /// The ttl of locks without a lease; they are renewed when a third of it has passed. Default 30 s, as Redisson's
-    /// `lockWatchdogTimeout`; 100 ms to 365 days.
+    /// The ttl of locks without a fixed lease. A held lock is renewed each time a third of its ttl has passed. The ttl
+    /// must be between 100 ms and 365 days. Default: 30 s, like Redisson's `lockWatchdogTimeout`.
     #[must_use]
     pub fn watchdog(mut self, ttl: Duration) -> Self {
         self.watchdog = ttl;
         self
     }
 
-    /// Maximum number of turns that calls of this client take at one hold before the store is asked again, and so the
-    /// number of fences that a grant reserves. Default 64, which is also the limit: a client lets others go first after
-    /// 64 turns, so a larger number counts as 64. With 1, every turn needs a request to the store.
+    /// Maximum number of calls of this client that get a lock one after another without a new request to the store. It
+    /// is also the number of fences that the store reserves with one grant. Default: 64. A larger number counts as 64,
+    /// because a client releases a lock after 64 calls to let other clients get it. With 1, each call needs a request
+    /// to the store.
     #[must_use]
     pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
         self.local_turns = turns;
         self
     }
 
-    /// Runs the engine as a task of the runtime in which the client is made, instead of on a thread of its own.
+    /// Runs the engine as a task of the runtime in which the client is started, instead of on its own thread.
     ///
-    /// It saves two thread switches a call. The price: when that runtime is blocked for longer than a ttl, locks are
-    /// lost, and when it ends, the client ends with it. A guard that is dropped just before that end may never be
-    /// released, and its lock expires after the ttl: await [`crate::Guard::release`] or [`Client::close`] before.
+    /// This saves two thread switches for each call, but it has two disadvantages. If the runtime is blocked for longer
+    /// than a ttl, locks are lost. And the client ends when its runtime ends. Then the release of a guard that was
+    /// dropped shortly before may not be sent, and its lock expires after the ttl. To prevent that, await
+    /// [`crate::Guard::release`] or [`Client::close`] before the runtime ends.
     #[must_use]
     pub fn on_current_runtime(mut self) -> Self {
         self.current_runtime = true;
         self
     }
 
-    /// The engine's clock. [`Clock::tokio`] lets a test pause it, over the memory backend and on the current runtime.
+    /// The clock of the client. With [`Clock::tokio`], a test can pause the time, if it uses the memory backend and
+    /// [`ClientOptions::on_current_runtime`].
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Maximum number of calls of this client that wait for locks at a time; the next one is `Overloaded`. Default
-    /// 100,000: a waiting call takes some hundred bytes, and a program that has more of them will not catch up.
+    /// Maximum number of calls of this client that wait for locks at the same time. Further calls return
+    /// `ErrorKind::Overloaded`. Default: 100,000. Each waiting call takes some hundred bytes of memory. A program with
+    /// even more waiting calls usually has a problem that waiting does not solve.
     #[must_use]
     pub fn max_waiting(mut self, calls: NonZeroUsize) -> Self {
         self.max_waiting = calls;
         self
     }
 
-    /// This client's name in the store's registry, for operators who want to know which program holds a lock. Default:
-    /// the name of the running program.
+    /// The name of this client in the store's registry. Operators see it when they ask which program holds a lock.
+    /// Default: the name of the running program.
     #[must_use]
     pub fn program(mut self, name: impl Into<String>) -> Self {
         self.program = Some(name.into());
         self
     }
 
-    /// A prefix of all names of this client in the store, so that several systems can share one store. It ends in `:`,
-    /// and has 2 to 256 bytes without control characters. Default: no prefix.
+    /// A prefix for all names of this client in the store, so that several systems can share one store. The prefix must
+    /// end in `:`, and must have 2 to 256 bytes and no control characters. Default: no prefix.
     ///
-    /// Names are given and listed without it; [`crate::Guard::key`] and errors contain it. Two prefixes never produce
-    /// the same name unless one begins the other: `a:` with the name `b:x` is the lock `x` of the prefix `a:b:`.
+    /// Calls and lists use names without the prefix. [`crate::Guard::key`] and errors contain the prefix. Two systems
+    /// can have the same lock only if one prefix begins with the other. For example, the name `b:x` with the prefix
+    /// `a:` is the same lock as the name `x` with the prefix `a:b:`.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Starts a client over a backend. No I/O is done yet.
+    /// Starts a client over a backend. This does no I/O.
     ///
     /// # Errors
-    /// `Misused` for a watchdog out of bounds, a wrong prefix, or outside a runtime after
-    /// [`ClientOptions::on_current_runtime`]; `Unavailable` when no thread could be started.
+    /// - `ErrorKind::Misused`: the ttl or the prefix is not allowed, or the option
+    ///   [`ClientOptions::on_current_runtime`] was used outside a Tokio runtime.
+    /// - `ErrorKind::Unavailable`: no thread could be started.
     pub fn over(self, backend: impl Backend) -> Result<Client> {
         let ttl = check_ttl("the watchdog's ttl", self.watchdog)?;
         let prefix = prefix::check(self.prefix)?;

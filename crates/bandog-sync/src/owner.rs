@@ -1,4 +1,4 @@
-//! Re-entry: owners, which may take a lock that they hold already.
+//! Re-entry: an owner can take a lock that it already holds.
 
 use std::{
     collections::HashMap,
@@ -10,10 +10,12 @@ use bandog_core::{ClientId, Key};
 
 use crate::{engine::Ticket, guard::Turn};
 
-/// An owner may take a lock again while it holds it: every guard is counted, and the last one releases the lock.
+/// An owner can take a lock again while it holds it. The lock is released when the last of the owner's guards is
+/// dropped.
 ///
-/// It is explicit because async tasks move between threads, and `join!` runs two branches in one task. Made by
-/// [`crate::Client::owner`], used by [`crate::Mutex::by`]. Clones are the same owner.
+/// Owners are explicit, because neither a thread nor a task identifies an owner: async tasks move between threads, and
+/// `join!` runs several branches in one task. An owner is created by [`crate::Client::owner`] and used by
+/// [`crate::Mutex::by`]. Clones are the same owner.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -21,7 +23,7 @@ use crate::{engine::Ticket, guard::Turn};
 /// let owner = client.owner();
 /// let orders = client.mutex("orders").by(&owner);
 /// let outer = orders.lock().await?;
-/// let inner = orders.lock().await?; // at once, without a request to the store
+/// let inner = orders.lock().await?; // Returns immediately, without a request to the store.
 /// assert_eq!(inner.fence(), outer.fence());
 /// # Ok(()) }
 /// ```
@@ -36,13 +38,14 @@ struct OwnerState {
 #[derive(Default)]
 struct KeyEntry {
     turn: Weak<Turn>,
-    /// Calls of this owner that wait for the key.
+    /// The waiting calls of this owner for the key.
     calls: Vec<OwnerCall>,
 }
 
 struct OwnerCall {
     ticket: Ticket,
-    /// The owner's turn, once the call shares it and has not taken it.
+    /// The owner's turn (its use of the lock), if the engine has let this call share it and the call has not taken it
+    /// yet.
     turn: Option<Arc<Turn>>,
 }
 
@@ -63,7 +66,8 @@ impl Owner {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The turn that this owner has at the key. Without one, registers the call until [`Owner::call_ended`].
+    /// Returns the turn that this owner has at the key. If there is none, registers the call, which waits until
+    /// [`Owner::call_ended`].
     pub(crate) fn enter(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
         let mut keys = self.keys();
         if let Some(entry) = keys.get_mut(key) {
@@ -77,8 +81,9 @@ impl Owner {
         None
     }
 
-    /// Lets a waiting call share the turn, if there is one. The owner keeps the turn until the call takes it or goes.
-    /// If the engine kept it, even for a moment, a guard that is released in that moment would not release the lock.
+    /// Lets a waiting call share the owner's turn, if the owner has one. This table keeps the turn until the call takes
+    /// it or ends. The engine must not keep the turn, not even for a moment: if the last guard were released in that
+    /// moment, the lock would not be released.
     pub(crate) fn share(&self, key: &Key, call: Ticket) -> bool {
         let mut keys = self.keys();
         let Some(KeyEntry { turn, calls }) = keys.get_mut(key) else { return false };
@@ -87,7 +92,8 @@ impl Owner {
         waiting.turn.is_some()
     }
 
-    /// A call has ended, served or not. Returns the turn that it shares and has not taken.
+    /// Removes a call that has ended, with or without the lock. Returns the turn that the call shares and has not taken
+    /// yet.
     pub(crate) fn call_ended(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
         let mut turn = None;
         self.change(key, |entry| {
@@ -103,13 +109,13 @@ impl Owner {
         self.keys().get(key).is_some_and(|entry| entry.calls.len() > 1)
     }
 
-    /// The owner got this turn, and may have released it already.
+    /// Records that the owner got this turn. The turn may have ended already.
     pub(crate) fn hold(&self, key: &Key, turn: Weak<Turn>) {
         self.keys().entry(key.clone()).or_default().turn = turn;
         self.change(key, |_| ());
     }
 
-    /// The owner's last guard at the key was dropped.
+    /// Removes the key's entry after the owner's last guard was dropped, unless calls wait.
     pub(crate) fn forget(&self, key: &Key) {
         self.change(key, |_| ());
     }
@@ -128,7 +134,8 @@ impl Owner {
     }
 }
 
-/// An owner that ends when it holds nothing and waits for nothing.
+/// A weak reference to an owner. Guards and waiting calls keep an owner alive, so this reference is empty when the
+/// owner holds no lock and waits for none.
 pub(crate) struct WeakOwner(Weak<OwnerState>);
 
 impl WeakOwner {

@@ -1,4 +1,4 @@
-//! The prefix of all names of a client.
+//! The prefix that a client adds to all of its names, so that several systems can share one store.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,12 @@ pub(crate) fn check(prefix: String) -> Result<String> {
         return Ok(prefix);
     }
     Err(Error::misused(format!(
-        "the prefix {prefix:?} is not allowed: it ends in ':' and has 2 to {MAX_BYTES} bytes without control characters"
+        "the prefix {prefix:?} is not allowed: a prefix must end in ':' and have 2 to {MAX_BYTES} bytes, \
+         without control characters"
     )))
 }
 
-/// Whether two systems can have the same name, among the prefixes of the registered clients.
+/// Checks whether one of the prefixes in use begins with another, so that two systems can have the same lock.
 pub(crate) fn finding(ours: &str, members: &[Member]) -> Finding {
     let prefixes: BTreeSet<&str> = members.iter().map(|member| &*member.prefix).chain([ours]).collect();
     let used: Vec<&str> = prefixes.into_iter().filter(|prefix| !prefix.is_empty()).collect();
@@ -25,10 +26,10 @@ pub(crate) fn finding(ours: &str, members: &[Member]) -> Finding {
     match used.iter().find_map(|one| Some((*one, begins(one)?))) {
         Some((one, other)) => Finding::advice(
             "prefix",
-            format!("the prefix {one:?} begins the prefix {other:?}, so names of two systems can be the same lock"),
-            "give one of them a prefix that begins no other, such as \"shop-eu:\" beside \"shop-us:\"",
+            format!("the prefix {other:?} begins with the prefix {one:?}, so two systems can have the same lock"),
+            "change one of them, so that no prefix begins with another, such as \"shop-eu:\" beside \"shop-us:\"",
         ),
         None if used.is_empty() => Finding::fine("prefix", "no registered client uses a prefix"),
-        None => Finding::fine("prefix", "no prefix in use begins another"),
+        None => Finding::fine("prefix", "no prefix in use begins with another"),
     }
 }

@@ -1,15 +1,15 @@
-//! Records through a client: the engine polls the backend's calls, and names get the client's prefix.
+//! Access to records through a client. The client adds its prefix to their names, and the engine polls the requests.
 
 use async_trait::async_trait;
 use bandog_core::{Holding, Key, Line, Notifier, Pattern, Reading, Records, Result, Subscription, Swap, Swaps};
 
 use crate::Client;
 
-/// The records of a client's store. Names are given and listed without the client's prefix. The locks of [`Holding`]s
-/// are named with it, as [`crate::Guard::holding`] returns them.
+/// The records in a client's store. All calls use the names of records without the client's prefix. But the name of a
+/// lock in a [`Holding`] contains the prefix, as in the result of [`crate::Guard::holding`].
 ///
 /// # Cancel safety
-/// A swap may be applied although its future was dropped.
+/// If the future of a swap is dropped, the swap may be applied nevertheless.
 #[async_trait]
 impl Records for Client {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
@@ -36,7 +36,8 @@ impl Records for Client {
         self.query(|backend| Box::pin(async move { backend.history(&key).await })).await
     }
 
-    /// Returns at once, and notifies when the store has subscribed. [`Client::subscribe`] is easier to use.
+    /// Returns immediately. The notifier is called when the client has subscribed, and then for each change.
+    /// [`Client::subscribe`] is easier to use.
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.subscribe_record(key, notifier)
     }

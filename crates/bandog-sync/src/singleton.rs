@@ -1,4 +1,4 @@
-//! A task that runs in one process at a time, as long as there is any process to run it.
+//! Singleton tasks. Several processes offer to run the same task, and exactly one of them runs it at a time.
 
 use std::{any::Any, panic::AssertUnwindSafe, pin::pin, time::Duration};
 
@@ -11,33 +11,35 @@ use tokio::{runtime, time};
 
 use crate::{Client, Guard, Mutex};
 
-/// The result of a task. Its error may be any, so that `?` takes every type of error.
+/// The result of a task. The error is boxed, so that a task can use `?` with every type of error.
 type TaskResult = std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// Maximum delay before the first retry.
-const FIRST_DELAY: Duration = Duration::from_millis(100);
-/// Maximum delay before any retry. After a run of at least this length, the next failure counts as the first.
-const LAST_DELAY: Duration = Duration::from_secs(30);
+const MAX_FIRST_DELAY: Duration = Duration::from_millis(100);
+/// Maximum delay before any retry. It is also the length of a run after which earlier failures do not count any more.
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 impl Client {
-    /// Runs a task in exactly one process at a time: each replica of a service calls this with the same name, one of
-    /// them runs the task, and the others wait to take over.
+    /// Runs a task in one process at a time. Each replica of a service calls this with the same name. One of them runs
+    /// the task, and the others wait to replace it.
     ///
-    /// The call waits for the lock of this name, runs the task under it, and keeps the lock renewed. Then, if the task
-    /// - **never ends**: it runs until the lock is lost. Then the task is cancelled (its future is dropped) before any
-    ///   other process can be granted the lock, and the call waits for the lock again;
-    /// - returns an **error or panics**: this is logged, the lock is released, so that another replica may run the
-    ///   task, and this call waits for the lock again after a delay. The delay is random, at most 100 ms after the
-    ///   first failure and twice as long after each further one, up to 30 s; a run of 30 s or more resets it;
-    /// - returns **`Ok(())`**: the lock is released and the call returns. This ends the task in this process only:
-    ///   replicas that wait run it next. Work that is to run once in the whole cluster is a job.
+    /// The call waits for the lock of this name, and runs the task while it holds the lock. What happens next depends
+    /// on the task:
+    /// - **It never ends.** It runs until the lock is lost. Then the task is cancelled (its future is dropped) before
+    ///   another process can get the lock, and the call waits for the lock again.
+    /// - **It returns an error or panics.** The failure is logged, and the lock is released, so that another replica
+    ///   can run the task. This call waits for the lock again after a random delay. The maximum delay is 100 ms after
+    ///   the first failure, and doubles with each further failure, up to 30 s. A run of 30 s or more resets it.
+    /// - **It returns `Ok(())`.** The lock is released, and the call returns. This ends the task only in this process:
+    ///   a waiting replica runs it next. For work that must run once in the whole cluster, use a job.
     ///
-    /// Each run gets a clone of the closure. So the closure's captures are borrowed or `Clone`, and a run does not see
-    /// changes that a failed run made to its clone.
+    /// Each run gets a clone of the closure. So everything that the closure captures must be borrowed or `Clone`. A run
+    /// does not see changes that an earlier run made to its clone.
     ///
-    /// A replica that dies is replaced when its ttl has passed ([`crate::ClientOptions::watchdog`]; for another ttl see
-    /// [`Mutex::singleton`]). What [`Guard::lost`] promises holds here too: a task that blocks its thread cannot be
-    /// cancelled, and after a failover of the store two may run for a moment. So send [`Guard::fence`] with each write.
+    /// If a replica dies, another one replaces it when the ttl has passed ([`crate::ClientOptions::watchdog`]; for
+    /// another ttl see [`Mutex::singleton`]). The limits of [`Guard::lost`] apply: a task that blocks its thread cannot
+    /// be cancelled, and after a failover of the store two tasks may run for a moment. So send [`Guard::fence`] with
+    /// each write.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -48,27 +50,31 @@ impl Client {
     /// # let send_batch = async |_fence: bandog::Fence| { sent.set(sent.get() + 1); Ok::<(), std::io::Error>(()) };
     /// let relay = client.singleton("outbox-relay", async |guard| {
     ///     loop {
-    ///         send_batch(guard.fence()).await?; // any error: logged, another replica may go on, this one retries later
+    ///         send_batch(guard.fence()).await?; // An error is logged. Another replica can take over.
     ///         tokio::time::sleep(Duration::from_millis(10)).await;
     ///     }
     /// });
     /// tokio::select! {
     ///     ended = relay => ended?,
-    ///     () = shutdown(&sent) => {} // the future is dropped: the task ends, and the lock is released
+    ///     () = shutdown(&sent) => {} // `relay` is dropped, so its task ends and the lock is released.
     /// }
     /// client.close().await
     /// # }
     /// ```
     ///
     /// # Errors
-    /// `Misused` for a bad name and outside a Tokio runtime, `Denied` when the store refuses, `Closed` after
-    /// [`Client::close`], which cancels the task. A store that does not answer is no error: the call continues to wait.
+    /// - `ErrorKind::Misused`: the name is not allowed, or the call was made outside a Tokio runtime.
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Closed`: the client was closed with [`Client::close`], which also cancels the task.
+    ///
+    /// It is no error if the store does not answer: the call continues to wait.
     ///
     /// # Panics
-    /// In a Tokio runtime without timers.
+    /// Panics in a Tokio runtime without timers.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the task, then releases the lock, or gives up the place in the queue.
+    /// If the future is dropped while the task runs, the task is dropped, and then the lock is released. If the call
+    /// still waits, it leaves the queue.
     pub async fn singleton(
         &self,
         name: impl AsRef<str>,
@@ -79,7 +85,8 @@ impl Client {
 }
 
 impl Mutex {
-    /// As [`Client::singleton`], under this lock: its ttl is the time after which a dead replica is replaced.
+    /// The same as [`Client::singleton`], with this lock. The ttl of the lock is the time after which a dead replica is
+    /// replaced.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -91,7 +98,7 @@ impl Mutex {
     /// ```
     ///
     /// # Errors
-    /// As [`Client::singleton`]; `Misused` for a bad ttl.
+    /// As [`Client::singleton`], and `ErrorKind::Misused` if the ttl is not allowed.
     ///
     /// # Panics
     /// As [`Client::singleton`].
@@ -101,7 +108,8 @@ impl Mutex {
     pub async fn singleton(&self, task: impl AsyncFnOnce(&Guard) -> TaskResult + Clone) -> Result<()> {
         let key = self.lock.key()?;
         runtime::Handle::try_current().map_err(|source| {
-            Error::misused("singleton() retries by Tokio's timers; call it in a Tokio runtime").caused_by(source)
+            Error::misused("singleton() uses Tokio's timers for its retries; call it in a Tokio runtime")
+                .caused_by(source)
         })?;
         let (clock, mut failures) = (self.lock.handle().clock, 0);
         loop {
@@ -109,7 +117,7 @@ impl Mutex {
                 Err(error) if error.is_retryable() => {
                     let delay = delay(failures);
                     tracing::warn!(%key, %error, retry_in = ?delay, "a singleton task could not wait for its lock");
-                    self.rest(key, delay).await?;
+                    self.wait_before_retry(key, delay).await?;
                     failures += 1;
                     continue;
                 }
@@ -118,17 +126,17 @@ impl Mutex {
             let (began, fence) = (clock.now(), guard.fence());
             tracing::info!(%key, %fence, "this process runs the singleton task");
             let end = run(guard, task.clone()).await?;
-            if clock.now().since(began) >= LAST_DELAY {
+            if clock.now().since(began) >= MAX_DELAY {
                 failures = 0;
             }
             let Some(delay) = end.log(key, fence, delay(failures)) else { return Ok(()) };
-            self.rest(key, delay).await?;
+            self.wait_before_retry(key, delay).await?;
             failures += 1;
         }
     }
 
-    /// Waits for the delay, unless the client ends meanwhile.
-    async fn rest(&self, key: &Key, delay: Duration) -> Result<()> {
+    /// Waits for the delay before a retry. Returns an error if the client ends in this time.
+    async fn wait_before_retry(&self, key: &Key, delay: Duration) -> Result<()> {
         match select(pin!(self.lock.handle().ended()), pin!(time::sleep(delay))).await {
             Either::Left(((), _)) => Err(Error::closed().during("lock").at(key)),
             Either::Right(((), _)) => Ok(()),
@@ -144,7 +152,7 @@ enum RunEnd {
 }
 
 impl RunEnd {
-    /// Logs the end. Returns the delay before the next run, if there is one.
+    /// Logs how the run ended. Returns the delay before the next run, or `None` if there is no next run.
     fn log(self, key: &Key, fence: Fence, delay: Duration) -> Option<Duration> {
         match self {
             Self::Done => {
@@ -163,10 +171,10 @@ impl RunEnd {
     }
 }
 
-/// Runs the task until it ends or the lock is lost, and releases the lock.
+/// Runs the task until the task ends or the lock is lost. Then releases the lock.
 async fn run(guard: Guard, task: impl AsyncFnOnce(&Guard) -> TaskResult) -> Result<RunEnd> {
     let end = {
-        // The closure may panic before it returns its future; that is caught as well.
+        // The closure is called inside the async block, so that a panic before it returns its future is caught as well.
         let running = AssertUnwindSafe(async { task(&guard).await }).catch_unwind();
         match select(guard.lost(), pin!(running)).await {
             Either::Left(((), _)) => RunEnd::Lost,
@@ -176,7 +184,7 @@ async fn run(guard: Guard, task: impl AsyncFnOnce(&Guard) -> TaskResult) -> Resu
         }
     };
     match (end, guard.check_held()) {
-        // The client was closed; this is not a loss of the lock.
+        // The lock ended because the client was closed, so this is no loss.
         (RunEnd::Lost, Err(error)) if error.kind() == bandog_core::ErrorKind::Closed => Err(error),
         (RunEnd::Lost, _) => {
             drop(guard);
@@ -195,8 +203,9 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
-/// The delay after this number of failures: random, so that replicas which failed together do not retry together.
+/// The delay after this number of failures. It is random, so that replicas that failed at the same time do not retry at
+/// the same time.
 fn delay(failures: u32) -> Duration {
-    let max = FIRST_DELAY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(LAST_DELAY);
+    let max = MAX_FIRST_DELAY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(MAX_DELAY);
     max.mul_f64(0.5 + fastrand::f64() / 2.0)
 }

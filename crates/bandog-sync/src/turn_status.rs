@@ -1,4 +1,5 @@
-//! The status that a turn shares with its engine: until when it is held, or how it ended.
+//! The status that the engine shares with the guards of a turn (the use of a lock by one call): the deadline of the
+//! turn, or how it ended.
 
 use std::{
     sync::{
@@ -15,8 +16,10 @@ const LOST: u64 = 0;
 const CLOSED: u64 = u64::MAX;
 const RELEASED: u64 = u64::MAX - 1;
 
-/// One turn's state. Reading it needs no message to the engine. A lost turn stays lost. Moments of a clock are never
-/// zero, and centuries below the largest number, so they never equal one of the three constants above.
+/// The status of one turn. A guard reads it without a message to the engine. A turn that is lost stays lost.
+///
+/// The status is one number. Moments of a clock are never zero, and the two largest numbers are centuries away. So a
+/// deadline never equals one of the three constants above.
 #[derive(Debug)]
 pub(crate) struct TurnStatus {
     /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.
@@ -31,7 +34,7 @@ pub(crate) enum TurnState {
     },
     Lost,
     Closed,
-    /// It was released while it was held, so it can never be lost.
+    /// The turn was released before it was lost, so it can never be lost.
     Released,
 }
 
@@ -40,7 +43,8 @@ impl TurnStatus {
         Self { encoded: AtomicU64::new(until.as_nanos()), changed: Arc::default() }
     }
 
-    /// The state at this moment. Reading a deadline that has passed makes the loss final.
+    /// The state at this moment. If the deadline has passed, this call also marks the turn as lost, so that a later
+    /// renewal cannot save it.
     pub(crate) fn state(&self, now: Moment) -> TurnState {
         let read = self.encoded.load(Acquire);
         match decode(read) {
@@ -62,7 +66,7 @@ impl TurnStatus {
         };
         let Ok(before) = self.encoded.fetch_update(AcqRel, Acquire, moved) else { return false };
         if until.as_nanos() < before {
-            self.wake(); // Waiters that sleep until the later deadline would wake up too late.
+            self.wake(); // Otherwise, waiters that sleep until the old deadline would wake up too late.
         }
         true
     }
@@ -89,7 +93,7 @@ impl TurnStatus {
         Arc::clone(&self.changed).notified_owned()
     }
 
-    /// Time until the deadline; zero if the turn has ended.
+    /// Time until the deadline. Zero if the turn has ended.
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
         match self.state(now) {
             TurnState::Held { until } => until.since(now),
@@ -102,7 +106,7 @@ impl TurnStatus {
             TurnState::Held { .. } => Some(how),
             TurnState::Lost | TurnState::Closed | TurnState::Released => None,
         };
-        // It may have ended already; its waiters are woken in any case.
+        // The turn may have ended already. Its waiters are woken in any case.
         let _ = self.encoded.fetch_update(AcqRel, Acquire, ended);
         self.wake();
     }

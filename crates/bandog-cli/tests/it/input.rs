@@ -66,7 +66,7 @@ fn bad_urls_are_refused_without_their_secrets() {
         ("redis://app:hunt?er2@db", ["%3F", "--url"]),
         ("redis:app:hunter2@db", ["redis://", "--url"]),
         ("redis://app:hunter2@db/notanumber", ["notanumber", "0 to 65535"]),
-        ("memory:?watchdog=0s", ["watchdog", "100 ms to 365 days"]),
+        ("memory:?watchdog=0s", ["watchdog", "100 ms and 365 days"]),
         ("memory:?timeout=1ms", ["1ms", "10 ms and 365 days"]),
         ("sqlite:", ["no file", "sqlite:PATH"]),
         ("sqlite:~/x.db", ["sqlite:/home/NAME/x.db", "$HOME"]),

@@ -8,7 +8,7 @@ use tokio::time::advance;
 use super::{Clock, Duration, Relaxed};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// 2024-02-29T00:00:00Z, a day like others for a clock.
+/// The time from 1970 until 2024-02-29T00:00:00Z.
 const LEAP_DAY: Duration = Duration::from_secs(1_709_164_800);
 
 fn leap_day() -> SystemTime {
@@ -16,12 +16,15 @@ fn leap_day() -> SystemTime {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_test_pauses_both_clocks_and_moves_both() {
+async fn a_test_that_pauses_tokios_clock_also_pauses_and_advances_the_wall_clock() {
     let clock = Clock::tokio();
     let (now, wall) = (clock.now(), clock.wall());
     assert_eq!((clock.now(), clock.wall()), (now, wall));
     let shown = SystemTime::now();
-    assert!(shown - HOUR < wall && wall < shown + HOUR, "it begins at the machine's time, not at {wall:?}");
+    assert!(
+        shown - HOUR < wall && wall < shown + HOUR,
+        "the wall clock does not start at the machine's time but at {wall:?}"
+    );
     advance(HOUR).await;
     assert_eq!((clock.now(), clock.wall()), (now + HOUR, wall + HOUR));
     tokio::time::sleep(HOUR * 24 * 365 * 20).await;
@@ -29,7 +32,7 @@ async fn a_paused_test_pauses_both_clocks_and_moves_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_wall_clock_does_not_affect_leases() {
+async fn setting_the_wall_clock_does_not_affect_leases() {
     let clock = Clock::tokio();
     let wall = clock.wall();
     assert_eq!(clock.set_ahead(HOUR).wall(), wall + HOUR);
@@ -58,7 +61,7 @@ async fn a_jumping_wall_clock_does_not_affect_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_is_set_to_a_time_and_continues_from_there() {
+async fn a_wall_clock_that_was_set_continues_from_the_new_time() {
     let clock = Clock::tokio();
     for time in [leap_day(), SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH - HOUR, leap_day() + LEAP_DAY * 2] {
         for before in [clock, clock.set_ahead(HOUR), clock.set_back(HOUR)] {
@@ -73,7 +76,7 @@ async fn a_wall_clock_is_set_to_a_time_and_continues_from_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_can_be_set_by_at_most_292_years() {
+async fn the_wall_clock_can_be_moved_by_at_most_292_years() {
     let clock = Clock::tokio();
     let most = Duration::from_nanos(i64::MAX.unsigned_abs());
     assert_eq!(clock.set_ahead(Duration::MAX).wall(), clock.wall() + most);
@@ -82,7 +85,7 @@ async fn a_wall_clock_can_be_set_by_at_most_292_years() {
 }
 
 #[test]
-fn the_systems_wall_clock_is_the_machines() {
+fn the_wall_clock_of_the_system_clock_shows_the_machines_time() {
     let clock = Clock::system();
     let before = SystemTime::now();
     let (behind, wall, ahead) = (clock.set_back(HOUR).wall(), clock.wall(), clock.set_ahead(HOUR).wall());
@@ -92,7 +95,7 @@ fn the_systems_wall_clock_is_the_machines() {
 }
 
 #[test]
-fn the_systems_wall_clock_can_be_set_and_continues() {
+fn the_wall_clock_of_the_system_clock_can_be_set_and_continues() {
     let since = Clock::system().now();
     let set = Clock::system().set_to(leap_day());
     let (first, second) = (set.wall(), set.wall());
@@ -102,7 +105,7 @@ fn the_systems_wall_clock_can_be_set_and_continues() {
 }
 
 #[test]
-fn both_clocks_count_the_sleep_of_the_machine() {
+fn both_clocks_count_the_time_for_which_the_machine_is_suspended() {
     static SLEPT: AtomicU64 = AtomicU64::new(0);
     let clock = Clock::system_and(&SLEPT);
     let set = clock.set_to(leap_day());
@@ -114,36 +117,39 @@ fn both_clocks_count_the_sleep_of_the_machine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_clock_is_detected_while_it_is_paused() {
+async fn a_clock_is_reported_as_paused_while_it_is_paused() {
     assert!(Clock::tokio_is_paused());
     tokio::time::sleep(HOUR).await;
-    assert!(Clock::tokio_is_paused(), "after it has advanced by itself");
+    assert!(Clock::tokio_is_paused(), "after a sleep has advanced the paused clock");
     advance(HOUR).await;
-    assert!(Clock::tokio_is_paused(), "after it was advanced");
+    assert!(Clock::tokio_is_paused(), "after the test has advanced the clock");
     tokio::time::resume();
     assert!(!Clock::tokio_is_paused());
     tokio::time::pause();
     assert!(Clock::tokio_is_paused());
 }
 
-/// Each read may fall into any part of the clock's granularity, so there are many, also in other threads of a runtime
-/// and on runtimes without timers.
+/// The machine's clock moves in small steps, and the result of a check may depend on the time since the last step. So
+/// the test makes many checks: outside a runtime, on runtimes with and without timers, and on a blocking thread.
 #[test]
 fn a_clock_that_runs_is_never_reported_as_paused() {
-    let never = || (0..20_000).all(|_| !Clock::tokio_is_paused());
-    assert!(never(), "outside a runtime");
+    let is_never_paused = || (0..20_000).all(|_| !Clock::tokio_is_paused());
+    assert!(is_never_paused(), "outside a runtime");
     let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    assert!(paused.block_on(async { Clock::tokio_is_paused() }), "this process has paused a clock once");
-    assert!(never(), "outside a runtime");
+    assert!(paused.block_on(async { Clock::tokio_is_paused() }), "a runtime of this process has a paused clock");
+    assert!(is_never_paused(), "outside a runtime, after another runtime has paused its clock");
     let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert!(bare.block_on(async { never() }), "without timers");
+    assert!(bare.block_on(async { is_never_paused() }), "on a runtime without timers");
     let running = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    assert!(running.block_on(async { never() }));
-    let again = running.block_on(async {
+    assert!(running.block_on(async { is_never_paused() }));
+    let after_resume = running.block_on(async {
         tokio::time::pause();
         tokio::time::resume();
-        never()
+        is_never_paused()
     });
-    assert!(again, "after it was paused and resumed");
-    assert!(running.block_on(async { tokio::task::spawn_blocking(never).await.unwrap() }), "on a blocking thread");
+    assert!(after_resume, "after the clock was paused and resumed");
+    assert!(
+        running.block_on(async { tokio::task::spawn_blocking(is_never_paused).await.unwrap() }),
+        "on a blocking thread"
+    );
 }

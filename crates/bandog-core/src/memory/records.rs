@@ -14,30 +14,31 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct RecordTable {
     rows: BTreeMap<Key, StoredRecord>,
-    /// The last version of all records. A record that is deleted and created again gets a greater one, also if no time
-    /// has passed.
+    /// The greatest version of all records, including deleted records. So a record that is deleted and created again
+    /// gets a greater version than before, even if the clock has not advanced in between.
     last: Option<Version>,
     subscribers: Subscribers,
 }
 
-/// A record and its history by slot.
+/// A record and its history.
 #[derive(Debug)]
 struct StoredRecord {
     record: Record,
+    /// The texts of the lines, by the names of their slots.
     lines: BTreeMap<String, String>,
 }
 
 #[async_trait]
 impl Records for Memory {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
-        let (mut state, now) = self.at_once();
+        let (mut state, now) = self.state_and_time();
         let wall = self.clock.wall();
         let each = swaps.iter().map(|swap| Ok(state.swap(swap, now, wall))).collect();
         Ok(Swaps { now: wall, each })
     }
 
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
-        let (state, now) = self.at_once();
+        let (state, now) = self.state_and_time();
         let wall = self.clock.wall();
         let records =
             keys.iter().map(|key| Ok(state.records.rows.get(key).map(|stored| stored.record.clone()))).collect();
@@ -57,9 +58,9 @@ impl Records for Memory {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let number = self.state().records.subscribers.add(key, notifier);
+        let id = self.state().records.subscribers.add(key, notifier);
         let (shared, key) = (self.clone(), key.clone());
-        Ok(Subscription::new(move || shared.state().records.subscribers.remove(&key, number)))
+        Ok(Subscription::new(move || shared.state().records.subscribers.remove(&key, id)))
     }
 }
 
@@ -78,10 +79,10 @@ impl MemoryState {
         if last != swap.from {
             return Swapped::Differs(stored.map(|stored| stored.record.clone()));
         }
-        if let Some(missing) =
-            swap.not_before.and_then(|time| time.duration_since(wall).ok()).filter(|by| !by.is_zero())
+        if let Some(remaining) =
+            swap.not_before.and_then(|time| time.duration_since(wall).ok()).filter(|time| !time.is_zero())
         {
-            return Swapped::Early(missing);
+            return Swapped::Early(remaining);
         }
         if swap.held.as_ref().is_some_and(|holding| !self.is_held(holding, now)) {
             return Swapped::NotHeld;

@@ -1,10 +1,10 @@
-//! The subscribers of keys or of records.
+//! The subscribers of keys: of locks, or of records.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{Key, Notifier};
 
-/// The notifiers of each key, by their ids.
+/// The notifiers of each key, by the ids that [`Subscribers::add`] returned.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     notifiers: HashMap<Key, BTreeMap<u64, Notifier>>,
@@ -12,7 +12,7 @@ pub(super) struct Subscribers {
 }
 
 impl Subscribers {
-    /// Adds a notifier. Its id removes it.
+    /// Adds a notifier, and returns the id with which [`Subscribers::remove`] removes the notifier.
     pub(super) fn add(&mut self, key: &Key, notifier: Notifier) -> u64 {
         self.last_id += 1;
         self.notifiers.entry(key.clone()).or_default().insert(self.last_id, notifier);
@@ -29,7 +29,7 @@ impl Subscribers {
         }
     }
 
-    /// Notifies the subscribers of a key. False if it has none.
+    /// Notifies the subscribers of a key. Returns false if the key has no subscriber.
     pub(super) fn notify(&self, key: &Key) -> bool {
         let Some(of_key) = self.notifiers.get(key) else {
             return false;

@@ -1,15 +1,15 @@
-//! A client whose calls block their thread.
+//! The client for code without async: its calls block the calling thread.
 
 use bandog_core::{ClientId, Error, Finding, Member, Pattern, Result, Row};
 
 use super::{Mutex, thread, wait::wait};
 use crate::Health;
 
-/// Locks on one store, for code without async. Clones are the same client, and so is the async [`crate::Client`] that
-/// it was made from.
+/// A client of one store, for code without async. Its clones, and the async [`crate::Client`] from which it was
+/// created, are the same client.
 ///
-/// Made by [`crate::Client::blocking`]. Its calls, and those of its mutexes and guards, are `Misused` in async code;
-/// see [the module](super).
+/// Created by [`crate::Client::blocking`]. In async code, calls of this client, its mutexes and its guards return
+/// `ErrorKind::Misused`. See [the module](super).
 #[derive(Debug, Clone)]
 pub struct Client {
     client: crate::Client,
@@ -20,8 +20,8 @@ impl Client {
         if client.handle().has_own_thread() {
             return Ok(Self { client: client.clone() });
         }
-        let message = "the client was made with on_current_runtime(), whose engine cannot run while a call blocks; \
-                       leave that out for blocking calls";
+        let message = "the client was started with on_current_runtime(), so its engine cannot run while a call \
+                       blocks; start the client without that option to make blocking calls";
         Err(Error::misused(message))
     }
 
@@ -37,7 +37,7 @@ impl Client {
         self.client.clone()
     }
 
-    /// This client's id: the first half of its owners' names in the store.
+    /// This client's id. The store writes it into each lock that the client holds.
     pub fn id(&self) -> ClientId {
         self.client.id()
     }
@@ -47,31 +47,31 @@ impl Client {
         self.client.store()
     }
 
-    /// The lock of this name, 1 to 1024 bytes without control characters. Cheap, no I/O; a bad name is an error of the
-    /// first call that locks.
+    /// The lock with this name. The name must have 1 to 1024 bytes, and no control characters. If the name is not
+    /// allowed, each call that locks returns `ErrorKind::Misused`. This call is cheap and does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.client.mutex(name))
     }
 
-    /// Waits until the store has answered, for at most 5 s.
+    /// Waits until the store answers, for at most 5 s.
     ///
     /// # Errors
-    /// As [`crate::Client::ready`], and `Misused` in async code.
+    /// As [`crate::Client::ready`], and `ErrorKind::Misused` in async code.
     pub fn ready(&self) -> Result<()> {
         thread::may_block("connect")?;
         wait(self.client.ready())
     }
 
-    /// The health of this client and its store, for readiness probes; see [`crate::Client::health`].
+    /// Reports the health of this client and its store, for readiness probes. See [`crate::Client::health`].
     ///
     /// # Errors
-    /// As [`crate::Client::health`], and `Misused` in async code.
+    /// As [`crate::Client::health`], and `ErrorKind::Misused` in async code.
     pub fn health(&self) -> Result<Health> {
         thread::may_block("health")?;
         wait(self.client.health())
     }
 
-    /// One lock as the store sees it, held or not, by any client.
+    /// The state of one lock in the store, whether it is held or free. The holder may be any client.
     ///
     /// ```
     /// # fn main() -> bandog::Result<()> {
@@ -82,72 +82,74 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// As [`crate::Client::show`], and `Misused` in async code.
+    /// As [`crate::Client::show`], and `ErrorKind::Misused` in async code.
     pub fn show(&self, name: impl AsRef<str>) -> Result<Row> {
         thread::may_block("show")?;
         wait(self.client.show(name))
     }
 
-    /// The locks that are held now and whose names match, sorted by name.
+    /// All locks that are held now and whose names match the pattern, sorted by name. On Redis this call scans all keys
+    /// of the server; see [`crate::Client::list`].
     ///
     /// # Errors
-    /// As [`crate::Client::list`], and `Misused` in async code.
+    /// As [`crate::Client::list`], and `ErrorKind::Misused` in async code.
     pub fn list(&self, pattern: Pattern) -> Result<Vec<Row>> {
         thread::may_block("list")?;
         wait(self.client.list(pattern))
     }
 
-    /// The clients in the store's registry; see [`crate::Client::members`].
+    /// The clients in the store's registry. See [`crate::Client::members`].
     ///
     /// # Errors
-    /// As [`crate::Client::members`], and `Misused` in async code.
+    /// As [`crate::Client::members`], and `ErrorKind::Misused` in async code.
     pub fn members(&self) -> Result<Vec<Member>> {
         thread::may_block("members")?;
         wait(self.client.members())
     }
 
-    /// Several locks with the clients that hold them; see [`crate::Client::holders`].
+    /// The states of several locks, with the clients that hold them. See [`crate::Client::holders`].
     ///
     /// # Errors
-    /// As [`crate::Client::holders`], and `Misused` in async code.
+    /// As [`crate::Client::holders`], and `ErrorKind::Misused` in async code.
     pub fn holders(&self, names: &[impl AsRef<str> + Sync]) -> Result<Vec<Row>> {
         thread::may_block("holders")?;
         wait(self.client.holders(names))
     }
 
-    /// Takes a lock from its holder. Returns the row that the lock had then, if it was held. Read
-    /// [`crate::Client::evict`] first.
+    /// Takes a lock from its holder, so that it is free. Returns the previous state of the lock, or `None` if it was
+    /// not held. This can be dangerous: read [`crate::Client::evict`] first.
     ///
     /// # Errors
-    /// As [`crate::Client::evict`], and `Misused` in async code.
+    /// As [`crate::Client::evict`], and `ErrorKind::Misused` in async code.
     pub fn evict(&self, name: impl AsRef<str>) -> Result<Option<Row>> {
         thread::may_block("evict")?;
         wait(self.client.evict(name))
     }
 
-    /// Findings about the store and its environment: what may endanger locks, and what is fine.
+    /// Checks the store and its environment. Returns findings: what may endanger locks, and what is fine.
     ///
     /// # Errors
-    /// As [`crate::Client::check`], and `Misused` in async code.
+    /// As [`crate::Client::check`], and `ErrorKind::Misused` in async code.
     pub fn check(&self) -> Result<Vec<Finding>> {
         thread::may_block("check")?;
         wait(self.client.check())
     }
 
-    /// Releases every guard, ends every wait and the engine, and returns when the store has answered or after twice the
-    /// request timeout. Guards and calls are `Closed` from then on, also calls that wait in other threads.
+    /// Closes the client: releases all of its locks, and ends all of its calls that wait, also in other threads.
+    /// Returns when the store has answered the releases, or after twice the request timeout. From then on, guards and
+    /// calls of this client return `ErrorKind::Closed`.
     ///
     /// # Errors
-    /// `Misused` in async code; the client is not closed then.
+    /// `ErrorKind::Misused` in async code. In that case the client is not closed.
     pub fn close(&self) -> Result<()> {
         thread::may_block("close")?;
         wait(self.client.close())
     }
 
-    /// Waits until no release is pending and no call is in flight: for tests that inspect the store.
+    /// Waits until the store has answered all requests of this client, for tests that inspect the store.
     ///
     /// # Errors
-    /// `Misused` in async code.
+    /// `ErrorKind::Misused` in async code.
     pub fn idle(&self) -> Result<()> {
         thread::may_block("idle")?;
         wait(self.client.idle());

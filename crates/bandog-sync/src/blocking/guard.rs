@@ -1,4 +1,4 @@
-//! The guard of a thread's lock.
+//! The guard of a lock that a thread holds.
 
 use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 
@@ -6,12 +6,14 @@ use bandog_core::{Fence, Key, Result};
 
 use super::{Lost, thread, wait::answer};
 
-/// A lock that this thread holds, until it is released, dropped or lost.
+/// A lock that this thread holds, until this guard is released or dropped, or the lock is lost.
 ///
-/// A lease can expire while its guard lives: the process may have been stopped, or the store may have lost the lock.
-/// Work that must not run twice checks [`Guard::is_lost`] and sends [`Guard::fence`] along with its writes.
+/// A lock can be lost while its guard exists, for example because the process was stopped for some time, or because the
+/// store lost its data. Work that must not run twice should check [`Guard::is_lost`], and send [`Guard::fence`] with
+/// each write.
 ///
-/// It cannot leave its thread, since the thread is the lock's owner. Other threads may read it.
+/// A guard cannot be sent to another thread, because its thread is the owner of the lock. But other threads can use
+/// references to it.
 ///
 /// ```compile_fail,E0277
 /// # fn main() -> bandog::Result<()> {
@@ -21,12 +23,12 @@ use super::{Lost, thread, wait::answer};
 /// # Ok(()) }
 /// ```
 ///
-/// Dropping it releases the lock in the background; [`Guard::release`] also reports the result.
+/// The drop of a guard releases the lock in the background. [`Guard::release`] does the same and reports the result.
 #[derive(Debug)]
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct Guard {
     guard: crate::Guard,
-    /// Makes the guard `Sync` and not `Send`.
+    /// Makes this type `Sync` but not `Send`, like a `MutexGuard`.
     not_send: PhantomData<MutexGuard<'static, ()>>,
 }
 
@@ -35,17 +37,19 @@ impl Guard {
         Self { guard, not_send: PhantomData }
     }
 
-    /// The fencing token of this grant. Guards of one re-entry have the same one.
+    /// The fencing token of this lock: a number that is larger than that of every earlier holder. If a thread takes a
+    /// lock several times, all of its guards have the same fence.
     pub fn fence(&self) -> Fence {
         self.guard.fence()
     }
 
-    /// The lock's name.
+    /// The lock's name, with the client's prefix.
     pub fn key(&self) -> &Key {
         self.guard.key()
     }
 
-    /// Whether another holder may have the lock now. Once true, it stays true. It reads the clock, and does no I/O.
+    /// Whether the lock is lost, so that another thread may hold it now. Once true, the result stays true. This call
+    /// reads the clock, and does no I/O.
     ///
     /// ```
     /// # fn main() -> bandog::Result<()> {
@@ -66,31 +70,33 @@ impl Guard {
         self.guard.is_lost()
     }
 
-    /// Time until the lock is lost if no renewal succeeds from now on; zero once it is lost.
+    /// Time until the lock is lost if no further renewal succeeds. Zero if the lock is lost.
     pub fn remaining(&self) -> Duration {
         self.guard.remaining()
     }
 
-    /// A handle with which another thread waits for the end of this lock.
+    /// A handle with which another thread can wait until this lock is lost or released.
     pub fn lost(&self) -> Lost {
         let (status, clock) = self.guard.status_and_clock();
         Lost::new(status, clock)
     }
 
-    /// Releases the lock and reports the result. Of several guards of one thread only the last one releases it.
+    /// Releases the lock and reports the result. If a thread has several guards of this lock, only the last one
+    /// releases it.
     ///
     /// # Errors
-    /// `Lost` when it had been lost before: another holder may have done the same work since then. `Unavailable` when
-    /// the store gave no answer in its request timeout; the release continues in the background, and the lock is free
-    /// after its ttl at the latest. `Closed` after [`super::Client::close`]. `Misused` in async code; the lock is
-    /// released in the background then.
+    /// - `ErrorKind::Lost`: the lock was lost before. Another holder may have done the same work since then.
+    /// - `ErrorKind::Unavailable`: the store did not answer within one request timeout. The release continues in the
+    ///   background. The lock is free after its ttl at the latest.
+    /// - `ErrorKind::Closed`: the client was closed with [`super::Client::close`].
+    /// - `ErrorKind::Misused`: the call was made in async code. The lock is released in the background.
     pub fn release(self) -> Result<()> {
         thread::may_block("release").map_err(|error| error.at(self.key()))?;
         let (clock, limit) = (self.guard.handle().clock, self.guard.handle().timeout * 2);
         answer(self.guard.release(), limit, clock)
     }
 
-    /// Makes the guard lost, as if its lease had expired, to test how a program reacts. See [`crate::Guard::lose`].
+    /// Marks this lock as lost, as if its lease had expired, to test how a program reacts. See [`crate::Guard::lose`].
     #[cfg(feature = "test-util")]
     pub fn lose(&self) {
         self.guard.lose();

@@ -1,4 +1,4 @@
-//! How a thread takes a lock of any kind.
+//! The blocking calls that all kinds of locks share.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) fn acquire(lock: &Lock) -> Result<Guard> {
     wait(by_this_thread(lock)?.acquire()).map(Guard::new)
 }
 
-/// Waits for the lock, for at most this time. With zero it asks the store once.
+/// Waits for the lock, for at most this time. If the time is zero, the call ends with the first answer of the store.
 pub(super) fn try_acquire_for(lock: &Lock, limit: Duration) -> Result<Option<Guard>> {
     let lock = by_this_thread(lock)?;
     let handle = lock.handle();
@@ -24,17 +24,17 @@ pub(super) fn try_acquire_for(lock: &Lock, limit: Duration) -> Result<Option<Gua
     Ok(guard.map(Guard::new))
 }
 
-/// Runs the body while the lock is held.
+/// Locks, runs the body and releases the lock.
 pub(super) fn run<T>(lock: &Lock, body: impl FnOnce(&Guard) -> T) -> Result<T> {
     let guard = acquire(lock)?;
     let value = body(&guard);
     guard.check_held()?;
-    // The lock was held to the end of the body, so the value counts even if the release fails.
+    // The lock was held until the body ended, so the value is valid even if the release fails.
     let _ = guard.release();
     Ok(value)
 }
 
-/// The lock with this thread as its owner.
+/// The same lock, with the calling thread as its owner.
 fn by_this_thread(lock: &Lock) -> Result<Lock> {
     let with_key = |error: Error| match lock.key() {
         Ok(key) => error.at(key),

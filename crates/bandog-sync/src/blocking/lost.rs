@@ -1,4 +1,4 @@
-//! How a thread waits for the end of another thread's lock.
+//! How a thread waits until the lock of another thread is lost or released.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use bandog_core::{Clock, Result};
 use super::{thread, wait::wait_at_most};
 use crate::turn_status::{TurnState, TurnStatus};
 
-/// Waits for the end of a lock; made by [`Guard::lost`](super::Guard::lost). Unlike the guard it may go to another
-/// thread, and it outlives the guard.
+/// A handle to wait for the end of a lock. Created by [`Guard::lost`](super::Guard::lost). Unlike the guard, it can be
+/// sent to another thread, and it can be used after the guard is dropped.
 ///
 /// ```
 /// # fn main() -> bandog::Result<()> {
@@ -37,13 +37,14 @@ impl Lost {
         Self { status, clock }
     }
 
-    /// Waits until the lock has ended: true when it was lost, or its client closed; false when it was released.
+    /// Waits until the lock has ended. Returns true if the lock was lost or its client was closed, and false if the
+    /// lock was released.
     ///
-    /// A loss is reported before another client can be granted the lock, unless the store itself lost the lock or its
-    /// clock jumped: then at the next renewal.
+    /// A loss is reported before the store can grant the lock to another client. There is one exception: if the store
+    /// itself lost the lock, or its clock jumped, the loss is reported at the next renewal.
     ///
     /// # Errors
-    /// `Misused` in async code.
+    /// `ErrorKind::Misused` in async code.
     pub fn wait(&self) -> Result<bool> {
         thread::may_block("wait for a loss")?;
         loop {
@@ -51,7 +52,8 @@ impl Lost {
             let woken = self.status.woken();
             let now = self.clock.now();
             match self.status.state(now) {
-                // At the deadline it is lost, even if the engine is too busy to report it.
+                // The loop reads the status again at the deadline, so it sees a loss even if the engine is too busy to
+                // report it.
                 TurnState::Held { until } => drop(wait_at_most(woken, until.since(now), self.clock)),
                 TurnState::Lost | TurnState::Closed => return Ok(true),
                 TurnState::Released => return Ok(false),

@@ -1,24 +1,25 @@
-//! The same locks without async: a call that waits blocks its thread, and the thread is the owner.
+//! The same locks for code without async. A call that waits blocks its thread. The thread is the owner of the locks
+//! that it takes.
 //!
 //! ```
 //! # fn main() -> bandog::Result<()> {
 //! let client = bandog::blocking::connect("memory:")?;
 //! let orders = client.mutex("orders");
 //! let guard = orders.lock()?;
-//! let again = orders.lock()?; // the same thread: at once, counted, without a request to the store
+//! let again = orders.lock()?; // The same thread locks again, without a request to the store.
 //! assert_eq!(again.fence(), guard.fence());
 //! again.release()?;
-//! guard.release()?; // the last one releases the lock
+//! guard.release()?; // The last guard releases the lock.
 //! client.close()
 //! # }
 //! ```
 //!
-//! The engine and its mailbox are the same: the engine renews locks on its own thread while this one works, and async
-//! and blocking calls of one client wait in one queue. So it needs an engine with a thread of its own, not
-//! [`crate::ClientOptions::on_current_runtime`].
+//! The async and the blocking calls of one client use the same engine, and wait in the same queue. The engine renews
+//! locks on its own thread while the user's threads work or wait. So there are no blocking calls for a client that was
+//! started with [`crate::ClientOptions::on_current_runtime`].
 //!
 //! # Inside a Tokio runtime
-//! A call that would block a thread on which tasks run is `Misused`, and does nothing:
+//! A call that would block a thread on which tasks run returns `ErrorKind::Misused`, and does nothing else:
 //!
 //! | called from | what happens |
 //! |---|---|
@@ -27,13 +28,13 @@
 //! | a task, or the future of `block_on`, on any kind of runtime | `Misused` |
 //! | `tokio::task::unconstrained`, hooks and destructors that a runtime runs between tasks, other runtimes | not detected: the call blocks the thread, and tasks of that thread count as one owner |
 //!
-//! A guard may be dropped anywhere, and its drop does not wait for the store. The drop of a client's last handle does,
-//! for 100 ms at most.
+//! A guard may be dropped anywhere, and its drop does not wait for the store. Only the drop of the last part of a
+//! client (a clone, mutex or guard) waits, for 100 ms at most.
 //!
 //! # Interrupts
-//! A signal cannot cancel a call that waits. Ctrl-C ends a process that has no handler for it: no lock is released, and
-//! all expire after their ttl, as after any crash. A program with a handler calls [`Client::close`] from another
-//! thread: every lock is released, and every call that waits ends as `Closed`.
+//! A signal cannot cancel a call that waits. Without a signal handler, Ctrl-C ends the process. Then its locks are not
+//! released, and expire after their ttl, as after a crash. A program with a signal handler should call
+//! [`Client::close`] from another thread. That releases all locks, and all waiting calls return `ErrorKind::Closed`.
 
 mod client;
 mod guard;

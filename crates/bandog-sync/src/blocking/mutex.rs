@@ -1,4 +1,4 @@
-//! The mutex of threads.
+//! The mutex for code without async.
 
 use std::time::Duration;
 
@@ -7,13 +7,16 @@ use bandog_core::Result;
 use super::{Guard, lock};
 use crate::lock::Lock;
 
-/// A named lock: one thread at a time, across all processes that share the store.
+/// A named lock that one thread holds at a time, among all processes that share the store.
 ///
-/// A thread that holds it gets it again at once, counted, and on the first lease's terms; the last guard releases it.
-/// It is re-entrant like Java's locks, and unlike those of `std::sync`.
+/// The lock is re-entrant, like Java's locks and unlike those of `std::sync`. A thread that holds the lock and locks it
+/// again gets another guard immediately. The lock is released when the last of these guards is dropped. The ttl and the
+/// other terms of the first call apply.
 ///
-/// It is a handle: making one is cheap and does no I/O, and clones are the same lock. Without [`Mutex::lease`] the
-/// watchdog renews the hold as long as its guard lives, whatever this thread does meanwhile.
+/// This type is a handle. It is cheap to create, creating it does no I/O, and its clones are the same lock.
+///
+/// By default the client renews a held lock until its guard is dropped (the *watchdog*), whatever the thread does in
+/// this time. [`Mutex::lease`] turns that off.
 #[derive(Debug, Clone)]
 pub struct Mutex {
     lock: Lock,
@@ -24,16 +27,18 @@ impl Mutex {
         Self { lock: mutex.lock }
     }
 
-    /// The same lock with a fixed lease: no watchdog renews it, and it is lost after `ttl` (100 ms to 365 days).
+    /// The same lock with a fixed lease: it is never renewed, and is lost after `ttl`. The ttl must be between 100 ms
+    /// and 365 days.
     ///
-    /// A ttl out of bounds is an error of the first call that locks.
+    /// With a ttl that is not allowed, each call that locks returns `ErrorKind::Misused`.
     #[must_use]
     pub fn lease(self, ttl: Duration) -> Self {
         Self { lock: self.lock.lease(ttl) }
     }
 
-    /// The same lock with a maximum hold time (100 ms to 365 days): then it is lost even if it is renewed, so that a
-    /// thread that hangs does not keep it forever. See [`crate::Mutex::max_hold`]. Default: no limit.
+    /// The same lock with a maximum hold time. After this time the lock is lost although it was renewed, so that a
+    /// thread that hangs does not keep it forever. The time must be between 100 ms and 365 days. Default: no limit. See
+    /// [`crate::Mutex::max_hold`].
     #[must_use]
     pub fn max_hold(self, time: Duration) -> Self {
         Self { lock: self.lock.max_hold(time) }
@@ -41,19 +46,24 @@ impl Mutex {
 
     /// Waits until no other thread holds the lock, and takes it.
     ///
-    /// Calls of one client are served in their order. An async guard has no owner thread: if the thread that must
-    /// release it waits here for the same lock, it waits forever.
+    /// Waiting calls of one client get the lock in the order in which they were made.
+    ///
+    /// A guard of the async API belongs to no thread. If a thread has such a guard and waits here for the same lock, it
+    /// waits forever.
     ///
     /// # Errors
-    /// `Misused` for a bad name or lease, and in async code. `Denied` when the store refuses. `Unavailable` when the
-    /// store has not answered this client at all for 5 s; after a first answer the call waits through outages. `Lost`
-    /// for a thread whose earlier guards are lost and not dropped yet. `Overloaded` when too many calls of this client
-    /// wait. `Closed` after [`super::Client::close`].
+    /// - `ErrorKind::Misused`: the name or a time is not allowed, or the call was made in async code.
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After its
+    ///   first answer, the call waits through outages instead.
+    /// - `ErrorKind::Lost`: the thread still has guards of this lock that are lost.
+    /// - `ErrorKind::Overloaded`: too many calls of this client wait ([`crate::ClientOptions::max_waiting`]).
+    /// - `ErrorKind::Closed`: the client was closed with [`super::Client::close`].
     pub fn lock(&self) -> Result<Guard> {
         lock::acquire(&self.lock)
     }
 
-    /// Takes the lock if no other thread holds it now.
+    /// Takes the lock if no other thread holds it now. Otherwise returns `None`.
     ///
     /// ```
     /// # fn main() -> bandog::Result<()> {
@@ -65,24 +75,25 @@ impl Mutex {
     /// ```
     ///
     /// # Errors
-    /// As [`Mutex::lock`], and `Unavailable` when the store does not answer within one request timeout.
+    /// As [`Mutex::lock`], and `ErrorKind::Unavailable` if the store does not answer within one request timeout.
     pub fn try_lock(&self) -> Result<Option<Guard>> {
         lock::try_acquire_for(&self.lock, Duration::ZERO)
     }
 
-    /// Waits for the lock, for at most this time (365 days at most). With zero it is [`Mutex::try_lock`].
+    /// Waits for the lock, for at most `limit`. The maximum is 365 days. If `limit` is zero, this is
+    /// [`Mutex::try_lock`].
     ///
-    /// `None` means that the store reported another holder. A store that gave no answer is an error.
+    /// Returns `None` if the lock was held. If the store gave no answer, the call returns an error instead.
     ///
     /// # Errors
-    /// As [`Mutex::lock`], and `Unavailable` when the store gave no answer in this time.
+    /// As [`Mutex::lock`], and `ErrorKind::Unavailable` if the store gave no answer within `limit`.
     pub fn try_lock_for(&self, limit: Duration) -> Result<Option<Guard>> {
         lock::try_acquire_for(&self.lock, limit)
     }
 
-    /// Locks, runs the body and releases the lock, also when the body panics.
+    /// Locks, runs the body and releases the lock. The lock is also released if the body panics.
     ///
-    /// A loss of the lock does not stop the body: a long body checks [`Guard::is_lost`].
+    /// A loss of the lock does not stop the body. A long body should check [`Guard::is_lost`].
     ///
     /// ```
     /// # fn main() -> bandog::Result<()> {
@@ -93,8 +104,8 @@ impl Mutex {
     /// ```
     ///
     /// # Errors
-    /// As [`Mutex::lock`]; `Lost` when the lock was lost before the body had finished: another holder may have done the
-    /// same work.
+    /// As [`Mutex::lock`], and `ErrorKind::Lost` if the lock was lost before the body ended. Another holder may have
+    /// done the same work then.
     pub fn run<T>(&self, body: impl FnOnce(&Guard) -> T) -> Result<T> {
         lock::run(&self.lock, body)
     }

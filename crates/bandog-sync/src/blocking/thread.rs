@@ -1,4 +1,4 @@
-//! The calling thread: whether it may block, and its owner.
+//! The calling thread: whether it may block, and the owner under which it takes locks.
 
 use std::{
     cell::RefCell,
@@ -12,11 +12,11 @@ use tokio::{runtime::Handle, task::coop};
 use crate::{Owner, owner::WeakOwner};
 
 thread_local! {
-    /// This thread's owner for each client of which it holds or awaits a lock.
+    /// This thread's owner for each client, while the thread holds a lock of the client or waits for one.
     static OWNERS: RefCell<HashMap<ClientId, WeakOwner>> = RefCell::default();
 }
 
-/// This thread's owner. It is the same one as long as a guard of it lives.
+/// This thread's owner for a client. The owner stays the same while the thread has a guard.
 pub(super) fn owner(client: ClientId) -> Result<Owner> {
     let owner = OWNERS.try_with(|owners| {
         let mut owners = owners.borrow_mut();
@@ -29,34 +29,35 @@ pub(super) fn owner(client: ClientId) -> Result<Owner> {
         owner
     });
     owner.map_err(|source| {
-        let message =
-            "this thread is ending and does not know which locks it holds; lock before its locals are dropped";
+        let message = "this thread is ending, and its list of locks was already dropped; lock earlier than that";
         Error::misused(message).caused_by(source)
     })
 }
 
-/// Refuses to block a thread on which a runtime polls tasks.
+/// Returns an error if a runtime polls a task on this thread, because the call would block other tasks.
 pub(super) fn may_block(verb: &'static str) -> Result<()> {
     if !polls_a_task() {
         return Ok(());
     }
     let message = "a blocking call in async code would stop other tasks of its runtime; \
-                   await the async one, or call it in tokio::task::spawn_blocking";
+                   await the async call, or make the blocking call in tokio::task::spawn_blocking";
     Err(Error::misused(message).during(verb))
 }
 
 /// Whether Tokio polls a task, or the future of a `block_on`, on this thread right now.
 ///
-/// Tokio has no API for that. But each such poll has a budget, which `spawn_blocking` and `block_in_place` lift. A
-/// runtime's `Handle` is current in all of them, and on threads that have only entered it.
+/// Tokio has no API for this question. But during such a poll Tokio limits the number of operations (the *budget*), and
+/// in `spawn_blocking` and `block_in_place` it does not. So this function tests whether there is a limit. The check for
+/// a `Handle` is not enough, because a thread has a `Handle` in all of these cases, and also if it has only entered a
+/// runtime.
 fn polls_a_task() -> bool {
     if Handle::try_current().is_err() {
         return false;
     }
     let mut context = Context::from_waker(Waker::noop());
-    // Dropped last, it restores the budget.
+    // The drop of this value at the end of the function restores the budget.
     let Poll::Ready(_first) = coop::poll_proceed(&mut context) else { return true };
-    // A budget is a byte.
+    // The budget is a number below 256. If that many operations are possible, there is no limit.
     (0..u8::MAX).any(|_| match coop::poll_proceed(&mut context) {
         Poll::Ready(taken) => {
             taken.made_progress();

@@ -1,4 +1,4 @@
-//! How a thread waits for a future.
+//! How a thread waits until a future is ready.
 
 use std::{
     pin::pin,
@@ -10,8 +10,8 @@ use std::{
 use bandog_core::{Clock, Error, MAX_TTL, Result};
 use tokio::task::unconstrained;
 
-/// Maximum time by which a call may end after its limit. The engine keeps the limits; this one is for an engine whose
-/// thread is blocked by a backend.
+/// Additional time after the limit of a call. Normally the engine ends the call at its limit. After this additional
+/// time the waiting thread itself ends the call, because the engine's thread seems to be blocked.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// Waits for a future, without a limit.
@@ -24,10 +24,11 @@ pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Waits for a future until the limit, and drops it then.
+/// Waits for a future until the limit. After that, drops the future and returns `None`.
 pub(super) fn wait_at_most<T>(future: impl Future<Output = T>, limit: Duration, clock: Clock) -> Option<T> {
     let until = clock.now() + limit;
-    // Unconstrained, because a future that has used up a task's budget would not be polled again.
+    // A future that has used up Tokio's budget (a limit of operations per poll) would not be polled again.
+    // `unconstrained` removes that limit.
     let mut future = pin!(unconstrained(future));
     let signal = Arc::new(Signal::default());
     let waker = Waker::from(Arc::clone(&signal));
@@ -43,13 +44,13 @@ pub(super) fn wait_at_most<T>(future: impl Future<Output = T>, limit: Duration, 
     }
 }
 
-/// Waits for a call whose limit the engine keeps.
+/// Waits for a call that the engine ends at its limit.
 pub(super) fn answer<T>(call: impl Future<Output = Result<T>>, limit: Duration, clock: Clock) -> Result<T> {
-    let slow = || Err(Error::unavailable("the engine has not answered in time; does the backend block its thread?"));
+    let slow = || Err(Error::unavailable("the engine has not answered in time; perhaps the backend blocks its thread"));
     wait_at_most(call, limit.saturating_add(SLACK), clock).unwrap_or_else(slow)
 }
 
-/// Wakes a waiting thread to poll its future again.
+/// Wakes the waiting thread, so that it polls its future again.
 #[derive(Default)]
 struct Signal {
     woken: Mutex<bool>,

@@ -1,4 +1,4 @@
-//! Backend calls in flight, which the engine itself polls.
+//! Requests to the backend that are in flight. The engine polls their futures.
 
 use std::{collections::VecDeque, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -14,12 +14,12 @@ use tokio::{sync::oneshot, time};
 
 use super::{msg::Ticket, slot::FIRST_ANSWER};
 
-/// Delay before a failed first ping is repeated.
+/// Delay before a failed ping is repeated.
 const PING_INTERVAL: Duration = Duration::from_millis(50);
-/// Time without an answer to the first ping after which a warning is logged.
+/// Time without an answer after which a warning is logged.
 const WARN_AFTER: Duration = Duration::from_millis(900);
 
-/// A call that has ended, with its answer.
+/// A request that has ended, with its answer.
 pub(super) enum Completion {
     Applied {
         asked_at: Moment,
@@ -39,7 +39,7 @@ pub(super) enum Completion {
         id: Ticket,
         subscription: Result<Subscription>,
     },
-    /// `None`: the ping was cancelled.
+    /// The ping for a health check has ended. `None` means that it was cancelled.
     Probed(Option<Result<()>>),
     Pinged {
         reply: oneshot::Sender<Result<()>>,
@@ -49,9 +49,10 @@ pub(super) enum Completion {
     QueryEnded,
 }
 
-/// Calls in flight, and ended calls that the engine has not processed yet. Calls are first polled in the order in which
-/// they were made, which is their order on the wire: `FuturesUnordered` polls new futures first in, first out. (The
-/// laws about the order of steps would fail otherwise.)
+/// Requests in flight, and requests that have ended but are not processed yet.
+///
+/// Requests reach the store in the order in which they were made, because `FuturesUnordered` first polls new futures in
+/// the order in which they were added. The conformance laws about the order of steps check this.
 pub(super) struct Calls {
     backend: Arc<dyn Backend>,
     in_flight: FuturesUnordered<BoxFuture<'static, Completion>>,
@@ -65,7 +66,7 @@ impl Calls {
         Self { backend, in_flight: FuturesUnordered::new(), completions: VecDeque::new(), renewing: 0, steps: 0 }
     }
 
-    /// `asked_at` is the time before the call. Deadlines count from it.
+    /// Sends steps. `asked_at` is the time before the request: deadlines count from it.
     pub(super) fn apply(&mut self, asked_at: Moment, steps: Vec<Step>) {
         self.steps += steps.len();
         let backend = Arc::clone(&self.backend);
@@ -110,13 +111,14 @@ impl Calls {
     pub(super) fn deregister(&self, client: ClientId) {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
-            // Without an answer, the row expires after its ttl.
+            // If the request fails, the registration expires after its ttl.
             let _ = backend.withdraw(client).await;
             Completion::QueryEnded
         }));
     }
 
-    /// Pings until the store answers, for at most [`FIRST_ANSWER`], and logs once that it has not answered yet.
+    /// Pings until the store answers, for at most [`FIRST_ANSWER`]. Logs one warning if there is no answer after
+    /// [`WARN_AFTER`].
     pub(super) fn ping(&self, reply: oneshot::Sender<Result<()>>) {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
@@ -138,7 +140,8 @@ impl Calls {
                     () = &mut warning, if !has_warned => {
                         has_warned = true;
                         let (store, error) = (backend.profile().store, fault.clone().unwrap_or_else(no_answer_yet));
-                        tracing::warn!(store, %error, "the store has not answered yet; bandog tries for {FIRST_ANSWER:?}");
+                        tracing::warn!(store, %error, "the store has not answered yet; bandog tries for \
+                                        {FIRST_ANSWER:?}");
                     }
                 }
             };
@@ -147,7 +150,7 @@ impl Calls {
         }));
     }
 
-    /// Pings once, unless it is cancelled.
+    /// Pings once, for a health check. The ping ends when the sender of `cancelled` is dropped.
     pub(super) fn probe(&self, cancelled: oneshot::Receiver<()>) {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
@@ -165,7 +168,7 @@ impl Calls {
         }));
     }
 
-    /// Polls new calls and collects ended ones, without waiting.
+    /// Polls the requests and collects those that have ended, without waiting.
     pub(super) async fn poll(&mut self) {
         poll_fn(|context| {
             while let Poll::Ready(Some(completion)) = self.in_flight.poll_next_unpin(context) {
@@ -176,7 +179,7 @@ impl Calls {
         .await;
     }
 
-    /// Returns when a call has ended. Never returns if no call is in flight.
+    /// Returns when a request has ended. Never returns if no request is in flight.
     pub(super) async fn completed(&mut self) {
         poll_fn(|context| {
             while let Poll::Ready(Some(completion)) = self.in_flight.poll_next_unpin(context) {

@@ -1,4 +1,4 @@
-//! How the engine hands events to slots and executes their effects.
+//! How the engine passes events to slots and executes their effects.
 
 use std::sync::Arc;
 
@@ -30,13 +30,13 @@ impl Call for WaitingCall {
 
 impl WaitingCall {
     fn answer(self, answer: Result<Option<TurnGrant>>) {
-        // The caller may have gone.
+        // The caller may have dropped its future.
         let _ = self.reply.send(answer);
     }
 }
 
 impl Engine {
-    /// A call waits for a lock from now on.
+    /// Handles a call that asks for a lock.
     pub(super) fn lock(&mut self, request: LockRequest) {
         let LockRequest { key, ticket, owner, caller, terms, patience, reply } = request;
         let call = WaitingCall { owner, reply };
@@ -45,7 +45,7 @@ impl Engine {
         }
         if self.counts.waiting >= self.max_waiting {
             let message = format!(
-                "{} calls of this client wait for locks already, which is its limit (ClientOptions::max_waiting)",
+                "{} calls of this client already wait for locks, which is the limit (ClientOptions::max_waiting)",
                 self.counts.waiting
             );
             return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&key)));
@@ -61,7 +61,7 @@ impl Engine {
         });
     }
 
-    /// Hands an event to a key's slot. An event of a slot that is gone has no effect.
+    /// Passes an event to a key's slot. If the slot does not exist any more, the event has no effect.
     pub(super) fn on(&mut self, key: &Key, event: Event<WaitingCall>) {
         self.change(key, |slot, cx| slot.on(event, cx));
     }
@@ -73,7 +73,7 @@ impl Engine {
         self.on(key, Event::Due);
     }
 
-    /// The store has answered a release, or has not answered it in time.
+    /// Handles the end of a release request: the store's answer, or an error if there was none in time.
     pub(super) fn release_answered(&mut self, id: HoldId, answer: Result<Released>) {
         let now = self.cx.now;
         let woke_no_client = matches!(answer, Ok(Released::Freed { others: Some(0) }));
@@ -84,7 +84,7 @@ impl Engine {
         self.schedule_releases();
         let Some(answer) = answer else { return };
         if let Some((report, result)) = answer.report {
-            // The caller may have gone.
+            // The caller may have dropped its future.
             let _ = report.send(result);
         }
         let key = answer.key;
@@ -107,7 +107,8 @@ impl Engine {
         self.timers.set(Timer::Releases, &mut self.releases_timer, self.releases.next_due());
     }
 
-    /// Changes a key's slot, updates what the engine keeps of the slot, and executes the effects.
+    /// Changes a key's slot. Then updates the sums and the timer of the slot, removes it if it is not used any more,
+    /// and executes its effects.
     pub(super) fn change<T>(
         &mut self,
         key: &Key,
@@ -135,7 +136,7 @@ impl Engine {
         for effect in effects.drain(..) {
             self.execute(key, effect);
         }
-        self.cx.effects = effects; // Its memory is used again.
+        self.cx.effects = effects; // The empty vector is reused, to save an allocation.
     }
 
     fn execute(&mut self, key: &Key, effect: Effect<WaitingCall>) {
@@ -158,7 +159,7 @@ impl Engine {
                 call.answer(Ok(None));
             }
             Effect::Fail(call, error) => call.answer(Err(error)),
-            // The caller may have gone.
+            // The caller may have dropped its future.
             Effect::Report(report, result) => drop(report.send(result)),
             Effect::HoldBegan => self.register_for_hold(key),
             Effect::WaitBegan => self.register_for_wait(),
@@ -184,7 +185,7 @@ impl Engine {
     fn start_turn(&mut self, key: &Key, call: WaitingCall, turn: NewTurn) {
         let NewTurn { hold, fence, status, waited, is_passed_on } = turn;
         let WaitingCall { owner, reply } = call;
-        // A waiting call keeps the client alive, so without a client no call waits.
+        // A waiting call keeps the client's handle alive. Without a handle, the caller does not exist any more.
         let Some(handle) = self.handle.upgrade() else {
             return self.on(key, Event::TurnEnded { hold, report: None });
         };
@@ -195,9 +196,10 @@ impl Engine {
         let turn = Arc::new(Turn { hold, key: key.clone(), fence, status, owner, report: None, handle });
         let weak_turn = Arc::downgrade(&turn);
         if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
-            return; // The caller has gone. The turn came back and was dropped, which frees the hold like any guard.
+            return; // The caller has dropped its future. `send` returned the turn, and its drop here ends the turn.
         }
-        // The owner learns of the turn after the engine has let it go, so the engine never keeps a turn alive.
+        // The owner gets a weak reference, after the engine has given the turn away. So the engine never keeps a turn
+        // alive.
         if let Some((has_others, owner)) = others {
             owner.hold(key, weak_turn);
             if has_others {
@@ -206,7 +208,7 @@ impl Engine {
         }
     }
 
-    /// Serves other calls of the same owner with this turn, unless it has ended already.
+    /// Lets other waiting calls of the same owner share the turn, unless the turn has already ended.
     fn share_turn(&mut self, key: &Key, owner: &Owner) {
         let Some(entry) = self.slots.get(key) else { return };
         let is_same = |call: &WaitingCall| call.owner.as_ref().is_some_and(|other| other.is(owner));

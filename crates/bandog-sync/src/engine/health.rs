@@ -1,4 +1,5 @@
-//! The store's health as the engine's requests have shown it, and the ping that the engine sends if that is too old.
+//! Whether the store answers, for readiness probes. The newest answer to any request counts. If it is too old, the
+//! engine sends a ping.
 
 use std::time::Duration;
 
@@ -8,9 +9,9 @@ use tokio::sync::oneshot;
 use super::{Engine, timers::Timer};
 use crate::Health;
 
-/// Maximum age of an answer that counts as the present state, and minimum interval between two pings.
-const FRESH: Duration = Duration::from_secs(1);
-/// Maximum time for which a caller waits for the ping: half of what Kubernetes gives a probe by default.
+/// Maximum age of an answer that makes a ping unnecessary, and minimum interval between two pings.
+const MAX_ANSWER_AGE: Duration = Duration::from_secs(1);
+/// Maximum time for which a caller waits for the ping. It is half of the default timeout of a Kubernetes probe.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The store's newest answers.
@@ -23,26 +24,27 @@ pub(super) struct StoreHealth {
     pinged: Option<Moment>,
     /// Cancels the ping that is in flight when it is dropped.
     ping: Option<oneshot::Sender<()>>,
-    /// Callers that wait for that ping.
+    /// Callers that wait for the ping.
     callers: Vec<oneshot::Sender<Health>>,
-    /// When these callers are answered without it.
+    /// When the waiting callers are answered even if the ping has no answer.
     timer: Option<Moment>,
 }
 
 impl StoreHealth {
-    /// The store has answered a request.
+    /// Records that the store has answered a request.
     pub(super) fn answered(&mut self, now: Moment) {
         self.last_answer = Some(now);
         self.fault = None;
     }
 
-    /// The store has not answered a request, or refuses this client.
+    /// Records that the store has not answered a request, or has refused this client.
     pub(super) fn failed(&mut self, now: Moment, error: &Error) {
         let since = self.fault.as_ref().map_or(now, |(since, _)| *since);
         self.fault = Some((since, error.clone()));
     }
 
-    /// When the ping was sent, if its answer is late and no other answer has come since.
+    /// When the present ping was sent, if its answer is late and the store has not answered any other request since
+    /// then.
     fn late_since(&self, now: Moment, patience: Duration) -> Option<Moment> {
         let sent = self.pinged.filter(|_| self.ping.is_some())?;
         let is_late = now.since(sent) >= patience && self.last_answer.is_none_or(|answer| answer < sent);
@@ -57,12 +59,13 @@ impl StoreHealth {
 impl Engine {
     pub(super) fn health(&mut self, caller: oneshot::Sender<Health>) {
         if self.closing.is_some() {
-            return; // The caller sees the drop as `Closed`.
+            return; // `caller` is dropped, so the caller gets `ErrorKind::Closed`.
         }
         let (now, store_health) = (self.cx.now, &mut self.store_health);
-        let is_known = store_health.fault.is_none() && StoreHealth::is_within(store_health.last_answer, now, FRESH);
-        let is_pinged = StoreHealth::is_within(store_health.pinged, now, FRESH);
-        // The next caller does not wait for a ping that is already late.
+        let is_known =
+            store_health.fault.is_none() && StoreHealth::is_within(store_health.last_answer, now, MAX_ANSWER_AGE);
+        let is_pinged = StoreHealth::is_within(store_health.pinged, now, MAX_ANSWER_AGE);
+        // If the ping in flight is already late, a new caller does not wait for it.
         let is_awaited = store_health.ping.is_some() && StoreHealth::is_within(store_health.pinged, now, PATIENCE);
         if is_known || (!is_awaited && (is_pinged || store_health.ping.is_some())) {
             self.answer_with_health(caller);
@@ -78,11 +81,11 @@ impl Engine {
         self.calls.probe(cancelled);
     }
 
-    /// The ping was answered, has failed, or was cancelled.
+    /// Handles the end of a ping. `None` means that it was cancelled.
     pub(super) fn probed(&mut self, answer: Option<Result<()>>) {
         self.store_health.ping = None;
         if let Some(answer) = answer {
-            self.note_answer("ping", &answer);
+            self.record_answer("ping", &answer);
             if let Err(error) = answer {
                 self.store_health.failed(self.cx.now, &error);
             }
@@ -90,13 +93,13 @@ impl Engine {
         self.answer_callers();
     }
 
-    /// The callers have waited long enough.
+    /// Answers the callers that have waited for [`PATIENCE`].
     pub(super) fn health_is_due(&mut self) {
         self.store_health.timer = None;
         self.answer_callers();
     }
 
-    /// A client that closes does not wait for a ping.
+    /// Cancels the ping, because the client closes.
     pub(super) fn stop_probing(&mut self) {
         self.store_health.ping = None;
         self.store_health.callers.clear();
@@ -123,7 +126,7 @@ impl Engine {
             holds: self.counts.holds,
             waiting: self.counts.waiting,
         };
-        // The caller may have gone.
+        // The caller may have dropped its future.
         let _ = caller.send(health);
     }
 }

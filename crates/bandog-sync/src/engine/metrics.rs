@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-/// Handles of the recorder that was installed when the client was made.
+/// The client's metrics, in the recorder that was installed when the client was made.
 pub(super) struct Metrics {
     acquired: Counter,
     refused: Counter,
@@ -16,8 +16,8 @@ pub(super) struct Metrics {
     holds: Gauge,
     waiting: Gauge,
     pending_releases: Gauge,
-    /// This client's part of the gauges, which all clients of the process share.
-    shown: [f64; 3],
+    /// What this client has added to each gauge. All clients of the process share the gauges.
+    added: [f64; 3],
 }
 
 impl Metrics {
@@ -33,7 +33,7 @@ impl Metrics {
             holds: gauge!("bandog_holds"),
             waiting: gauge!("bandog_waiting"),
             pending_releases: gauge!("bandog_owed"),
-            shown: [0.0; 3],
+            added: [0.0; 3],
         }
     }
 
@@ -70,12 +70,12 @@ impl Metrics {
     pub(super) fn set_gauges(&mut self, holds: usize, waiting: usize, pending_releases: usize) {
         #[expect(clippy::cast_precision_loss, reason = "no client holds 2^52 locks")]
         let present = [holds as f64, waiting as f64, pending_releases as f64];
-        for ((gauge, shown), present) in
-            [&self.holds, &self.waiting, &self.pending_releases].into_iter().zip(&mut self.shown).zip(present)
+        for ((gauge, added), present) in
+            [&self.holds, &self.waiting, &self.pending_releases].into_iter().zip(&mut self.added).zip(present)
         {
-            if present != *shown {
-                gauge.increment(present - *shown);
-                *shown = present;
+            if present != *added {
+                gauge.increment(present - *added);
+                *added = present;
             }
         }
     }

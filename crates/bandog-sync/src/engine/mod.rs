@@ -1,28 +1,52 @@
-//! The engine: one actor per client. It owns every queue, hold, deadline and pending release of the client.
+//! The engine: one actor per client. It is the only part of the crate that sends requests to the store.
 //!
-//! Users send it messages ([`Msg`]) and await a oneshot. The engine itself polls the futures of the backend's calls. So
-//! all state is in one place, and a dropped future of a user is one more message. The engine shares little with its
-//! users: the [`crate::turn_status::TurnStatus`] of each turn, the turns of each [`crate::Owner`], and the list of keys
-//! that were notified.
+//! # Words
+//! - A *claim* is a request for a lock. It has an id, and a claim without an answer is repeated with the same id.
+//! - A *hold* is what the store gives for a claim: the key belongs to this client until a deadline.
+//! - A *turn* is the use of a hold by one call of this client. A hold can serve several calls, one turn after another.
+//!   The guards of a call own its turn; when the last of these guards is dropped, the turn ends.
+//! - A *slot* is the state of one key in this client: the calls that wait for the key, its claim and its hold.
+//!
+//! # Ownership
+//! The engine owns all queues, holds, deadlines and pending releases of its client. Users send it messages ([`Msg`]),
+//! and most messages carry a oneshot for the reply. The futures of the backend's calls are polled by the engine, not by
+//! users. So all state is in one place, and a user who drops a future only causes one more message ([`Msg::Cancel`]).
+//!
+//! Three things are shared between the engine and its users: the [`crate::turn_status::TurnStatus`] of each turn, the
+//! turns of each [`crate::Owner`], and the list of keys for which a notification has arrived.
 //!
 //! # A round
-//! The engine sleeps until there is work. It processes all answers, messages, notifications and timers that are ready,
-//! in this order, and then sends the steps that they caused. Answers come first, so that a message sees what the store
-//! has decided before it. Timers come last, so that nothing times out whose answer has arrived.
+//! The engine sleeps until there is work. Then it processes all answers, messages, notifications and timers that are
+//! ready, in this order, and sends the requests that they caused. Answers are first, so that a message is handled with
+//! the newest knowledge about the store. Timers are last, so that no call times out while its answer is waiting to be
+//! processed.
 //!
 //! # Decisions
-//! The engine decides nothing about a key. It hands each event to the key's state machine ([`slot`]), or to that of the
-//! pending releases ([`releases`]), and executes the effects that come back. Both do no I/O. What happens when a future
-//! is dropped while its claim is in flight is described in [`slot`].
+//! The engine itself decides nothing about a key. It passes each event to the key's state machine ([`slot`]) or to the
+//! state machine of the pending releases ([`releases`]). These answer with effects, which the engine executes. Both
+//! state machines do no I/O.
+//!
+//! # A dropped future
+//! A user may drop the future of `lock()` while its claim is in flight (sent, and not answered yet). In short, this
+//! happens:
+//! 1. The drop sends [`Msg::Cancel`], and the slot removes the call from its queue.
+//! 2. The claim is not cancelled, because the store may apply it at any time. The slot waits for the answer.
+//! 3. If the store grants the claim, the next waiting call gets the hold. If no call waits, the engine releases the
+//!    hold.
+//! 4. If the store does not answer and no call waits, the engine releases the claim, because the store may have granted
+//!    it.
+//!
+//! The documentation of [`slot`] has the details.
 //!
 //! # Modules
-//! - `slot`: the state machine of one key, with its `queue`, `attempt`, `hold`, `streak` and `polls`;
-//! - `releases`: releases until the store has answered them; `backoff`: delays before repeated requests;
-//! - `effects`: how the engine executes the effects of slots; `outbox`: how requests are sent together;
-//! - `self_deadlock`, `outages`: what is logged about calls that may wait for themselves, and about a silent store;
+//! - `slot`: the state machine of one key; its modules are listed there;
+//! - `releases`: repeats releases until the store has answered them; `backoff`: delays before repeated requests;
+//! - `effects`: passes events to slots and executes their effects; `outbox`: which requests are sent together;
+//! - `self_deadlock`: warnings about calls that may wait for a lock of their own task; `outages`: log lines about a
+//!   store that does not answer;
 //! - `record_subscriptions`: records to which users subscribe;
-//! - `registration`: reports this client to the store's registry, for operators;
-//! - `health`: how the store answers, for readiness probes;
+//! - `registration`: writes this client into the store's registry, for operators;
+//! - `health`: whether the store answers, for readiness probes;
 //! - `calls`, `timers`, `notifications`: the events that the engine waits for; `msg`: the messages of its users;
 //! - `runner`: the thread or task of the engine; `metrics`: its counters.
 
@@ -73,21 +97,22 @@ pub(crate) use self::msg::{HoldId, LockRequest, Msg, Patience, Terms, Ticket, Tu
 pub(crate) use self::runner::Runner;
 pub(crate) use self::slot::MAX_TURNS;
 
-/// Time for which an engine on its own thread polls its mailbox after it passed a turn on within the process: the turn
-/// often ends sooner than a sleeping thread wakes up.
+/// Time for which an engine on its own thread polls its mailbox, after the hold of a key went from one call of this
+/// client to the next. Such a turn often ends sooner than a sleeping thread would wake up.
 const SPIN: Duration = Duration::from_micros(30);
 /// Maximum number of messages processed in one round.
 const MAX_MESSAGES: usize = 256;
-/// Maximum interval at which the engine reads the clock: the machine may have been suspended.
+/// Maximum interval at which the engine reads the clock. A timer alone is not enough: it may stop while the machine is
+/// suspended, but deadlines pass.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A map with a fast hash, because each call uses it several times. The hash is seeded like the standard one.
+/// A map with a fast hash, because each call uses several lookups. The hash has a random seed, like the standard one.
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// A key with a call, a claim or a hold.
+/// The slot of a key. It exists while the key has a waiting call, a claim or a hold.
 struct SlotEntry {
     slot: Slot<WaitingCall>,
-    /// The slot's entry in the timers.
+    /// The moment of the slot's entry in [`Engine::timers`].
     timer: Option<Moment>,
 }
 
@@ -98,7 +123,7 @@ pub(crate) struct Engine {
     /// Timeout of a request.
     timeout: Duration,
     mailbox: mpsc::UnboundedReceiver<Msg>,
-    /// The number of the backend's present connection.
+    /// The number of the backend's present connection. It rises with each reconnection.
     epoch: watch::Receiver<u64>,
     notifications: KeyNotifications,
     calls: Calls,
@@ -106,33 +131,34 @@ pub(crate) struct Engine {
     outbox: Outbox,
 
     handle: Weak<Handle>,
-    /// What slots know of the world. Its `now` is the last reading of the clock. It is never later than the present, so
-    /// deadlines that are counted from it are safe.
+    /// What slots know about their surroundings. `cx.now` is the last reading of the clock. It is never later than the
+    /// present, so a deadline counted from `cx.now` is never too late.
     cx: SlotContext<WaitingCall>,
     slots: Map<Key, SlotEntry>,
     /// The sum over all slots.
     counts: Counts,
-    /// Maximum number of calls that wait.
+    /// Maximum number of waiting calls.
     max_waiting: usize,
     releases: Releases,
     releases_timer: Option<Moment>,
     record_subscribers: Map<Ticket, RecordSubscriber>,
 
-    /// Whether the engine may spin ([`SPIN`]): it has a thread of its own.
+    /// Whether the engine may poll its mailbox for [`SPIN`]. It may if it runs on its own thread.
     may_spin: bool,
-    /// Whether a turn was passed on in this round.
+    /// Whether a hold went from one call of this client to the next in this round.
     passed_on: bool,
     registration: Registration,
     metrics: Metrics,
     deadlock_warnings: DeadlockWarnings,
     store_health: StoreHealth,
     outages: Outages,
-    /// Callers that wait until no release is pending and no call in flight. They and `closers` are answered by being
-    /// dropped. The fields above may hold the last handle of a backend, so they are dropped before them.
+    /// Callers that wait until no release is pending and no request is in flight. These callers, and `closers`, are
+    /// answered when their oneshot is dropped. Fields are dropped in their order. The fields above may contain the last
+    /// handle of a backend, so these callers see a backend that is closed already.
     idle_waiters: Vec<oneshot::Sender<()>>,
-    /// When the client closes: the latest moment at which the engine ends.
+    /// Set when the client closes: the latest moment at which the engine ends.
     closing: Option<Moment>,
-    /// The last handle was dropped, so no message can come any more.
+    /// Whether the last handle was dropped. No message can arrive after that.
     no_handles: bool,
     closers: Vec<oneshot::Sender<()>>,
 }
@@ -181,7 +207,8 @@ impl Engine {
         }
     }
 
-    /// Runs until the client is closed or its last handle was dropped, and no release is pending.
+    /// Runs until the client is closed or its last handle is dropped. Then it continues until the store has answered
+    /// all releases, for at most two request timeouts.
     pub(crate) async fn run(mut self) {
         let mut messages = Vec::with_capacity(MAX_MESSAGES);
         self.epoch.mark_unchanged();
@@ -192,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// Polls the mailbox for a moment.
+    /// Polls the mailbox for at most [`SPIN`].
     fn spin(&mut self, messages: &mut Vec<Msg>) {
         let until = self.clock.now() + SPIN;
         while messages.is_empty() && self.clock.now() < until {
@@ -203,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// Returns when there is work. Ready answers are then in `calls`, and ready messages in `messages`.
+    /// Returns when there is work. Ready answers are then in `self.calls`, and ready messages in `messages`.
     async fn sleep(&mut self, messages: &mut Vec<Msg>) {
         if std::mem::take(&mut self.passed_on) && self.may_spin && self.calls.is_empty() {
             self.spin(messages);
@@ -219,11 +246,11 @@ impl Engine {
         tokio::select! {
             biased;
             () = self.calls.completed() => {}
-            // The last handle sends `LastHandleDropped`. After that the mailbox has no sender and would always be
-            // ready.
+            // After `LastHandleDropped` the mailbox has no sender, so `recv_many` would always return immediately.
             _ = self.mailbox.recv_many(messages, MAX_MESSAGES), if !self.no_handles => {}
             () = self.notifications.arrived() => {}
-            // `process` reads it. After the backend has ended, this branch is disabled.
+            // `process` reads the epoch, so it is marked as changed again. After the backend has ended, `changed` is an
+            // error, and this branch does not match.
             Ok(()) = self.epoch.changed() => self.epoch.mark_changed(),
             () = tokio::time::sleep(sleep_for.unwrap_or_default()), if sleep_for.is_some() => {}
         }
@@ -262,7 +289,7 @@ impl Engine {
         }
     }
 
-    /// Sends the collected renewals and steps.
+    /// Sends the collected renewals and steps (claims, exchanges and releases).
     async fn flush(&mut self) {
         loop {
             while let Some(renewals) = self.outbox.take_renewals(self.calls.renewing()) {
@@ -304,7 +331,8 @@ impl Engine {
             Msg::Start(handle) => self.handle = handle,
             Msg::Lock(request) => self.lock(request),
             Msg::Cancel { key, ticket } => self.on(&key, Event::Cancel(ticket)),
-            // After the client was closed, the slot is gone. The caller sees the drop of its report as `Closed`.
+            // After the client was closed, the slot does not exist any more. Then `report` is dropped, and its caller
+            // gets `ErrorKind::Closed`.
             Msg::Release { key, hold, report } => self.on(&key, Event::TurnEnded { hold, report }),
             Msg::WarnBefore { key, hold, grace } => self.on(&key, Event::WarnBefore { hold, grace }),
             Msg::Recheck(key) => self.on(&key, Event::Recheck),
@@ -337,7 +365,7 @@ impl Engine {
             }
             Completion::Renewed { asked_at, claims, answers } => {
                 for (claim, answer) in claims.into_iter().zip(answers) {
-                    self.note_answer("renew", &answer);
+                    self.record_answer("renew", &answer);
                     self.on(&claim.key, Event::Renewed { hold: claim.id.number, asked_at, answer });
                 }
             }
@@ -345,8 +373,8 @@ impl Engine {
             Completion::RecordSubscribed { id, subscription } => self.record_subscribed(id, subscription),
             Completion::Registered(result) => self.registered(result),
             Completion::Pinged { reply, result } => {
-                self.note_answer("ping", &result);
-                // The caller may have gone.
+                self.record_answer("ping", &result);
+                // The caller may have dropped its future.
                 let _ = reply.send(result);
             }
             Completion::Probed(answer) => self.probed(answer),
@@ -355,7 +383,7 @@ impl Engine {
     }
 
     fn step_answered(&mut self, asked_at: Moment, step: &Step, answer: Result<Answer>) {
-        self.note_answer(step.verb(), &answer);
+        self.record_answer(step.verb(), &answer);
         match step {
             Step::Claim(claim) | Step::Pass { to: claim, .. } => {
                 let answer = answer.and_then(|answer| match answer {
@@ -374,7 +402,7 @@ impl Engine {
         }
     }
 
-    fn note_answer<T>(&mut self, verb: &'static str, answer: &Result<T>) {
+    fn record_answer<T>(&mut self, verb: &'static str, answer: &Result<T>) {
         let fault = answer.as_ref().err();
         if fault.is_some() {
             self.metrics.error(verb);
@@ -395,7 +423,7 @@ impl Engine {
         };
         match (log, silence) {
             (OutageLog::Began, Some(error)) => {
-                tracing::warn!(%error, "the store does not answer; holds last until their deadlines");
+                tracing::warn!(%error, "the store does not answer; each held lock stays valid until its deadline");
             }
             (OutageLog::Ended, _) => tracing::info!("the store answers again"),
             (OutageLog::Began | OutageLog::Nothing, _) => {}
@@ -406,10 +434,10 @@ impl Engine {
         self.cx.round_trip = self.cx.round_trip * 7 / 8 + self.cx.now.since(asked_at) / 8;
     }
 
-    /// After a reconnection: the store may have lost all holds, and notifications may have been missed.
+    /// Handles a reconnection. The store may have lost all holds, and notifications may have been missed.
     fn reconnected(&mut self) {
         if *self.epoch.borrow() <= 1 {
-            return; // No request precedes the first connection, so nothing can have been lost or missed.
+            return; // Before the first connection there was no request, so nothing can have been lost or missed.
         }
         for key in self.keys() {
             self.on(&key, Event::Reconnected);
@@ -418,7 +446,8 @@ impl Engine {
         self.register_again();
     }
 
-    /// Releases all holds and fails all waiters with `Closed`. `run` ends when the store has answered the releases.
+    /// Releases all holds and answers all waiting calls with `ErrorKind::Closed`. [`Engine::run`] returns when the
+    /// store has answered the releases.
     fn close(&mut self) {
         if self.closing.is_some() {
             return;
@@ -446,11 +475,11 @@ impl Engine {
     }
 }
 
-/// However the engine ends, by a panic or with its runtime, no guard may remain valid.
+/// An engine can also end by a panic, or because its runtime ends. No guard may remain valid after that.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.slots.values().for_each(|entry| entry.slot.lose_all());
-        // The callers see the drop of their oneshots as `Closed`.
+        // The oneshots of waiting calls are dropped with the engine. Their callers get `ErrorKind::Closed`.
     }
 }
 

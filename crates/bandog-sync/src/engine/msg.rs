@@ -13,23 +13,23 @@ use tokio::sync::oneshot;
 
 use crate::{Health, Owner, caller::Caller, guard::Turn, handle::Handle};
 
-/// Number of a call or of a record subscription. A smaller ticket came first.
+/// Number of a call or of a record subscription. The older one has the smaller ticket.
 pub(crate) type Ticket = u64;
 /// Number of a hold of this client: the number of its claim.
 pub(crate) type HoldId = u64;
-/// Where the answer to a [`LockRequest`] goes. `None`: another client or call holds the lock.
+/// Where the answer to a [`LockRequest`] goes. The answer `None` means that another client or call holds the lock.
 pub(crate) type LockReply = oneshot::Sender<Result<Option<TurnGrant>>>;
 
-/// How a call gets the lock.
+/// A granted call. A *turn* is the use of a hold by one call; guards of one owner share a turn.
 pub(crate) enum TurnGrant {
-    /// With a turn of its own.
+    /// The call has got its own turn.
     New(Arc<Turn>),
-    /// With its owner's turn. The call takes it from the owner ([`Owner::call_ended`]).
+    /// The call shares the turn of its owner. It takes the turn from the owner ([`Owner::call_ended`]).
     Shared,
 }
 
 pub(crate) enum Msg {
-    /// The first message. Turns keep the client alive through this handle.
+    /// The first message. The engine puts this handle into each turn, so that a guard keeps the client alive.
     Start(Weak<Handle>),
     Lock(LockRequest),
     /// A caller has dropped the future of its [`LockRequest`].
@@ -43,13 +43,13 @@ pub(crate) enum Msg {
         hold: HoldId,
         report: Option<oneshot::Sender<Result<()>>>,
     },
-    /// A caller wants to be woken this long before the hold's deadline.
+    /// A caller wants to be woken when `grace` is left before the hold's deadline.
     WarnBefore {
         key: Key,
         hold: HoldId,
         grace: Duration,
     },
-    /// An operator has changed the key: a holder in this client asks the store whether it still holds it.
+    /// An operator has changed the key. If this client holds the key, the engine asks the store whether it still does.
     Recheck(Key),
     SubscribeRecord {
         id: Ticket,
@@ -62,14 +62,15 @@ pub(crate) enum Msg {
     Query(BackendQuery),
     WaitForIdle(oneshot::Sender<()>),
     Close(oneshot::Sender<()>),
-    /// The last message: no handle is left.
+    /// The last message. No handle exists any more.
     LastHandleDropped,
 }
 
-/// A read or an operator's change of the store, which the engine polls.
+/// A request of a user that does not lock: it reads the store, or changes it for an operator. The engine polls its
+/// future.
 pub(crate) type BackendQuery = Box<dyn FnOnce(Arc<dyn Backend>) -> BoxFuture<'static, ()> + Send>;
 
-/// A call that waits for a lock.
+/// A call that asks for a lock.
 pub(crate) struct LockRequest {
     pub(crate) key: Key,
     pub(crate) ticket: Ticket,
@@ -80,18 +81,19 @@ pub(crate) struct LockRequest {
     pub(crate) reply: LockReply,
 }
 
-/// The terms on which a hold is claimed.
+/// The terms of a hold: what its claim asks the store for, and how the hold is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) kind: Kind,
     pub(crate) ttl: Duration,
     /// Whether the hold is renewed.
     pub(crate) watchdog: bool,
-    /// Number of fences that a grant reserves: the maximum number of turns.
+    /// Number of fences that a grant reserves. It is the maximum number of turns of the hold, because each turn uses
+    /// one.
     pub(crate) fences: NonZeroU32,
-    /// Maximum duration of a turn, even if it is renewed.
+    /// Maximum duration of a turn. Renewals do not extend it.
     pub(crate) max_hold: Option<Duration>,
-    /// Whether the caller logs a loss, so that the engine need not.
+    /// Whether the caller logs a loss. The engine then logs it only at debug level.
     pub(crate) quiet: bool,
 }
 
@@ -104,7 +106,7 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    /// Whether the call gives up within this time.
+    /// Whether the call times out within this time.
     pub(crate) fn ends_within(self, time: Duration) -> bool {
         match self {
             Self::Once => true,

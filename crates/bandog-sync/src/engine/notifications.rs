@@ -1,4 +1,5 @@
-//! Notifications of all keys end in one mailbox, in which each key is at most once between two rounds.
+//! One mailbox for the notifications of all keys. A key that is notified several times before the engine reads the
+//! mailbox is in it only once.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -13,13 +14,14 @@ pub(super) struct KeyNotifications(Arc<Mailbox>);
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    /// Never longer than the number of notifiers, since each is in it at most once.
+    /// The notified keys, each with its notifier's flag. Each notifier adds at most one entry, so the list is never
+    /// longer than the number of notifiers.
     keys: Mutex<Vec<(Key, Arc<AtomicBool>)>>,
     arrived: Notify,
 }
 
 impl KeyNotifications {
-    /// A notifier that puts this key into the mailbox.
+    /// A notifier that puts this key into the mailbox, unless it is there already.
     pub(super) fn notifier(&self, key: &Key) -> Notifier {
         let (mailbox, key, is_queued) = (Arc::clone(&self.0), key.clone(), Arc::new(AtomicBool::new(false)));
         Notifier::new(move || {
@@ -35,7 +37,7 @@ impl KeyNotifications {
         self.0.arrived.notified().await;
     }
 
-    /// Takes the keys that were notified.
+    /// Takes all notified keys out of the mailbox.
     pub(super) fn take(&self) -> Vec<Key> {
         let keys = std::mem::take(&mut *self.0.keys.lock().unwrap_or_else(PoisonError::into_inner));
         let dequeue = |(key, is_queued): (Key, Arc<AtomicBool>)| {

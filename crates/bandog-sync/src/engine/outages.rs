@@ -1,4 +1,4 @@
-//! What is logged about the store's outages: one line for each change and none for each repeated request.
+//! Log lines about the store's outages: one line at the beginning and one at the end, and none for each failed request.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use bandog_core::Moment;
 /// Minimum interval between two logged outages, for a store that alternates between silence and answers.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What to log now.
+/// The line to log now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OutageLog {
     Began,
@@ -20,7 +20,7 @@ pub(super) struct Outages {
     /// Whether the store did not answer the last request.
     is_away: bool,
     logged_at: Option<Moment>,
-    /// Whether the present outage was logged, so that its end is logged as well.
+    /// Whether the beginning of the present outage was logged. If so, its end is logged as well.
     is_logged: bool,
 }
 
@@ -30,13 +30,13 @@ impl Outages {
         self.is_away
     }
 
-    /// The store has answered a request.
+    /// Records that the store has answered a request.
     pub(super) fn answered(&mut self) -> OutageLog {
         let was_logged = std::mem::take(&mut self.is_logged);
         if std::mem::take(&mut self.is_away) && was_logged { OutageLog::Ended } else { OutageLog::Nothing }
     }
 
-    /// The store has not answered a request. `is_logged_elsewhere`: a caller logs outages itself.
+    /// Records that the store has not answered a request. `is_logged_elsewhere`: whether a caller logs outages itself.
     pub(super) fn not_answered(&mut self, now: Moment, is_logged_elsewhere: impl FnOnce() -> bool) -> OutageLog {
         let began = !std::mem::replace(&mut self.is_away, true);
         let may_log = self.logged_at.is_none_or(|logged| now.since(logged) >= LOG_INTERVAL);

@@ -1,6 +1,6 @@
-//! Requests that wait to be sent, and when they are sent together.
+//! What waits to be sent: steps (claims, exchanges and releases) and renewals.
 //!
-//! Claims and releases of a round are sent in batches. Renewals of many holds are sent in one call.
+//! Steps are sent in batches. Renewals of many holds are sent in one request.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -8,16 +8,16 @@ use bandog_core::{Key, Moment, Step};
 
 use super::msg::HoldId;
 
-/// Maximum number of steps in one call. A larger batch would delay its first step.
+/// Maximum number of steps in one batch. A larger batch would delay its first step.
 const MAX_BATCH: usize = 32;
-/// Minimum number of steps in flight to a near store at which a batch that is not full waits for the next answer: many
-/// small batches would cost both sides more than the wait.
-const GATHER_FROM: usize = MAX_BATCH / 2;
-/// Maximum round trip of a near store, and maximum time for which a batch waits for more steps.
-const NEAR: Duration = Duration::from_millis(1);
-/// Maximum number of keys in one renewal call.
+/// Number of steps in flight from which a smaller batch waits for more steps, if the store is near. Many small batches
+/// would cost the client and the store more than the short wait.
+const GATHER_ABOVE: usize = MAX_BATCH / 2;
+/// Maximum round trip of a store that counts as near, and maximum time for which a batch waits for more steps.
+const MAX_GATHER_TIME: Duration = Duration::from_millis(1);
+/// Maximum number of holds in one renewal request.
 const MAX_RENEWALS: usize = 512;
-/// Maximum number of renewal calls in flight, so that they do not crowd out claims.
+/// Maximum number of renewal requests in flight, so that renewals do not delay claims too much.
 const MAX_RENEWAL_CALLS: usize = 2;
 
 pub(super) struct Outbox {
@@ -40,32 +40,33 @@ impl Outbox {
         self.renewals.push_back((key, hold));
     }
 
-    /// Whether no step waits.
+    /// Whether no step waits to be sent.
     pub(super) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Time after which steps that wait for others are sent alone.
+    /// Maximum time for which the steps may still wait for more steps. `None` if no step waits.
     pub(super) fn longest_wait(&self) -> Option<Duration> {
-        (!self.steps.is_empty()).then_some(NEAR)
+        (!self.steps.is_empty()).then_some(MAX_GATHER_TIME)
     }
 
-    /// Whether a batch is to be sent now. A batch that is not full waits for more steps, if the store is near and half a
-    /// batch is in flight.
+    /// Whether a batch must be sent now. A batch that is not full waits for more steps if the store is near and at
+    /// least [`GATHER_ABOVE`] steps are in flight.
     pub(super) fn is_ready(&self, steps_in_flight: usize, round_trip: Duration, now: Moment) -> bool {
-        let can_wait = self.steps.len() < MAX_BATCH && steps_in_flight >= GATHER_FROM;
-        let waits = can_wait && round_trip < NEAR && now.since(self.sent_at) < NEAR;
+        let can_wait = self.steps.len() < MAX_BATCH && steps_in_flight >= GATHER_ABOVE;
+        let waits = can_wait && round_trip < MAX_GATHER_TIME && now.since(self.sent_at) < MAX_GATHER_TIME;
         !self.steps.is_empty() && !waits
     }
 
-    /// Takes the next batch, which is sent now.
+    /// Takes the next batch. The caller sends it now.
     pub(super) fn take_batch(&mut self, now: Moment) -> Vec<Step> {
         self.sent_at = now;
         let rest = self.steps.split_off(self.steps.len().min(MAX_BATCH));
         std::mem::replace(&mut self.steps, rest)
     }
 
-    /// Takes the holds of the next renewal call, if one may be sent.
+    /// Takes the holds of the next renewal request. `None` if no renewal waits, or too many renewal requests are in
+    /// flight.
     pub(super) fn take_renewals(&mut self, calls_in_flight: usize) -> Option<Vec<(Key, HoldId)>> {
         if self.renewals.is_empty() || calls_in_flight >= MAX_RENEWAL_CALLS {
             return None;

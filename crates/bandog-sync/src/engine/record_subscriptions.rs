@@ -1,4 +1,4 @@
-//! Users' subscriptions to records: the engine subscribes at the backend until it succeeds, and retries after a fault.
+//! Users' subscriptions to records. If the backend cannot subscribe, the engine retries.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::{Engine, backoff::jittered, msg::Ticket, timers::Timer};
 /// Maximum delay of the first retry.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Maximum delay before a backend that could not subscribe is asked again.
+/// Maximum delay of any retry.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(64);
 
 /// A user's subscription to a record. Most engines have none.
 pub(super) struct RecordSubscriber {
     key: Key,
     notifier: Notifier,
-    /// The backend's subscription, once there is one.
+    /// The backend's subscription. `None` until the backend has answered.
     subscription: Option<Subscription>,
     timer: Option<Moment>,
-    /// Delay before the next attempt, after a subscription that is silent.
+    /// Maximum delay before the next attempt after a silent subscription (one that never notifies).
     retry_delay: Duration,
 }
 
@@ -38,21 +38,21 @@ impl Engine {
         self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, None);
     }
 
-    /// The backend has answered a subscription.
+    /// Handles the backend's answer to a subscription.
     pub(super) fn record_subscribed(&mut self, id: Ticket, subscription: Result<Subscription>) {
         let Some(subscriber) = self.record_subscribers.get_mut(&id) else { return };
         match subscription {
             Ok(subscription) => {
                 let notifies = subscriber.subscription.is_none() || !subscription.is_silent();
                 if subscription.is_silent() {
-                    // It may succeed later: for example, the machine's limits are reached now and not then.
+                    // A later attempt may succeed, for example because the machine has free file watches again.
                     let retry_at = self.cx.now + jittered(subscriber.retry_delay);
                     subscriber.retry_delay = MAX_RETRY_DELAY.min(subscriber.retry_delay * 2);
                     self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, Some(retry_at));
                 }
                 subscriber.subscription = Some(subscription);
                 if notifies {
-                    subscriber.notifier.notify(); // The record may have changed before.
+                    subscriber.notifier.notify(); // The record may have changed before the subscription began.
                 }
             }
             Err(error) if error.is_retryable() => {
@@ -67,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// A retry is due.
+    /// Retries a subscription.
     pub(super) fn record_subscriber_is_due(&mut self, id: Ticket) {
         if let Some(subscriber) = self.record_subscribers.get_mut(&id) {
             subscriber.timer = None;
@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Notifies all subscribers: a change may have been missed.
+    /// Notifies all subscribers, because a notification may have been missed.
     pub(super) fn notify_record_subscribers(&self) {
         self.record_subscribers.values().for_each(|subscriber| subscriber.notifier.notify());
     }

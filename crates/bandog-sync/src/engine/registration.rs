@@ -1,4 +1,5 @@
-//! Registers this client in the store's registry while it holds or waits for a lock, for operators.
+//! Writes this client into the store's registry while it holds a lock or waits for one. Only operators read the
+//! registry.
 
 use std::time::Duration;
 
@@ -6,16 +7,17 @@ use bandog_core::{ErrorKind, Key, MAX_WAITS, Member, Moment, Result};
 
 use super::{Engine, timers::Timer};
 
-/// Delay of the first registration. Shorter holds are not registered: no operator could have seen them.
+/// Delay of the first registration. A client that holds a lock for a shorter time is not registered, because no
+/// operator could see it.
 const REGISTER_AFTER: Duration = Duration::from_millis(100);
-/// Minimum interval between two registrations when the client waits for another lock.
+/// Minimum interval between two registrations when the list of awaited locks changes.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Registration {
     member: Member,
-    /// How long a registration lasts. It is repeated after a third of that.
+    /// How long a registration lasts. It is repeated when a third of this time has passed.
     ttl: Duration,
-    /// When the last registration was sent, if the registry may still have it.
+    /// When the last registration was sent. `None` if this client is surely not in the registry.
     last_sent: Option<Moment>,
     timer: Option<Moment>,
     /// Whether the store has denied this user its registry.
@@ -29,7 +31,7 @@ impl Registration {
 }
 
 impl Engine {
-    /// A hold has begun: registers the client, or updates what it waits for.
+    /// Handles the beginning of a hold: registers the client, or updates the list of locks that it waits for.
     pub(super) fn register_for_hold(&mut self, key: &Key) {
         if self.registration.timer.is_none() {
             self.register_by(self.cx.now + REGISTER_AFTER);
@@ -38,12 +40,12 @@ impl Engine {
         }
     }
 
-    /// A call waits for another client.
+    /// Handles a call that begins to wait for another client.
     pub(super) fn register_for_wait(&mut self) {
         self.register_soon();
     }
 
-    /// The store may have lost the registry.
+    /// Repeats the registration, because the store may have lost it.
     pub(super) fn register_again(&mut self) {
         if self.registration.last_sent.is_some() {
             self.register_by(self.cx.now);
@@ -78,7 +80,7 @@ impl Engine {
         self.register_by(now + self.registration.ttl / 3);
     }
 
-    /// The store has answered a registration.
+    /// Handles the answer to a registration.
     pub(super) fn registered(&mut self, answer: Result<()>) {
         let Err(error) = answer else { return };
         if error.kind() == ErrorKind::Denied && !self.registration.refused {
@@ -91,7 +93,7 @@ impl Engine {
     /// Removes this client from the registry, if it may be there.
     pub(super) fn deregister(&mut self) {
         self.timers.set(Timer::Registration, &mut self.registration.timer, None);
-        // While the store does not answer, the row expires after its ttl instead.
+        // A store that does not answer is not asked. There, the registration expires after its ttl.
         if self.registration.last_sent.take().is_some() && !self.outages.is_away() {
             self.calls.deregister(self.client);
         }

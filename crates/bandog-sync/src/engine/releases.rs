@@ -1,17 +1,19 @@
-//! The reaper: repeats releases until the store has answered them.
+//! Pending releases: each release is repeated until the store has answered it.
 //!
 //! A release starts in four cases:
-//! - the last guard of a hold has gone;
-//! - a grant came too late, or no call waits for it any more;
-//! - a claim was given up that the store may have applied, or of which it has noted that its waiter starves;
-//! - a hold was exchanged while its first request may still be applied ([`Releases::start_later`]).
+//! - The last guard of a turn was dropped, and no other call of this client gets the hold.
+//! - A grant arrived too late, or no call waits for it any more.
+//! - No call waits for a claim any more, but the store may have applied it, or may have the note that this client
+//!   starves (has waited for a long time).
+//! - A hold was exchanged for a new one, and the store may still apply a request of the old claim
+//!   ([`Releases::start_later`]).
 //!
-//! A claim is *unsure* if one of its requests had no answer: the store may have applied that request, or may still do
-//! so. It does so no later than one request timeout after the request's error, or after the answer to a later request
-//! of the same claim. So the release of an unsure claim is sent twice: immediately, and again one timeout after its
-//! answer. The second release finds everything that was applied late.
+//! A claim is *unsure* if one of its requests had no answer. The store may have applied that request, or may still
+//! apply it. It can do so until one request timeout after the request's error, or after the answer to a later request
+//! of the same claim. So the release of an unsure claim is sent twice: immediately, and again one request timeout after
+//! the first release was answered. The second release frees what the store applied in between.
 //!
-//! Like a slot, this is a state machine without I/O.
+//! Like a slot, this is a state machine that does no I/O.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,18 +21,20 @@ use bandog_core::{Claim, Error, ErrorKind, Key, Moment, Released, Result, Step};
 
 use super::{Map, backoff::backoff_after, msg::HoldId, slot::Report};
 
-/// A claim whose release the store has not finally answered.
+/// A claim whose release is not finished.
 struct PendingRelease {
     claim: Claim,
     report: Option<Report>,
     /// When the release was requested.
     since: Moment,
-    /// Whether a request of the claim or of its release may still be applied: the release is sent again after a
-    /// timeout.
+    /// Whether the store may still apply a request of the claim. If so, the release is sent again one request timeout
+    /// after its answer.
     unsure: bool,
-    /// Whether an earlier release may have been applied. Then it is no loss if a later one finds nothing to release.
+    /// Whether an earlier release may have been applied. If so, a later release that finds nothing to release does not
+    /// mean that the lock was lost.
     repeated: bool,
-    /// The store has answered a release. The next one is the repetition, and the last.
+    /// Whether the store has answered a release. The next release, which is sent because the claim is unsure, is the
+    /// last one.
     answered: bool,
     /// Number of releases without an answer.
     faults: u32,
@@ -38,16 +42,16 @@ struct PendingRelease {
     due: Option<Moment>,
 }
 
-/// What the answer to a release means.
+/// What the engine does after a release request has ended.
 pub(super) struct ReleaseAnswer {
     pub(super) key: Key,
-    /// The result for the caller of the release, if it is known now.
+    /// The result for the caller of `release()`, if it is known now.
     pub(super) report: Option<(Report, Result<()>)>,
-    /// A release that the store refused. The hold expires after its ttl.
+    /// The error of a release that the store refused. The hold then expires after its ttl.
     pub(super) refused: Option<Error>,
 }
 
-/// All releases that the store has not finally answered.
+/// All releases that are not finished.
 pub(super) struct Releases {
     pending: Map<HoldId, PendingRelease>,
     due: BTreeSet<(Moment, HoldId)>,
@@ -68,14 +72,15 @@ impl Releases {
         self.pending.is_empty()
     }
 
-    /// Releases a claim with the step that it returns. `report` gets the result, at the latest after the request
-    /// timeout. `unsure`: a request of the claim may still be applied.
+    /// Starts the release of a claim, and returns the step to send. `report` gets the result, after one request timeout
+    /// at the latest. `unsure`: the store may still apply a request of the claim.
     pub(super) fn start(&mut self, claim: Claim, unsure: bool, report: Option<Report>, now: Moment) -> Step {
         let (id, step) = (claim.id.number, Step::Release(claim.clone()));
         let (repeated, answered, faults, due) = (false, false, 0, None);
         let mut pending = PendingRelease { claim, report, since: now, unsure, repeated, answered, faults, due };
         if let Some(earlier) = self.pending.remove(&id) {
-            // The claim has a later release already, which is replaced. What was unsure then still is.
+            // A release of this claim is pending already, because the claim was unsure. The new release replaces it,
+            // and keeps its flags.
             if let Some(moment) = earlier.due {
                 self.due.remove(&(moment, id));
             }
@@ -86,7 +91,8 @@ impl Releases {
         step
     }
 
-    /// Releases a claim that was exchanged, after the last moment at which an unsure request may be applied.
+    /// Releases an unsure claim whose hold was exchanged. The release is sent one request timeout from now, when the
+    /// store can no longer apply a request of that claim.
     pub(super) fn start_later(&mut self, claim: Claim, now: Moment) {
         let id = claim.id.number;
         let (report, unsure, repeated, answered, faults) = (None, true, true, true, 0);
@@ -95,7 +101,7 @@ impl Releases {
         self.schedule(id, now + self.timeout);
     }
 
-    /// The store has answered a release.
+    /// Handles the store's answer to a release.
     pub(super) fn answered(&mut self, id: HoldId, released: Released, now: Moment) -> Option<ReleaseAnswer> {
         let pending = self.pending.get_mut(&id)?;
         let key = pending.claim.key.clone();
@@ -111,7 +117,7 @@ impl Releases {
         Some(ReleaseAnswer { key, report, refused: None })
     }
 
-    /// The store has refused a release, or has not answered it.
+    /// Handles a release that was refused or had no answer.
     pub(super) fn failed(&mut self, id: HoldId, error: Error, now: Moment) -> Option<ReleaseAnswer> {
         let pending = self.pending.get_mut(&id)?;
         let key = pending.claim.key.clone();
@@ -119,7 +125,7 @@ impl Releases {
         pending.repeated |= error.maybe_applied();
         pending.faults += 1;
         let age = now.since(pending.since);
-        // If no request may still be applied, the hold has expired after its ttl.
+        // If the store cannot apply any request of the claim any more, the hold has expired after its ttl.
         let has_expired = !pending.unsure && age > pending.claim.ttl;
         let repeats = error.is_retryable() && !has_expired;
         let report = pending.report.take_if(|_| !repeats || age >= self.timeout);
@@ -134,12 +140,12 @@ impl Releases {
         Some(ReleaseAnswer { key, report, refused })
     }
 
-    /// When [`Releases::take_due`] has a release to send again.
+    /// When [`Releases::take_due`] returns the next release.
     pub(super) fn next_due(&self) -> Option<Moment> {
         self.due.first().map(|(moment, _)| *moment)
     }
 
-    /// The next release that is sent again.
+    /// Takes a release that must be sent again now.
     pub(super) fn take_due(&mut self, now: Moment) -> Option<Step> {
         let (moment, id) = *self.due.first()?;
         if moment > now {

@@ -1,4 +1,4 @@
-//! Where an engine runs: on a thread of its own, or as a task of the user's runtime.
+//! Where an engine runs: on its own thread, or as a task of the user's runtime.
 
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
@@ -10,7 +10,7 @@ use bandog_core::{Error, Result};
 
 use super::Engine;
 
-/// The last handle's view of a running engine.
+/// Where a running engine runs. The last handle uses it to wait for the end of the engine.
 #[derive(Debug)]
 pub(crate) enum Runner {
     OwnThread { thread: ThreadId, ended: Arc<EngineEnd> },
@@ -18,7 +18,7 @@ pub(crate) enum Runner {
 }
 
 impl Runner {
-    /// Starts the engine on a thread of its own.
+    /// Starts the engine on its own thread.
     pub(crate) fn on_own_thread(mut engine: Engine) -> Result<Self> {
         engine.may_spin = true;
         let failed = |source| Error::unavailable("the engine's thread could not be started").caused_by(source);
@@ -41,22 +41,23 @@ impl Runner {
         Ok(Self::CurrentRuntime)
     }
 
-    /// Whether the engine continues while the user's threads are blocked.
+    /// Whether the engine has its own thread, and so runs even while the user's threads are blocked.
     pub(crate) fn is_own_thread(&self) -> bool {
         matches!(self, Self::OwnThread { .. })
     }
 
-    /// Waits until the engine has ended. On the current runtime it does not wait: the engine could not run.
+    /// Waits until the engine has ended, if the engine has its own thread. Otherwise it returns immediately: the engine
+    /// may need the caller's thread to run.
     pub(crate) fn wait_for_end(&self, at_most: Duration) {
         match self {
-            // The engine itself may drop the last handle; it must not wait for itself.
+            // If the engine itself drops the last handle, it must not wait for itself.
             Self::OwnThread { thread, ended } if *thread != thread::current().id() => ended.wait(at_most),
             Self::OwnThread { .. } | Self::CurrentRuntime => {}
         }
     }
 }
 
-/// The end of the engine's thread.
+/// Reports the end of the engine's thread.
 #[derive(Debug, Default)]
 pub(crate) struct EngineEnd {
     done: Mutex<bool>,
@@ -71,13 +72,13 @@ impl EngineEnd {
 
     fn wait(&self, at_most: Duration) {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // The engine continues if the process does. At the end of a process, unanswered releases leave locks that
-        // expire after their ttl.
+        // If the time is over, the engine continues in the background. If the process ends before the releases are
+        // answered, their locks expire after their ttl.
         drop(self.changed.wait_timeout_while(done, at_most, |done| !*done));
     }
 }
 
-/// Signals the end, even if the engine panics.
+/// Signals the end when it is dropped, so also when the engine panics.
 struct SignalOnDrop(Arc<EngineEnd>);
 
 impl Drop for SignalOnDrop {

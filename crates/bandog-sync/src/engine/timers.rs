@@ -1,4 +1,5 @@
-//! The engine's timers: an ordered set, from which a cancelled timer is removed exactly, so that none pile up.
+//! The engine's timers, in an ordered set. A cancelled timer is removed from the set immediately, so that cancelled
+//! timers do not use memory.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +10,15 @@ use super::msg::Ticket;
 /// The purpose of a timer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// A release to send again.
+    /// A release must be sent again.
     Releases,
-    /// [`super::slot::Slot::next_due`].
+    /// A slot has reached the moment of [`super::slot::Slot::next_due`].
     Slot(Key),
-    /// A subscription to a record, to retry.
+    /// A subscription to a record must be retried.
     RecordSubscriber(Ticket),
-    /// The client's next registration.
+    /// The client must be registered again.
     Registration,
-    /// Callers that time out waiting for a ping.
+    /// Callers of `health()` have waited long enough for a ping.
     Health,
 }
 
@@ -25,8 +26,9 @@ pub(super) enum Timer {
 pub(super) struct Timers(BTreeSet<(Moment, Timer)>);
 
 impl Timers {
-    /// Moves the timer from the moment in `set` to `to`; `None` means not set. The timer's owner keeps `set`: it clears
-    /// it when the timer fires, and sets the timer to `None` before it is dropped.
+    /// Moves the timer from the moment in `set` to the moment `to`. `None` means that the timer is not set. The owner
+    /// of the timer keeps `set`. The owner must clear it when the timer fires, and must set the timer to `None` before
+    /// `set` is dropped.
     pub(super) fn set(&mut self, timer: Timer, set: &mut Option<Moment>, to: Option<Moment>) {
         if *set == to {
             return;

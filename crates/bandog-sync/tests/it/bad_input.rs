@@ -1,4 +1,4 @@
-//! Calls that can never work fail before any I/O, and their error names the value.
+//! Calls with values that are not allowed fail without any I/O. The error contains the limits of the value.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn names_ttls_and_waits_out_of_bounds_reach_no_store() {
     for lease in [Duration::ZERO, MIN_TTL - Duration::from_nanos(1), MAX_TTL + Duration::from_nanos(1)] {
         let error = orders.clone().lease(lease).try_lock().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misused);
-        assert!(error.to_string().contains("100 ms to 365 days"), "{error}");
+        assert!(error.to_string().contains("100 ms and 365 days"), "{error}");
     }
     let error = orders.try_lock_for(MAX_TTL + Duration::from_nanos(1)).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Misused && error.to_string().contains("365 days"), "{error}");

@@ -1,4 +1,4 @@
-//! One lock, taken and released.
+//! The basic behaviour of one lock.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn client() -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_taken_given_back_and_taken_again() {
+async fn a_lock_is_taken_released_and_taken_again() {
     let client = client();
     let orders = client.mutex("orders");
     let guard = orders.lock().await.unwrap();
@@ -53,7 +53,7 @@ async fn waiters_of_one_client_are_served_in_order() {
 }
 
 #[tokio::test]
-async fn it_runs_on_a_thread_of_its_own() {
+async fn an_engine_runs_on_its_own_thread() {
     let client = Client::over(Memory::new(Clock::system())).unwrap();
     let orders = client.mutex("orders");
     let value = tokio::spawn({

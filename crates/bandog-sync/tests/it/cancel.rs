@@ -1,4 +1,4 @@
-//! Futures that are dropped at every await, over wires that delay and lose messages.
+//! Futures that are dropped at random points, over connections that delay and lose messages.
 
 use std::time::Duration;
 
@@ -14,22 +14,23 @@ use tokio::time;
 
 use crate::kit::{held, memory, ms, paused, soon};
 
-/// Number of calls in one world.
+/// Number of calls of each task in one world. A *world* is a new store with two clients and four tasks.
 const CALLS: usize = 50;
 const WORLDS: u64 = 60;
 
-/// Thousands of calls of every kind, each dropped after some of its polls or at some moment, by two clients with
-/// delays. At the end no release is pending, no lock is held, and no two guards were ever valid at once.
+/// Makes thousands of calls of all kinds. Many of them are dropped after a random number of polls, or after a random
+/// time. At the end no release is pending and no lock is held. Two guards were never valid at the same time.
 #[tokio::test(start_paused = true)]
-async fn at_every_await_over_a_slow_wire() {
+async fn dropped_calls_leave_nothing_over_a_slow_wire() {
     for seed in 0..WORLDS {
         soon(one_world(seed, 0.0)).await;
     }
 }
 
-/// The same while a third of all requests or answers are lost, or applied long after their error.
+/// The same, but 30 % of all requests fail: the request or its answer is lost, or the request is applied long after its
+/// error.
 #[tokio::test(start_paused = true)]
-async fn at_every_await_over_a_lossy_wire() {
+async fn dropped_calls_leave_nothing_over_a_lossy_wire() {
     for seed in 0..WORLDS {
         soon(one_world(seed, 0.3)).await;
     }
@@ -45,7 +46,8 @@ async fn one_world(seed: u64, rate: f64) {
         wire.at_random(random.u64(..), rate, Duration::from_secs(2));
         wire
     });
-    // Short holds expire while their guards live. Long ones would remain at the end if they were not released.
+    // In half of the worlds the ttls are so short that holds expire while their guards exist. In the other half they
+    // are so long that a lock which is not released would still be held at the end.
     let short = seed.is_multiple_of(2);
     let (ttl, lease) = if short { (ms(400), ms(150)) } else { (ms(100_000), ms(50_000)) };
     let made = |wire: &Wire| paused().watchdog(ttl).over(wire.clone()).unwrap();
@@ -103,7 +105,7 @@ async fn call(mutex: &Mutex, census: &Census, mut random: fastrand::Rng) {
     time::sleep(ms(random.u64(..4))).await;
     drop(stay);
     if random.bool() {
-        // Other tests check what it reports.
+        // Other tests check the result of `release`.
         drop(guard.release().await);
     }
 }

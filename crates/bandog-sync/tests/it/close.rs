@@ -1,4 +1,4 @@
-//! `close()` releases everything, and nothing works after it.
+//! `close()` releases all locks, and later calls return `Closed`.
 
 use bandog_conformance::wrap::{Delayed, Stopped, Which};
 use bandog_core::ErrorKind;
@@ -8,7 +8,7 @@ use tokio::time;
 use crate::kit::{client, held, kind, memory, ms, soon, waiting};
 
 #[tokio::test(start_paused = true)]
-async fn it_gives_every_guard_back_and_ends_every_wait() {
+async fn close_releases_every_lock_and_ends_every_wait() {
     let store = memory();
     let (ours, theirs) = (client(Delayed::new(store.clone(), 1, ms(5), ms(5))), client(store.clone()));
     let guards = [ours.mutex("one").lock().await.unwrap(), ours.mutex("two").lock().await.unwrap()];
@@ -46,9 +46,9 @@ async fn later_calls_are_closed() {
     drop(guard);
 }
 
-/// A grant that was in flight when the client closed is released, too.
+/// The answer to a claim is in flight when the client closes. The store has granted the lock, so it is released, too.
 #[tokio::test(start_paused = true)]
-async fn it_drains_what_is_on_its_way() {
+async fn close_releases_a_grant_that_is_in_flight() {
     let store = memory();
     let wire = Stopped::new(store.clone());
     let client = client(wire.clone());
@@ -63,9 +63,9 @@ async fn it_drains_what_is_on_its_way() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// A store that does not answer does not block `close()`: it ends after twice the request timeout.
+/// If the store does not answer, `close()` returns after twice the request timeout.
 #[tokio::test(start_paused = true)]
-async fn it_does_not_wait_for_ever() {
+async fn close_does_not_wait_forever() {
     let wire = Stopped::new(memory());
     let client = client(wire.clone());
     let _guard = client.mutex("orders").lock().await.unwrap();

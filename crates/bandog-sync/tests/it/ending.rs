@@ -1,4 +1,4 @@
-//! The end of a client whose handles are dropped.
+//! The end of a client that is dropped without `close()`.
 
 use bandog_conformance::wrap::Delayed;
 use bandog_core::{Clock, Memory};
@@ -7,10 +7,11 @@ use tokio::time;
 
 use crate::kit::{client, held, memory, ms};
 
-/// The last handle of a client on the current runtime is dropped before the store has answered. The release is still
-/// sent, and the runtime is not kept busy meanwhile (else a paused clock would never advance).
+/// The engine is a task of the current runtime, and the last handle of its client is dropped. The release of the lock
+/// is still sent. While the engine waits for the answer, it does not keep the runtime busy. (Otherwise the paused clock
+/// would never advance.)
 #[tokio::test(start_paused = true)]
-async fn the_last_handle_goes_while_a_release_is_on_its_way() {
+async fn a_release_is_sent_although_the_last_handle_was_dropped() {
     let store = memory();
     let client = client(Delayed::new(store.clone(), 1, ms(50), ms(50)));
     let guard = client.mutex("orders").lock().await.unwrap();
@@ -21,7 +22,7 @@ async fn the_last_handle_goes_while_a_release_is_on_its_way() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// A guard keeps its client alive: a hold is renewed although the client was dropped.
+/// A guard keeps its client alive. So its lock is renewed although all other handles were dropped.
 #[tokio::test(start_paused = true)]
 async fn a_guard_outlives_its_client() {
     let store = memory();
@@ -35,7 +36,8 @@ async fn a_guard_outlives_its_client() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// With an own thread, the drop of the last handle waits for the release, so that `main` may simply end.
+/// If the engine has its own thread, the drop of the last handle waits for the release. So a program can simply return
+/// from `main`.
 #[test]
 fn the_last_handles_drop_waits_for_the_release() {
     let store = Memory::new(Clock::system());
@@ -47,7 +49,7 @@ fn the_last_handles_drop_waits_for_the_release() {
         drop(client);
         let start = std::time::Instant::now();
         drop(guard);
-        // On a loaded machine the drop may stop waiting before the release is answered.
+        // On a busy machine the drop may reach its limit before the release is answered.
         if start.elapsed() < ms(90) {
             assert_eq!(runtime.block_on(held(&store)), [""; 0]);
             waited += 1;
@@ -57,9 +59,9 @@ fn the_last_handles_drop_waits_for_the_release() {
     assert!(waited > 0);
 }
 
-/// It waits for at most a tenth of a second.
+/// The drop of the last handle waits for about 100 ms if the store does not answer.
 #[test]
-fn the_last_handles_drop_does_not_wait_for_ever() {
+fn the_last_handles_drop_does_not_wait_forever() {
     use bandog_conformance::wrap::{Stopped, Which};
     let wire = Stopped::new(Memory::new(Clock::system()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! `expiring(grace)`: a warning before the loss.
+//! `expiring(grace)` resolves when the time `grace` is left before the loss: a warning.
 
 use bandog_conformance::wrap::{Stopped, Which};
 use bandog_core::Clock;
@@ -7,10 +7,10 @@ use tokio::time;
 
 use crate::kit::{client, memory, ms, paused};
 
-/// The warning comes `grace` before the loss, to the millisecond. Several graces of one guard come each at its own
-/// time.
+/// The warning comes exactly `grace` before the loss. A guard can have several warnings with different values of
+/// `grace`.
 #[tokio::test(start_paused = true)]
-async fn it_comes_its_grace_before_the_loss() {
+async fn a_warning_comes_grace_before_the_loss() {
     let client = client(memory());
     let guard = client.mutex("orders").lease(ms(10_000)).lock().await.unwrap();
     let deadline = Clock::tokio().now() + guard.remaining();
@@ -28,9 +28,10 @@ async fn it_comes_its_grace_before_the_loss() {
     assert!(guard.is_lost());
 }
 
-/// A grace longer than the remaining time warns at once, and one of zero warns with the loss.
+/// If `grace` is longer than the remaining time, the warning comes immediately. If `grace` is zero, the warning comes
+/// together with the loss.
 #[tokio::test(start_paused = true)]
-async fn graces_at_the_bounds() {
+async fn a_long_grace_warns_immediately_and_a_zero_grace_at_the_loss() {
     let client = client(memory());
     let guard = client.mutex("orders").lease(ms(1000)).lock().await.unwrap();
     assert!(guard.expiring(ms(1000)).now_or_never().is_some());
@@ -40,9 +41,9 @@ async fn graces_at_the_bounds() {
     assert!(guard.is_lost());
 }
 
-/// Renewals delay the warning; when they fail, it comes.
+/// Each renewal moves the warning to a later time. If renewals fail, the warning comes.
 #[tokio::test(start_paused = true)]
-async fn renewals_move_it_on() {
+async fn renewals_delay_a_warning() {
     let wire = Stopped::new(memory());
     let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
@@ -54,9 +55,10 @@ async fn renewals_move_it_on() {
     assert!(guard.remaining() <= ms(500) && guard.remaining() >= ms(490), "{:?}", guard.remaining());
 }
 
-/// A warning that one turn has asked for does not reach the next turn of the same hold.
+/// A caller asks for a warning, and then its hold goes to the next call of the client. The warning of the first caller
+/// never comes.
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_was_passed_on_has_no_earlier_warnings() {
+async fn a_warning_of_one_turn_does_not_reach_the_next() {
     let client = client(memory());
     let first = client.mutex("orders").lock().await.unwrap();
     let expiring = first.expiring(ms(29_999));

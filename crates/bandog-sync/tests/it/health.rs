@@ -1,4 +1,4 @@
-//! What a client reports about its store to readiness probes.
+//! The health that a client reports for readiness probes.
 
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ async fn a_store_that_answers_is_reachable() {
     drop((guard, waiter));
 }
 
-/// However many callers there are, the store gets one ping a second, and none while other answers are fresh.
+/// The store gets at most one ping per second, even if there are many callers. It gets no ping if it has answered
+/// another request within the last second.
 #[tokio::test(start_paused = true)]
 async fn callers_share_one_ping_a_second() {
     let counts = Counting::new(memory());
@@ -86,8 +87,8 @@ async fn an_outage_is_reported_with_its_length_and_error_and_ends_with_the_next_
     assert!(now.reachable && now.error.is_none() && now.away_for.is_none(), "{now:?}");
 }
 
-/// A store that accepts requests and never answers is not reachable after half a second, until its next answer. No
-/// other call waits for the same ping.
+/// A store that accepts requests and does not answer counts as not reachable after half a second, until its next
+/// answer. After that half second, further callers do not wait for the same ping.
 #[tokio::test(start_paused = true)]
 async fn a_silent_store_keeps_no_probe_waiting() {
     let wire = Stopped::new(memory());

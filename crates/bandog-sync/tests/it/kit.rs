@@ -1,4 +1,4 @@
-//! Helpers of these tests.
+//! Helpers that all of these tests use.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(crate) fn kind<T>(result: Result<T, Error>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// A call that waits in a task of its own, and is in the engine's queue.
+/// Starts a task that calls `lock()`. When this function returns, the call is in the engine's queue.
 pub(crate) async fn waiting(client: &Client, name: &str) -> JoinHandle<Result<Guard, Error>> {
     let mutex = client.mutex(name);
     let waiting = tokio::spawn(async move { mutex.lock().await });
@@ -46,7 +46,7 @@ pub(crate) async fn waiting(client: &Client, name: &str) -> JoinHandle<Result<Gu
     waiting
 }
 
-/// Awaits a future for at most a virtual hour.
+/// Awaits a future, and fails if it takes more than an hour of virtual time.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     time::timeout(Duration::from_secs(3600), future).await.expect("nothing hangs")
 }

@@ -1,4 +1,5 @@
-//! Answers that are missing, late, or about the past; limits and prefixes.
+//! Answers that are missing, late or outdated. Also tests of `max_hold`, of the limit of waiting calls, and of
+//! prefixes.
 
 use std::{
     sync::{
@@ -19,7 +20,7 @@ use tokio::time;
 
 use crate::kit::{client, held, key, kind, memory, ms, paused, soon, waiting};
 
-/// A store that can hang, and that can return too few answers.
+/// A backend that can hang, and that can return too few answers.
 #[derive(Debug, Clone)]
 struct Odd {
     store: Memory,
@@ -74,9 +75,10 @@ impl Inspect for Odd {
     }
 }
 
-/// A request that timed out is no measure of a round trip, so a client does not rest for seconds after its streak.
+/// After many turns of its own, a client rests for a few round trips, so that other clients can get the lock. A request
+/// that timed out must not count as a round trip, or the rest would last for seconds.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hung_is_not_taken_for_a_slow_one() {
+async fn a_request_that_timed_out_does_not_count_as_a_round_trip() {
     let store = Odd::new();
     let ours = client(store.clone());
     drop(ours.mutex("orders").lock().await.unwrap());
@@ -103,10 +105,11 @@ async fn a_store_that_hung_is_not_taken_for_a_slow_one() {
     assert!(took <= ms(100), "a free lock stayed free for {took:?}");
 }
 
-/// A claim of the first grant is still in flight when the hold is exchanged, and the exchange surely fails: the first
-/// claim stays unsure, and is released again.
+/// The first request of a claim has no answer and is applied late. The repeated request is granted. Then the hold is
+/// exchanged for one with other terms, and the exchange fails. The first claim must still be released twice, because
+/// its first request may be applied after the first release.
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_failed_does_not_forget_what_was_unsure() {
+async fn after_a_failed_exchange_an_unsure_claim_is_released_twice() {
     let store = memory();
     let wire = Lossy::new(store.clone());
     let client = client(wire.clone());
@@ -128,9 +131,9 @@ async fn a_pass_that_failed_does_not_forget_what_was_unsure() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// Nothing renews a fixed lease, so after a reconnection the store is asked whether it still knows it.
+/// A fixed lease is not renewed. So after a reconnection the client asks the store whether the lease still exists.
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_learns_that_the_store_forgot_it() {
+async fn after_a_reconnection_a_fixed_lease_is_checked() {
     let store = memory();
     let wire = Forgetful::new(store.clone());
     let client = client(wire.clone());
@@ -144,9 +147,9 @@ async fn a_fixed_lease_learns_that_the_store_forgot_it() {
     time::timeout(ms(1000), guard.lost()).await.expect("lost within a second");
 }
 
-/// A check of a fixed lease does not make it longer, in the store or here.
+/// That check does not extend a fixed lease, neither in the store nor in the client.
 #[tokio::test(start_paused = true)]
-async fn to_ask_about_a_fixed_lease_does_not_extend_it() {
+async fn a_check_of_a_fixed_lease_does_not_extend_it() {
     let store = memory();
     let wire = Forgetful::new(store.clone());
     let client = client(wire.clone());
@@ -161,7 +164,8 @@ async fn to_ask_about_a_fixed_lease_does_not_extend_it() {
     time::timeout(Duration::from_secs(4), guard.lost()).await.expect("lost when its lease expires");
 }
 
-/// A busy answer that was decided before a call began does not count for that call.
+/// The store decides "busy" for one call. Then the lock is released, and a second call begins. The late answer must not
+/// count for the second call.
 #[tokio::test(start_paused = true)]
 async fn try_lock_is_not_refused_by_an_older_answer() {
     let store = memory();
@@ -182,7 +186,7 @@ async fn try_lock_is_not_refused_by_an_older_answer() {
     assert!(soon(late).await.unwrap().unwrap().is_some(), "it was free for the whole call");
 }
 
-/// If a backend returns too few answers, calls get an error, and no call waits forever.
+/// If a backend returns fewer answers than requests, calls get an error, and no call waits forever.
 #[tokio::test(start_paused = true)]
 async fn too_few_answers_are_an_error() {
     let store = Odd::new();
@@ -194,23 +198,24 @@ async fn too_few_answers_are_an_error() {
     time::timeout(Duration::from_secs(30), guard.lost()).await.expect("lost at the deadline");
 }
 
-/// The engine processes a deadline and the guard's drop in one round: the next in the queue claims after the release of
-/// the lost hold, and so finds the key free.
+/// The deadline of a hold passes, and its guard is dropped before the engine runs. The release of the lost hold must be
+/// sent before the next claim. Otherwise the store would refuse the claim because of this client's own hold.
 #[tokio::test]
-async fn the_next_does_not_run_into_our_own_lost_hold() {
+async fn the_next_claim_is_sent_after_the_release_of_a_lost_hold() {
     let store = Memory::new(Clock::system());
     let counted = Counting::new(store.clone());
     let client = Client::options().on_current_runtime().over(counted.clone()).unwrap();
     let guard = client.mutex("orders").lease(ms(100)).lock().await.unwrap();
     let next = waiting(&client, "orders").await;
     client.mutex("orders").try_lock().await.unwrap();
-    std::thread::sleep(guard.remaining() + ms(1)); // The engine cannot run meanwhile.
+    std::thread::sleep(guard.remaining() + ms(1)); // The engine cannot run during this sleep.
     drop(guard);
     drop(soon(next).await.unwrap().unwrap());
     assert_eq!(counted.refusals(), 0);
 }
 
-/// A turn is lost after its `max_hold`, even if it is renewed; the next turn has its own time.
+/// A lock is lost when its caller has held it for `max_hold`, even if it is renewed. The time of the next caller starts
+/// anew.
 #[tokio::test(start_paused = true)]
 async fn max_hold_ends_each_turn() {
     let store = memory();
@@ -243,7 +248,7 @@ async fn max_hold_ends_each_turn() {
     }
 }
 
-/// A call above the limit of waiting calls fails at once, and cancelled calls make room.
+/// A call above the limit of waiting calls fails immediately. A call that is cancelled no longer counts.
 #[tokio::test(start_paused = true)]
 async fn too_many_waiting_calls_are_overloaded() {
     let store = memory();
@@ -261,7 +266,7 @@ async fn too_many_waiting_calls_are_overloaded() {
     drop(client.mutex("other").lock().await.unwrap());
 }
 
-/// Names are given and listed without the prefix, and keys contain it.
+/// Calls and lists use names without the prefix. Keys contain the prefix.
 #[tokio::test(start_paused = true)]
 async fn a_prefix_keeps_systems_apart() {
     let store = memory();

@@ -1,4 +1,4 @@
-//! What is logged: one line for each change of state, and none for each retry.
+//! Log lines: there is one line for each change of state, and none for each retry.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn one_line_for_each_change_of_state() {
     assert_eq!(warned.len(), 2, "{warned:?}");
 }
 
-/// A store that alternates between answers and silence must not fill a log.
+/// A store that alternates between answers and silence must not fill the log.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_flaps_is_logged_once_in_ten_seconds() {
     let (ear, _hears) = Ear::of_thread("bandog");
@@ -55,7 +55,7 @@ async fn a_store_that_flaps_is_logged_once_in_ten_seconds() {
         drop(client.mutex("orders").lock().await.unwrap());
         client.idle().await;
     }
-    // An outage that begins right after a logged one is logged too, if it lasts.
+    // An outage that begins shortly after a logged one is also logged, if it lasts long enough.
     wire.always(Fate::Refused);
     client.mutex("orders").try_lock_for(Duration::from_secs(30)).await.unwrap_err();
     wire.heal();

@@ -1,4 +1,5 @@
-//! The engine, beyond the laws of the conformance suite: over the memory backend, mostly under a paused clock.
+//! Tests of the engine for promises that the conformance suite does not check. They use the memory backend, and most of
+//! them a paused clock.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -9,7 +9,7 @@ use tokio::time;
 
 use crate::kit::{kind, memory, ms, paused, waiting};
 
-/// Every metric and its value: a counter, a gauge, or the number of recorded values.
+/// Reads all metrics. The value of a histogram is the number of its recorded values.
 fn read(snapshotter: &Snapshotter) -> HashMap<String, f64> {
     let all = snapshotter.snapshot().into_vec().into_iter();
     all.map(|(key, _, _, value)| {

@@ -1,4 +1,4 @@
-//! Notifications of records: when they come, that none is lost, and how they end.
+//! Notifications about records: when they arrive, that none is lost, and how a subscription ends.
 
 use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy};
 use bandog_core::{ErrorKind, Memory, Records, Swap, Swapped, Version};
@@ -14,7 +14,7 @@ async fn notifications_that_no_call_awaits_count_as_one() {
     let mut notifications = subscribed(&ours, "news").await;
     let mut from = None;
     for _ in 0..3 {
-        // A dropped future takes no notification with it.
+        // No notification is lost with a dropped future.
         drop(notifications.next());
         from = change(&theirs, "news", from).await;
     }
@@ -66,7 +66,7 @@ async fn a_reconnection_notifies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_end_with_the_client_and_do_not_keep_it() {
+async fn notifications_end_with_the_client_and_do_not_keep_it_alive() {
     let counts = Counting::new(memory());
     let ours = client(counts.clone());
     let mut notifications = subscribed(&ours, "news").await;
@@ -108,7 +108,7 @@ async fn a_lock_and_a_record_of_one_name_have_separate_subscriptions() {
     assert!(notifications.next().now_or_never().is_none());
 }
 
-/// The notifications of a record, after the client has subscribed.
+/// Subscribes to a record, and waits until the store has confirmed the subscription.
 async fn subscribed(client: &Client, record: &str) -> Notifications {
     let mut notifications = client.subscribe(&key(record)).unwrap();
     soon(notifications.next()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Re-entry.
+//! Owners, which can take a lock again while they hold it (re-entry).
 
 use bandog_conformance::wrap::{Counting, Delayed, Forgetful};
 use bandog_core::ErrorKind;
@@ -6,7 +6,7 @@ use tokio::time;
 
 use crate::kit::{client, held, key, kind, memory, ms, soon, waiting};
 
-/// Only the first claim and the last release reach the store.
+/// If an owner takes a lock several times, only the first call and the last release send a request to the store.
 #[tokio::test(start_paused = true)]
 async fn re_entry_costs_no_round_trip() {
     let store = Counting::new(memory());
@@ -29,9 +29,10 @@ async fn re_entry_costs_no_round_trip() {
     assert_eq!((store.calls(), store.releases()), (2, 1));
 }
 
-/// Two first calls of one owner share one claim, whichever comes first and whichever is dropped.
+/// Several calls of one owner wait for a lock that the owner does not hold yet. They share one claim, also if one of
+/// them is dropped.
 #[tokio::test(start_paused = true)]
-async fn first_asks_share_one_claim() {
+async fn waiting_calls_of_an_owner_share_one_claim() {
     let store = memory();
     let counts = Counting::new(Delayed::new(store.clone(), 1, ms(10), ms(10)));
     let client = client(counts.clone());
@@ -52,7 +53,8 @@ async fn first_asks_share_one_claim() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// A call that waits beside another call of its owner shares the turn, or keeps its place.
+/// Calls of an owner and other calls wait for a lock. The calls of the owner share the lock or keep their places in the
+/// queue, so no call gets the lock too late.
 #[tokio::test(start_paused = true)]
 async fn no_call_overtakes_an_owners_other_call() {
     let client = client(memory());
@@ -66,16 +68,17 @@ async fn no_call_overtakes_an_owners_other_call() {
         guard.release().await.unwrap();
     };
     let calls = async { tokio::join!(call(&own, "a"), call(&own, "b"), call(&other, "c"), call(&other, "d")) };
-    // All of them wait when it is released.
+    // All four calls wait when `first` is released.
     tokio::join!(calls, async { first.release().await.unwrap() });
     let order = order.into_inner().unwrap();
     let place = |name| order.iter().position(|one| *one == name).unwrap();
     assert!(place("a").max(place("b")) < place("c") && place("c") < place("d"), "{order:?}");
 }
 
-/// A loss counts for all of an owner's guards. Until they are dropped, its calls are `Lost`; then it starts anew.
+/// After a loss, all guards of the owner for this lock are lost. The owner's calls return `Lost` until these guards are
+/// dropped. Then it can take the lock again.
 #[tokio::test(start_paused = true)]
-async fn it_is_lost_until_the_old_guards_are_gone() {
+async fn an_owner_is_lost_until_its_old_guards_are_dropped() {
     let store = Forgetful::new(memory());
     let client = client(store.clone());
     let owner = client.owner();
@@ -85,7 +88,7 @@ async fn it_is_lost_until_the_old_guards_are_gone() {
     first.lost().await;
     assert!(second.is_lost());
     assert_eq!(kind(mutex.lock().await), Some(ErrorKind::Lost));
-    // Calls of others do not change that, and the owner does not block others.
+    // Another call can take the lock in the meantime. That does not change the result for the owner.
     let other = client.mutex("orders").lock().await.unwrap();
     assert_eq!(kind(mutex.try_lock().await), Some(ErrorKind::Lost));
     other.release().await.unwrap();
@@ -106,7 +109,7 @@ async fn an_owner_of_another_client_is_misused() {
     assert_eq!(store.calls(), 0);
 }
 
-/// A queued call of an owner is served with its own turn, behind those that came before it.
+/// A call of an owner that does not hold the lock waits in the queue like any other call.
 #[tokio::test(start_paused = true)]
 async fn owners_queue_like_other_calls() {
     let client = client(memory());
@@ -129,9 +132,9 @@ async fn owners_queue_like_other_calls() {
     drop(soon(behind).await.unwrap().unwrap());
 }
 
-/// Re-entry has the first lease's terms, whatever terms the call has.
+/// If an owner takes a lock again, the terms of its first call apply, even if the second call has other terms.
 #[tokio::test(start_paused = true)]
-async fn the_first_leases_terms_count() {
+async fn the_terms_of_the_first_call_apply() {
     let client = client(memory());
     let owner = client.owner();
     let outer = client.mutex("orders").lease(ms(1000)).by(&owner).lock().await.unwrap();

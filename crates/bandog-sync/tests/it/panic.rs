@@ -1,4 +1,4 @@
-//! An engine that panics: holds are lost, calls are `Closed`, and nothing hangs.
+//! What happens if the engine panics: held locks are lost, calls return `Closed`, and nothing hangs.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use tokio::time;
 
 use crate::kit::{kind, ms, paused};
 
-/// A backend that panics at every request once the test has switched it.
+/// A backend that panics at every request after the test has set `broken`.
 #[derive(Debug, Clone)]
 struct Broken {
     store: Memory,
@@ -98,14 +98,14 @@ async fn breaks(client: Client, backend: Broken, other: Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_the_current_runtime() {
+async fn an_engine_on_the_current_runtime_panics() {
     let backend = Broken::over(Memory::new(Clock::tokio()));
     let (ours, theirs) = (paused().over(backend.clone()).unwrap(), paused().over(backend.store.clone()).unwrap());
     time::timeout(ms(3_600_000), breaks(ours, backend, theirs)).await.expect("nothing hangs");
 }
 
 #[tokio::test]
-async fn on_its_own_thread() {
+async fn an_engine_on_its_own_thread_panics() {
     let backend = Broken::over(Memory::new(Clock::system()));
     let (ours, theirs) = (Client::over(backend.clone()).unwrap(), Client::over(backend.store.clone()).unwrap());
     time::timeout(Duration::from_secs(20), breaks(ours, backend, theirs)).await.expect("nothing hangs");

@@ -1,4 +1,5 @@
-//! Passing a hold on within the process.
+//! How a client gives a hold (what the store granted for a claim) from one of its calls to the next. The use of a hold
+//! by one call is a *turn*.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +10,7 @@ use tokio::{task::JoinHandle, time};
 
 use crate::kit::{client, held, key, kind, memory, ms, paused, soon, waiting};
 
-/// Waiters that each take a turn of this length. They return their fences, in the order of their turns.
+/// Starts tasks that each take the lock for this time. They return their fences.
 fn turns(mutex: &Mutex, count: usize, each: std::time::Duration) -> Vec<JoinHandle<Fence>> {
     let turn = |mutex: Mutex| async move {
         let guard = mutex.lock().await.unwrap();
@@ -31,8 +32,8 @@ async fn fences(turns: Vec<JoinHandle<Fence>>) -> Vec<u64> {
     fences
 }
 
-/// The hold goes from one local waiter to the next with the fences of the block that its claim reserved. The store gets
-/// one claim and one release.
+/// The hold goes from one call of the client to the next. Each turn gets the next of the fences that the grant has
+/// reserved. The store gets only one claim and one release.
 #[tokio::test(start_paused = true)]
 async fn one_grant_serves_many_turns_with_the_fences_of_its_block() {
     let counts = Counting::new(memory());
@@ -45,8 +46,8 @@ async fn one_grant_serves_many_turns_with_the_fences_of_its_block() {
     assert_eq!(guard.fence().get(), 65, "the rest of the block is never used");
 }
 
-/// A store may reserve fewer fences than the client requested. When they are used up, the client exchanges its hold:
-/// every call gets its turn, and the fences rise.
+/// A store may reserve fewer fences than the client requested. When they are used up, the client exchanges its hold for
+/// a new one. So every call gets a turn, and the fences rise.
 #[tokio::test(start_paused = true)]
 async fn a_block_with_fewer_fences_than_requested_serves_as_many_turns() {
     for granted in [1, 2, 7] {
@@ -59,7 +60,8 @@ async fn a_block_with_fewer_fences_than_requested_serves_as_many_turns() {
         let exchanges = 60_usize.div_ceil(granted as usize) - 1;
         assert_eq!((counts.claims(), counts.passes(), counts.releases()), (1, exchanges, 1), "{granted} fences");
 
-        // A repeated claim or exchange gets the same block again, and no fence is used twice.
+        // A claim or exchange that is repeated after a lost answer gets the same fences again. Still no fence is used
+        // twice.
         wire.next([Fate::ReplyLost, Fate::ReplyLost, Fate::Well, Fate::ReplyLost]);
         let other = crate::kit::client(wire.clone());
         let mut tasks = turns(&client.mutex("orders"), 20, ms(1));
@@ -75,9 +77,10 @@ async fn a_block_with_fewer_fences_than_requested_serves_as_many_turns() {
     }
 }
 
-/// A release that passes its hold on sends no request, and is no loss.
+/// If another call of the client waits, `release` gives the hold to that call. It sends no request, and reports
+/// success.
 #[tokio::test(start_paused = true)]
-async fn a_release_that_passes_on_sends_no_request() {
+async fn a_release_to_a_waiting_call_sends_no_request() {
     let counts = Counting::new(memory());
     let client = client(counts.clone());
     let guard = client.mutex("orders").lock().await.unwrap();
@@ -89,7 +92,8 @@ async fn a_release_that_passes_on_sends_no_request() {
     next.release().await.unwrap();
 }
 
-/// After 64 turns a client rests, and another client that waits gets its turn.
+/// After 64 turns a client releases the lock and does not claim it for a short time. So another client that waits gets
+/// the lock.
 #[tokio::test(start_paused = true)]
 async fn after_64_turns_a_client_lets_others_go_first() {
     let store = memory();
@@ -109,7 +113,7 @@ async fn after_64_turns_a_client_lets_others_go_first() {
     fences(turns).await;
 }
 
-/// It also rests after 20 ms, if turns take time.
+/// The same happens after 20 ms, if the turns are longer.
 #[tokio::test(start_paused = true)]
 async fn after_20_ms_a_client_lets_others_go_first() {
     let store = memory();
@@ -127,7 +131,7 @@ async fn after_20_ms_a_client_lets_others_go_first() {
     fences(turns).await;
 }
 
-/// If no other client waits, resting costs almost nothing.
+/// If no other client waits, letting others go first costs almost no time.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_alone_hardly_rests() {
     let client = client(memory());
@@ -137,7 +141,8 @@ async fn a_client_that_is_alone_hardly_rests() {
     assert!(start.elapsed() <= ms(100), "{:?}", start.elapsed());
 }
 
-/// Other terms need a new hold, which replaces the old one in one step: no other client comes between.
+/// If the next call has other terms, the hold is exchanged for a new one in one request. So no other client gets the
+/// lock in between.
 #[tokio::test(start_paused = true)]
 async fn other_terms_exchange_the_hold() {
     let store = memory();
@@ -161,7 +166,7 @@ async fn other_terms_exchange_the_hold() {
     drop(soon(other).await.unwrap().unwrap());
 }
 
-/// A fixed lease is exchanged at each turn: each caller has the whole of it.
+/// A hold with a fixed lease is exchanged for each turn, so that each caller has the full lease.
 #[tokio::test(start_paused = true)]
 async fn each_turn_has_a_whole_fixed_lease() {
     let counts = Counting::new(memory());
@@ -185,8 +190,8 @@ async fn each_turn_has_a_whole_fixed_lease() {
     assert_eq!((counts.claims(), counts.passes()), (1, 2));
 }
 
-/// A hold with less than half of its ttl left is exchanged instead of passed on. Here the answer to its claim took
-/// long.
+/// If less than half of the ttl is left, the hold is exchanged for the next turn. In this test the answer to the claim
+/// takes so long that little is left.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_half_over_is_exchanged() {
     for (answered_after, exchanges) in [(1200, 0), (1800, 1)] {
@@ -208,7 +213,7 @@ async fn a_hold_that_is_half_over_is_exchanged() {
     }
 }
 
-/// With one local turn, each turn needs a request, and fences have no gaps.
+/// With the option `local_turns(1)`, each turn needs a request, and the fences have no gaps.
 #[tokio::test(start_paused = true)]
 async fn with_one_local_turn_each_turn_asks_the_store() {
     let counts = Counting::new(memory());
@@ -218,8 +223,9 @@ async fn with_one_local_turn_each_turn_asks_the_store() {
     assert_eq!(counts.claims() + counts.passes(), 20);
 }
 
-/// A grant reserves no more fences than a client uses before it lets others go first, even if more local turns are
-/// allowed. Reserved fences run ahead of the store's clock, from which fences continue when the store has lost them.
+/// A grant reserves at most 64 fences, even if `local_turns` is larger. A client uses no more before it lets others go
+/// first. The number is limited because a store that has lost its data continues the fences from its clock. Fences that
+/// were reserved in advance could be larger than those.
 #[tokio::test(start_paused = true)]
 async fn a_grant_reserves_no_more_fences_than_are_used() {
     let client = paused().local_turns(NonZeroU32::MAX).over(memory()).unwrap();
@@ -229,7 +235,8 @@ async fn a_grant_reserves_no_more_fences_than_are_used() {
     assert_eq!(second.get() - first.get(), 64);
 }
 
-/// A hold whose claim may still be applied is passed on. At its end it is released twice, a request timeout apart.
+/// The first request of a claim has no answer and may still be applied. The hold serves several turns nevertheless.
+/// Then it is released twice, with an interval of one request timeout.
 #[tokio::test(start_paused = true)]
 async fn an_unsure_hold_is_passed_on_and_released_twice() {
     let store = memory();
@@ -248,7 +255,7 @@ async fn an_unsure_hold_is_passed_on_and_released_twice() {
     assert_eq!(counts.releases(), 2);
 }
 
-/// The same for an unsure exchange.
+/// The same for an exchange without an answer.
 #[tokio::test(start_paused = true)]
 async fn an_unsure_exchange_leaves_nothing() {
     for fate in [Fate::RequestLost, Fate::ReplyLost, Fate::Refused, Fate::Late(ms(500)), Fate::Late(ms(2900))] {
@@ -276,7 +283,7 @@ async fn an_unsure_exchange_leaves_nothing() {
     }
 }
 
-/// A lost hold is not passed on: the next waiter asks the store.
+/// A lost hold is not given to the next call. That call gets the lock with a new claim.
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_is_not_passed_on() {
     let store = Forgetful::new(memory());
@@ -295,7 +302,8 @@ async fn a_lost_hold_is_not_passed_on() {
     assert_eq!(held(&store).await, ["orders"]);
 }
 
-/// A turn that was passed on has a deadline and an end of its own.
+/// A hold goes from one call to the next, and is lost after that. The guard of the second call reports the loss. The
+/// guard of the first call, which was released before, does not.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_was_passed_on_can_be_lost() {
     let store = Forgetful::new(memory());
@@ -313,8 +321,9 @@ async fn a_turn_that_was_passed_on_can_be_lost() {
     assert_eq!(kind(next.release().await), Some(ErrorKind::Lost));
 }
 
-/// Queries return the range of fences that a holder may have. Their `fence` is one that no resource refuses the holder
-/// for. The log contains the fence of the turn.
+/// A query returns the range of fences that the holder may have, because the store does not know which of its fences
+/// the present turn uses. `fence` is the smallest of them, so a resource that compares fences with it refuses no
+/// holder. The log contains the fence of the turn.
 #[tokio::test(start_paused = true)]
 async fn queries_and_logs_have_the_fence_of_the_turn() {
     let (ear, _hears) = bandog_testkit::Ear::of_thread("bandog");

@@ -1,4 +1,4 @@
-//! The local queue.
+//! The queue of one client's calls that wait for the same lock.
 
 use bandog_conformance::wrap::{Counting, Forgetful, Stopped, Which};
 use futures_util::{FutureExt, stream::FuturesUnordered};
@@ -6,9 +6,9 @@ use tokio::time;
 
 use crate::kit::{client, held, key, memory, ms, soon, waiting};
 
-/// Twenty thousand waiters, dropped from the last to the first: a linear search for each would take minutes.
+/// Drops 20,000 waiting calls, from the last to the first. A linear search for each call would take minutes.
 #[tokio::test]
-async fn many_waiters_dropped_in_reverse() {
+async fn many_waiters_can_be_dropped_quickly() {
     const MANY: usize = 20_000;
     let store = bandog_core::Memory::new(bandog_core::Clock::system());
     let counts = Counting::new(store.clone());
@@ -30,7 +30,7 @@ async fn many_waiters_dropped_in_reverse() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// The waiters of one client are served in their order.
+/// The waiting calls of one client get the lock in the order in which they were made.
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_in_their_order() {
     let (ours, theirs) = {
@@ -57,9 +57,9 @@ async fn waiters_are_served_in_their_order() {
     assert_eq!(*order.lock().unwrap(), (0..200).collect::<Vec<_>>());
 }
 
-/// When the first waiter gives up, the next one keeps its subscription and its claim.
+/// When the first waiting call is dropped, the next one continues to use its subscription and its claim.
 #[tokio::test(start_paused = true)]
-async fn a_first_waiter_that_goes_leaves_its_subscription_to_the_next() {
+async fn the_next_waiter_keeps_the_subscription_of_a_dropped_one() {
     let store = memory();
     let counts = Counting::new(store.clone());
     let (ours, theirs) = (client(counts.clone()), client(store));
@@ -76,7 +76,7 @@ async fn a_first_waiter_that_goes_leaves_its_subscription_to_the_next() {
     assert_eq!(start.elapsed(), ms(0), "no notification, so it polled");
 }
 
-/// A subscription that succeeds after the last waiter has gone is dropped, so later waiters get their own.
+/// A subscription that succeeds when no call waits any more is dropped. A later call subscribes anew.
 #[tokio::test(start_paused = true)]
 async fn a_late_subscription_is_not_kept_without_waiters() {
     let store = Forgetful::new(memory());
@@ -87,17 +87,17 @@ async fn a_late_subscription_is_not_kept_without_waiters() {
     let (first, second) = (waiting(&ours, "orders").await, waiting(&ours, "orders").await);
     wire.until_held(1).await;
     guard.release().await.unwrap();
-    // There is no notification, so the first waiter polls within a second, and passes on to the second.
+    // There is no notification, so the first call polls within a second. Then the hold goes to the second call.
     soon(first).await.unwrap().unwrap().release().await.unwrap();
     let second = soon(second).await.unwrap().unwrap();
-    wire.go_on(); // It subscribes now, and no call waits.
+    wire.go_on(); // The backend subscribes now, when no call waits any more.
     ours.idle().await;
 
     let third = waiting(&ours, "orders").await;
     store.forget(&key("orders")).await.unwrap();
     let guard = theirs.mutex("orders").lock().await.unwrap();
     second.lost().await;
-    ours.idle().await; // The third has been refused.
+    ours.idle().await; // The claim of the third call has been refused.
     let start = time::Instant::now();
     guard.release().await.unwrap();
     drop(soon(third).await.unwrap().unwrap());
@@ -105,9 +105,10 @@ async fn a_late_subscription_is_not_kept_without_waiters() {
     drop(second);
 }
 
-/// A notification that comes while a claim is in flight is not forgotten: the answer may be older.
+/// A notification arrives while a claim is in flight. The claim's answer "busy" may be older than the notification, so
+/// the client claims again.
 #[tokio::test(start_paused = true)]
-async fn a_notification_while_a_claim_is_in_flight_counts() {
+async fn a_notification_while_a_claim_is_in_flight_is_not_forgotten() {
     let store = memory();
     let wire = Stopped::new(store.clone());
     let (ours, theirs) = (client(wire.clone()), client(store));
@@ -115,7 +116,7 @@ async fn a_notification_while_a_claim_is_in_flight_counts() {
     let waiter = waiting(&ours, "orders").await;
     ours.idle().await;
     wire.stop(Which::Answers);
-    wire.until_held(1).await; // It polls and is refused, and the answer is held back.
+    wire.until_held(1).await; // The call polls. The store refuses the claim, and the answer is held back.
     guard.release().await.unwrap();
     let start = time::Instant::now();
     wire.go_on();

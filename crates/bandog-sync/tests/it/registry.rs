@@ -1,4 +1,4 @@
-//! Registration of clients, and evictions.
+//! The registration of clients, and evictions (an operator takes a lock from its holder).
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn a_client_that_died_stays_registered_for_a_ttl() {
     time::sleep(ms(200)).await;
     let member = store.members().await.unwrap().remove(0);
     ours.close().await.unwrap();
-    store.announce(&member, ms(3000)).await.unwrap(); // Its row in the registry.
+    store.announce(&member, ms(3000)).await.unwrap(); // A dead client would leave this row in the registry.
     time::sleep(ms(2999)).await;
     assert_eq!(names(&store).await.len(), 1);
     time::sleep(ms(1)).await;
@@ -106,7 +106,7 @@ impl Inspect for Shut {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registry_that_refuses_costs_no_lock_and_is_left_alone() {
+async fn a_registry_that_refuses_does_not_affect_locks_and_is_asked_once() {
     let store = Shut(memory(), Default::default());
     let client = client(store.clone());
     let guard = client.mutex("orders").lock().await.unwrap();
@@ -140,7 +140,7 @@ async fn an_evicted_guard_is_lost_and_fences_rise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prefix_that_begins_another_is_reported() {
+async fn a_prefix_that_begins_with_another_is_reported() {
     let store = memory();
     let ask = async |prefix: &str| {
         let findings = paused().prefix(prefix).over(store.clone()).unwrap().check().await.unwrap();

@@ -1,4 +1,4 @@
-//! The watchdog.
+//! The watchdog: how the engine renews holds, and when they are lost.
 
 use bandog_conformance::wrap::{Capped, Counting, Fate, Forgetful, Lossy, Stopped, Which};
 use bandog_core::Clock;
@@ -6,9 +6,9 @@ use tokio::time;
 
 use crate::kit::{client, key, memory, ms, paused, waiting};
 
-/// A hold is renewed when a third of its ttl has passed, and all that are due go in one call.
+/// A hold is renewed when a third of its ttl has passed. All holds that are due are renewed in one request.
 #[tokio::test(start_paused = true)]
-async fn all_that_is_due_goes_in_one_call_at_a_third_of_the_ttl() {
+async fn all_due_holds_are_renewed_in_one_request() {
     let counts = Counting::new(memory());
     let client = paused().watchdog(ms(3000)).over(counts.clone()).unwrap();
     let mut guards = Vec::new();
@@ -25,7 +25,8 @@ async fn all_that_is_due_goes_in_one_call_at_a_third_of_the_ttl() {
     assert!(guards.iter().all(|guard| !guard.is_lost()));
 }
 
-/// A store may give less time than the client asked for. Renewals and deadlines then count from what it gave.
+/// A store may give less time than the client asked for. Renewals and deadlines then depend on the time that the store
+/// gave.
 #[tokio::test(start_paused = true)]
 async fn a_shorter_lease_than_requested_is_renewed_in_its_own_time() {
     let counts = Counting::new(Capped::short_leases(memory(), ms(600)));
@@ -54,14 +55,14 @@ async fn a_lease_has_no_watchdog() {
     assert_eq!(counts.renewals(), 0);
 }
 
-/// Renewals may fail for almost a ttl.
+/// A hold survives if renewals fail for less than its ttl.
 #[tokio::test(start_paused = true)]
-async fn failures_shorter_than_the_ttl_cost_nothing() {
+async fn failures_shorter_than_the_ttl_lose_nothing() {
     let wire = Lossy::new(memory());
     let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
     for fate in [Fate::Refused, Fate::RequestLost, Fate::ReplyLost] {
-        time::sleep(ms(1005)).await; // Just renewed.
+        time::sleep(ms(1005)).await; // The hold was renewed 5 ms ago.
         wire.always(fate);
         time::sleep(ms(2400)).await;
         wire.heal();
@@ -73,9 +74,9 @@ async fn failures_shorter_than_the_ttl_cost_nothing() {
     assert!(wire.lost() > 20, "it continues to retry");
 }
 
-/// One key that is gone does not take the others of its batch with it.
+/// If the store has lost one key, the other keys in the same renewal request are not affected.
 #[tokio::test(start_paused = true)]
-async fn a_lost_key_is_lost_alone() {
+async fn a_lost_key_does_not_affect_the_others() {
     let store = Forgetful::new(memory());
     let client = client(store.clone());
     let (one, two) = (client.mutex("one").lock().await.unwrap(), client.mutex("two").lock().await.unwrap());
@@ -85,7 +86,7 @@ async fn a_lost_key_is_lost_alone() {
     assert!(!two.is_lost());
 }
 
-/// After a reconnection all holds are renewed at once, since the store may have forgotten them.
+/// After a reconnection all holds are renewed immediately, because the store may have lost them.
 #[tokio::test(start_paused = true)]
 async fn a_reconnection_makes_all_holds_due() {
     let store = Forgetful::new(memory());
@@ -98,7 +99,7 @@ async fn a_reconnection_makes_all_holds_due() {
     assert!(!two.is_lost() && !lease.is_lost());
 }
 
-/// The first connection is no reconnection: nothing is renewed before its time.
+/// The first connection does not count as a reconnection, so it causes no renewal.
 #[tokio::test(start_paused = true)]
 async fn the_first_connection_renews_nothing() {
     let store = Forgetful::unconnected(memory());
@@ -111,7 +112,7 @@ async fn the_first_connection_renews_nothing() {
     time::timeout(ms(5), one.lost()).await.expect("the second one is a reconnection");
 }
 
-/// After a reconnection, waiters claim at once: a notification may have been missed.
+/// After a reconnection, a waiting call claims the lock immediately, because a notification may have been missed.
 #[tokio::test(start_paused = true)]
 async fn a_reconnection_makes_all_waiters_claim() {
     let store = memory();
@@ -129,8 +130,8 @@ async fn a_reconnection_makes_all_waiters_claim() {
     assert_eq!(start.elapsed(), ms(0));
 }
 
-/// A renewal that hangs does not delay the next one: the hold outlives it, though its ttl is shorter than the request
-/// timeout. The late answer, whatever it is, changes nothing.
+/// A renewal hangs for the whole request timeout, which is longer than the ttl. The next renewal is sent without
+/// waiting for it, so the hold is not lost. The late answer to the first renewal changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hangs_does_not_lose_the_lock() {
     for hangs in [Which::Requests, Which::Answers] {
@@ -159,9 +160,9 @@ async fn a_renewal_that_hangs_does_not_lose_the_lock() {
     }
 }
 
-/// At most two calls of renewals are in flight, however many hang.
+/// At most two renewal requests are in flight at the same time.
 #[tokio::test(start_paused = true)]
-async fn renewals_that_hang_are_bounded() {
+async fn at_most_two_renewal_requests_are_in_flight() {
     let wire = Stopped::new(memory());
     let counts = Counting::new(wire.clone());
     let client = paused().watchdog(ms(1000)).over(counts.clone()).unwrap();
@@ -173,7 +174,7 @@ async fn renewals_that_hang_are_bounded() {
     assert!(guard.is_lost(), "a late answer never brings it back");
 }
 
-/// The deadline is counted from before the request: a slow answer does not lengthen it.
+/// The deadline counts from the time before the request. A slow answer does not make it later.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_counts_from_before_the_request() {
     let wire = Stopped::new(memory());
@@ -188,7 +189,7 @@ async fn the_deadline_counts_from_before_the_request() {
     assert!(end < ms(30_000) && end >= ms(29_690), "{end:?}");
 }
 
-/// A grant whose answer came after its deadline is released unused.
+/// If the answer to a claim arrives after the deadline of the hold, the hold is released, and the client claims again.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_too_late_is_not_used() {
     let store = memory();
@@ -206,11 +207,12 @@ async fn a_grant_that_comes_too_late_is_not_used() {
     assert_eq!(guard.fence().get(), 65, "a second claim, with a block of its own");
 }
 
-/// A hold that is lost while its renewal is queued is not renewed after that.
+/// Only two renewal requests can be in flight, so the renewals of some holds are queued. If such a hold is lost before
+/// its renewal is sent, the renewal is not sent.
 #[tokio::test(start_paused = true)]
-async fn what_is_lost_is_not_renewed() {
+async fn a_lost_hold_is_not_renewed() {
     const MANY: usize = 1100;
-    const IN_FLIGHT: usize = 1024; // Two calls of 512 keys.
+    const IN_FLIGHT: usize = 1024; // Two requests with 512 keys each.
     let wire = Stopped::new(memory());
     let counts = Counting::new(wire.clone());
     let client = paused().watchdog(ms(3000)).over(counts.clone()).unwrap();

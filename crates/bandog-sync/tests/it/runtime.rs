@@ -1,4 +1,5 @@
-//! Where the engine runs: a thread of its own outlives and outruns the user's runtime; the current runtime does not.
+//! Where the engine runs. On its own thread, it works while the user's runtime is blocked or has ended. As a task of
+//! the user's runtime, it does not.
 
 use std::{thread, time::Duration};
 
@@ -15,7 +16,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// The user's runtime is blocked for longer than the ttl: an engine on its own thread keeps the lock.
+/// The user's runtime is blocked for longer than the ttl. An engine on its own thread still renews the lock.
 #[test]
 fn a_blocked_runtime_loses_nothing_on_its_own_thread() {
     let client = Client::options().watchdog(TTL * 2).over(Memory::new(Clock::system())).unwrap();
@@ -27,7 +28,7 @@ fn a_blocked_runtime_loses_nothing_on_its_own_thread() {
     });
 }
 
-/// On the current runtime the lock is lost, and the guard reports it at the first check.
+/// If the engine runs on the blocked runtime, the lock is lost, and the guard reports that at the first check.
 #[test]
 fn a_blocked_runtime_loses_its_locks_on_the_current_runtime() {
     runtime().block_on(async {
@@ -40,7 +41,7 @@ fn a_blocked_runtime_loses_its_locks_on_the_current_runtime() {
     });
 }
 
-/// A client in a static continues across two runtimes.
+/// A client can be used from a second runtime after the first one has ended.
 #[test]
 fn an_ended_runtime_changes_nothing_on_its_own_thread() {
     let store = Memory::new(Clock::system());
@@ -57,7 +58,8 @@ fn an_ended_runtime_changes_nothing_on_its_own_thread() {
     });
 }
 
-/// The current runtime has ended: what it held is lost, its calls are `Closed`, and nothing hangs.
+/// After the end of the runtime on which the engine ran, the client's locks are lost, its calls return `Closed`, and
+/// nothing hangs.
 #[test]
 fn an_ended_runtime_ends_a_client_on_it() {
     let first = runtime();
@@ -79,7 +81,7 @@ fn an_ended_runtime_ends_a_client_on_it() {
     second.block_on(client.close()).unwrap();
 }
 
-/// A guard that is dropped by a thread without a runtime releases its lock.
+/// A guard that is dropped on a thread without a runtime releases its lock.
 #[test]
 fn a_guard_may_be_dropped_anywhere() {
     let store = Memory::new(Clock::system());

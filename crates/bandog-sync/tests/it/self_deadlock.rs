@@ -1,4 +1,4 @@
-//! A task that waits for a lock which it holds itself is reported.
+//! A task that waits for a lock which it holds itself waits forever. The engine logs a warning about it.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ fn warned(ear: &Ear) -> Vec<String> {
     ear.take("WARN").into_iter().filter(|line| line.contains("took itself")).collect()
 }
 
-/// The report comes after a second, and once a minute for each name; also for a wait with a limit.
+/// The warning is logged after a second, and at most once a minute for each name. It is also logged for a wait with a
+/// limit.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_locks_twice_is_warned_of_once_a_minute() {
     let (ear, _hears) = Ear::of_thread("bandog");
@@ -37,7 +38,7 @@ async fn a_task_that_locks_twice_is_warned_of_once_a_minute() {
     assert!(lines.len() == 2 && lines[0].contains("orders") && lines[1].contains("\"stock\""), "{lines:?}");
 }
 
-/// The same outside tasks, and once for two calls of one minute.
+/// The same for a thread that runs no task. Two calls within one minute cause one warning.
 #[tokio::test(start_paused = true)]
 async fn a_thread_that_locks_twice_is_warned_of() {
     let (ear, _hears) = Ear::of_thread("bandog");
@@ -51,8 +52,8 @@ async fn a_thread_that_locks_twice_is_warned_of() {
     drop(guard);
 }
 
-/// No report for calls that wait for another task: tasks that take turns, a task whose guard was released meanwhile, an
-/// owner that locks again, a call that does not wait.
+/// There is no warning in these cases: several tasks use the lock one after another; an owner locks again; a call does
+/// not wait; the guard was given to another task, which releases it; a call waits for another task.
 #[tokio::test(start_paused = true)]
 async fn other_waits_are_not_reported() {
     let (ear, _hears) = Ear::of_thread("bandog");
@@ -84,7 +85,7 @@ async fn other_waits_are_not_reported() {
     });
     let next = stock.lock().await.unwrap();
     gives_back.await.unwrap();
-    // Another task waits for long.
+    // Another task waits for a long time.
     let other = waiting(&client, "stock").await;
     time::sleep(ms(5000)).await;
     drop(next);

@@ -7,7 +7,7 @@ use tokio::time;
 
 use crate::kit::{client, kind, memory, ms, soon, waiting};
 
-/// The duration of a call in milliseconds, and the kind of its error.
+/// Runs a call. Returns its duration in milliseconds, and the kind of its error.
 async fn timed<T>(call: impl Future<Output = bandog_core::Result<T>>) -> (u128, Option<ErrorKind>) {
     let start = time::Instant::now();
     let error = kind(soon(call).await);
@@ -18,8 +18,8 @@ fn about(took: u128, wanted: u128) -> bool {
     (wanted..=wanted + 2).contains(&took)
 }
 
-/// No call waits longer than 5 s for a store's first answer. A shorter wait ends at its own limit, and a `try_lock`
-/// after one request timeout.
+/// If the store has never answered, a call waits for at most 5 s. A call with a shorter limit ends at that limit, and a
+/// `try_lock` after one request timeout.
 #[tokio::test(start_paused = true)]
 async fn the_first_answer_is_awaited_for_five_seconds() {
     let wire = Lossy::new(memory());
@@ -42,7 +42,7 @@ async fn the_first_answer_is_awaited_for_five_seconds() {
 
 /// The same if the store accepts requests and never answers.
 #[tokio::test(start_paused = true)]
-async fn a_silent_store_is_as_good_as_none() {
+async fn a_store_that_never_answers_is_awaited_for_five_seconds() {
     let wire = Stopped::new(memory());
     wire.stop(Which::Requests);
     let client = client(wire.clone());
@@ -52,9 +52,9 @@ async fn a_silent_store_is_as_good_as_none() {
     assert!(about(took, 3000) && error == Some(ErrorKind::Unavailable), "{took} ms, {error:?}");
 }
 
-/// After one answer, `lock()` waits through outages of any length.
+/// If the store has answered once, `lock()` waits through outages of any length.
 #[tokio::test(start_paused = true)]
-async fn after_one_answer_lock_rides_out_outages() {
+async fn after_one_answer_lock_waits_through_outages() {
     let wire = Lossy::new(memory());
     let client = client(wire.clone());
     client.ready().await.unwrap();
@@ -68,7 +68,8 @@ async fn after_one_answer_lock_rides_out_outages() {
     assert!(start.elapsed() <= ms(300), "{:?}", start.elapsed());
 }
 
-/// A refusal is an answer, and is returned at once.
+/// A call returns `None` only if the store has reported another holder during the call. If the store did not answer,
+/// the call returns an error.
 #[tokio::test(start_paused = true)]
 async fn waits_end_with_none_only_if_the_store_said_busy() {
     let store = memory();
@@ -82,7 +83,8 @@ async fn waits_end_with_none_only_if_the_store_said_busy() {
     assert_eq!(timed(mutex.try_lock_for(ms(100))).await, (100, Some(ErrorKind::Unavailable)));
     let (took, error) = timed(mutex.try_lock()).await;
     assert!(about(took, 3000) && error == Some(ErrorKind::Unavailable), "{took} ms, {error:?}");
-    // A busy answer during this call counts, although the store has stopped answering since.
+    // The store first answers "busy", and then does not answer any more. The call returns `None`, because the first
+    // answer came during the call.
     wire.heal();
     let waiter = tokio::spawn({
         let mutex = mutex.clone();
@@ -95,7 +97,8 @@ async fn waits_end_with_none_only_if_the_store_said_busy() {
     drop(guard);
 }
 
-/// A call that joins a queue gets an answer of the store within its own time limit, even if that is short.
+/// A call with a short limit arrives while another call of the client waits. It gets an answer of the store within its
+/// limit.
 #[tokio::test(start_paused = true)]
 async fn a_short_wait_behind_a_waiter_gets_an_answer_of_the_store() {
     let store = memory();
@@ -111,7 +114,7 @@ async fn a_short_wait_behind_a_waiter_gets_an_answer_of_the_store() {
     drop((first, guard));
 }
 
-/// The same for a time limit of about the poll interval, over a slow wire.
+/// The same for a limit of about one second (the poll interval), over a slow connection.
 #[tokio::test(start_paused = true)]
 async fn a_wait_of_a_second_behind_a_waiter_gets_an_answer_of_the_store() {
     let store = memory();
@@ -121,14 +124,15 @@ async fn a_wait_of_a_second_behind_a_waiter_gets_an_answer_of_the_store() {
     ours.idle().await;
     for number in 0..200 {
         assert!(ours.mutex("orders").try_lock().await.unwrap().is_none());
-        // The store was just asked, so the next poll is later.
+        // The store was asked a moment ago, so the next poll is about a second away.
         time::sleep(ms(1)).await;
         assert!(ours.mutex("orders").try_lock_for(ms(900 + number * 2)).await.unwrap().is_none());
     }
     drop((first, guard));
 }
 
-/// A wait that ends while its client's own hold is exchanged on a slow wire is no error either.
+/// A call times out while the client exchanges its own hold over a slow connection. The call returns `None`, and no
+/// error.
 #[tokio::test(start_paused = true)]
 async fn a_short_wait_behind_our_own_hold_is_no_error() {
     let client = client(Delayed::new(memory(), 7, ms(20), ms(20)));
@@ -136,7 +140,7 @@ async fn a_short_wait_behind_our_own_hold_is_no_error() {
     let busy: Vec<_> = (0..4).map(|_| tokio::spawn(work(client.clone(), 50))).collect();
     let mut timed_out = 0;
     while !busy.iter().all(tokio::task::JoinHandle::is_finished) {
-        // The lease differs, so every turn is exchanged at the store.
+        // This lease differs from that of the other calls, so the hold is exchanged each time.
         match client.mutex("orders").lease(ms(5000)).try_lock_for(ms(100)).await {
             Ok(Some(guard)) => drop(guard),
             Ok(None) => timed_out += 1,
@@ -154,9 +158,9 @@ async fn work(client: Client, turns: u32) {
     }
 }
 
-/// A `try_lock` that is next in the queue is not refused while the hold is exchanged for it.
+/// A `try_lock` is the next call in the queue, and the hold is being exchanged for it. The call gets the lock.
 #[tokio::test(start_paused = true)]
-async fn a_try_that_is_next_in_line_is_served() {
+async fn a_try_lock_that_is_next_gets_the_lock() {
     let wire = Stopped::new(memory());
     let client = client(wire.clone());
     wire.stop(Which::Answers);
@@ -173,10 +177,10 @@ async fn a_try_that_is_next_in_line_is_served() {
     assert!(soon(next).await.unwrap().unwrap().is_some(), "no other client had it");
 }
 
-/// A release while the store does not answer reports `Unavailable` after its request timeout, and continues in the
-/// background.
+/// If the store does not answer, `release` returns `Unavailable` after one request timeout. The release continues in
+/// the background.
 #[tokio::test(start_paused = true)]
-async fn a_release_goes_on_in_the_background() {
+async fn a_release_continues_in_the_background() {
     let store = memory();
     let wire = Lossy::new(store.clone());
     let counts = Counting::new(wire.clone());

@@ -1,4 +1,4 @@
-//! A task that runs in one process at a time.
+//! Singleton tasks: a task that runs in one process (a *replica*) at a time. The replica that runs it is the *leader*.
 
 use std::{
     cell::{Cell, RefCell},
@@ -24,7 +24,7 @@ enum Event {
     Ended { replica: usize },
 }
 
-/// Logs the end of a run when it is dropped.
+/// Exists while the task runs. Its drop adds the end of the run to the log.
 struct Running {
     replica: usize,
     log: Log,
@@ -43,7 +43,8 @@ impl Drop for Running {
     }
 }
 
-/// A replica whose task runs until it is cancelled. That it can be spawned is part of the contract.
+/// Starts a replica whose task runs until it is cancelled. The future of `singleton` must be `Send`, or this would not
+/// compile.
 fn spawn_replica(replica: usize, client: &Client, log: &Log) -> JoinHandle<Result<()>> {
     let (client, log) = (client.clone(), Arc::clone(log));
     tokio::spawn(async move {
@@ -78,7 +79,7 @@ async fn until_led_by(log: &Log, replica: usize) {
     .await;
 }
 
-/// At most one run at a time, and fences that rise.
+/// Checks that there was at most one run at a time, and that the fences rose.
 #[track_caller]
 fn assert_one_at_a_time(log: &Log) {
     let events = events(log);
@@ -125,7 +126,8 @@ async fn one_replica_runs_it_and_the_next_takes_over_when_it_ends() {
     assert_one_at_a_time(&log);
 }
 
-/// A leader that is cut off is cancelled before another replica begins, and competes again when it is back.
+/// If the leader loses the connection to the store, its task is cancelled before another replica begins. When the
+/// connection is back, the old leader competes for the lock again.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cut_off_is_cancelled_before_the_next_begins() {
     let (store, log) = (memory(), Log::default());
@@ -148,7 +150,7 @@ async fn a_leader_that_is_cut_off_is_cancelled_before_the_next_begins() {
     assert_one_at_a_time(&log);
 }
 
-/// An operator evicts the leader: it is lost at its next renewal, and then waits behind the other replica.
+/// An operator takes the lock from the leader. The leader's task is cancelled, and the leader waits for the lock again.
 #[tokio::test(start_paused = true)]
 async fn an_evicted_leader_is_cancelled_and_waits_again() {
     let (store, log) = (memory(), Log::default());
@@ -167,7 +169,8 @@ async fn an_evicted_leader_is_cancelled_and_waits_again() {
     running.abort();
 }
 
-/// After an error, the lock goes to another replica at once, and this one retries after delays that grow to 30 s.
+/// After an error, the lock is released immediately, so that another replica can run the task. The failed replica
+/// retries after delays that grow up to 30 s.
 #[tokio::test(start_paused = true)]
 async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
     let store = memory();
@@ -190,7 +193,7 @@ async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
     let delays: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
     let mut longest = 100;
     for delay in &delays {
-        // The lock itself takes no time here, except for timers that are rounded up.
+        // Here a call of `lock()` takes no time, but timers are rounded up to milliseconds.
         assert!((longest / 2..=longest + 3).contains(delay), "{delays:?}");
         longest = (longest * 2).min(30_000);
     }
@@ -207,9 +210,9 @@ async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
     other.abort();
 }
 
-/// After a run of 30 s or more the next failure counts as the first.
+/// After a run of 30 s or more, the next failure counts as the first one, so its delay is short.
 #[tokio::test(start_paused = true)]
-async fn a_long_run_forgives_earlier_failures() {
+async fn after_a_long_run_earlier_failures_do_not_count() {
     let client = client(memory());
     let (ended, delays) = (Cell::new(time::Instant::now()), RefCell::new(Vec::new()));
     let task = client.singleton("relay", async |_| {
@@ -225,7 +228,7 @@ async fn a_long_run_forgives_earlier_failures() {
     assert!(delays[8] < ms(105) && delays[9] > ms(90), "after a long run: {delays:?}");
 }
 
-/// A panic is a failure like any other: the replica continues to compete.
+/// A panic of the task is handled like an error: the replica competes for the lock again.
 #[tokio::test(start_paused = true)]
 async fn a_panic_counts_as_a_failure() {
     let (store, runs) = (memory(), Cell::new(0));
@@ -247,7 +250,7 @@ async fn a_panic_counts_as_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_done_gives_the_lock_back_and_ends_the_call() {
+async fn a_task_that_is_done_releases_the_lock_and_ends_the_call() {
     let (store, log) = (memory(), Log::default());
     let (ours, theirs) = (client(store.clone()), client(store.clone()));
     let done = ours.singleton("relay", async |guard| {
@@ -261,9 +264,10 @@ async fn a_task_that_is_done_gives_the_lock_back_and_ends_the_call() {
     other.abort();
 }
 
-/// Whatever the call waits for when its client closes, it ends as `Closed`, and its task has been dropped.
+/// If its client closes, `singleton` returns `Closed`, and its task is dropped. That is so while the task runs, while
+/// the call waits for the lock, and while it waits before a retry.
 #[tokio::test(start_paused = true)]
-async fn a_closed_client_ends_it() {
+async fn a_closed_client_ends_its_singletons() {
     let (store, log) = (memory(), Log::default());
     let (leads, waits, rests) = (client(store.clone()), client(store.clone()), client(store.clone()));
     let leading = spawn_replica(0, &leads, &log);
@@ -286,7 +290,7 @@ async fn a_closed_client_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_call_drops_its_task_and_gives_the_lock_back() {
+async fn a_dropped_call_drops_its_task_and_releases_the_lock() {
     let (store, log) = (memory(), Log::default());
     let client = client(store.clone());
     let leading = spawn_replica(0, &client, &log);
@@ -301,7 +305,7 @@ async fn a_dropped_call_drops_its_task_and_gives_the_lock_back() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// The call waits for a store that has not answered yet, and returns an error at once that no retry can fix.
+/// While the store has not answered yet, the call waits. An error that no retry can correct is returned immediately.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_is_waited_for_and_a_refusal_is_an_error() {
     let (wire, log) = (Lossy::new(memory()), Log::default());
@@ -320,9 +324,9 @@ async fn a_store_that_is_away_is_waited_for_and_a_refusal_is_an_error() {
     assert_eq!(kind(bad_ttl), Some(ErrorKind::Misused));
 }
 
-/// The ttl of the mutex is the time after which a dead leader is replaced.
+/// `Mutex::singleton` uses the ttl of the mutex. It is the time after which a dead leader is replaced.
 #[tokio::test(start_paused = true)]
-async fn a_mutex_of_its_own_ttl_is_led_with_that_ttl() {
+async fn a_singleton_uses_the_ttl_of_its_mutex() {
     let client = client(memory());
     let left = Cell::new(Duration::ZERO);
     let relay = client.mutex("relay").watchdog(ms(5_000));
@@ -334,9 +338,9 @@ async fn a_mutex_of_its_own_ttl_is_led_with_that_ttl() {
     assert!(left.get() > ms(4_000) && left.get() < ms(5_000), "{left:?}");
 }
 
-/// Without a runtime there are no timers for retries.
+/// The retries need the timers of a Tokio runtime.
 #[test]
-fn outside_a_runtime_it_is_misused() {
+fn a_singleton_outside_a_runtime_is_misused() {
     let client = Client::over(Memory::new(Clock::system())).unwrap();
     let call = pin!(client.singleton("relay", async |_| Ok(())));
     let Poll::Ready(Err(error)) = call.poll(&mut Context::from_waker(Waker::noop())) else { panic!("it waits") };
@@ -344,9 +348,9 @@ fn outside_a_runtime_it_is_misused() {
     assert!(error.to_string().contains("Tokio runtime"), "{error}");
 }
 
-/// Tasks may fail with any error, borrow local values, and be functions.
+/// A task can return any type of error, can borrow local values, and can be a function.
 #[tokio::test(start_paused = true)]
-async fn tasks_of_every_kind_are_taken() {
+async fn tasks_of_every_kind_are_accepted() {
     async fn function(_: &Guard) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         Ok(())
     }

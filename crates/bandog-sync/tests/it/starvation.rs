@@ -1,4 +1,5 @@
-//! No waiter goes without the lock forever, even if other clients are busy and no release wakes it.
+//! Every waiting client gets the lock after some time, even if other clients take it again and again, and even if there
+//! are no notifications.
 
 use std::{
     sync::{
@@ -51,9 +52,9 @@ impl Drop for Busy {
     }
 }
 
-/// A waiter without notifications is served repeatedly, within seconds, beside tasks that loop; they keep most of the
-/// lock's time. Over memory, a lock that is released and taken again is free for no time at all, so a poll finds it
-/// free only if the busy client rests.
+/// One client takes the lock again and again. Another client without notifications gets the lock repeatedly, within
+/// seconds. The first client still has the lock most of the time. The memory backend answers in no time. So a poll
+/// finds the lock free only if the busy client *rests*: it does not claim the lock for a short time.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_without_notifications_is_served() {
     for cause in [Cause::Denied, Cause::Silent, Cause::Unpublished] {
@@ -76,8 +77,8 @@ async fn a_waiter_without_notifications_is_served() {
     }
 }
 
-/// Beside several busy clients, the lock is free for no time at all over memory, where answers take no time. Still
-/// every client is served repeatedly, with and without notifications.
+/// Several clients take the lock again and again. When one of them rests, another takes the lock, so it is never free
+/// for long enough. Still every client gets the lock repeatedly, with and without notifications.
 #[tokio::test(start_paused = true)]
 async fn no_client_starves_beside_several_busy_clients() {
     for cause in [None, Some(Cause::Denied), Some(Cause::Silent), Some(Cause::Unpublished)] {
@@ -106,7 +107,9 @@ async fn no_client_starves_beside_several_busy_clients() {
     }
 }
 
-/// A starving waiter that gives up costs the others one short rest, and leaves nothing in the store.
+/// A client that has waited for more than a second *starves*: a release then reserves the lock for such clients, for at
+/// most [`bandog_core::OFFER`]. If such a client stops waiting, the others lose no more than that time, and nothing
+/// remains in the store.
 #[tokio::test(start_paused = true)]
 async fn a_starving_waiter_may_give_up() {
     let store = memory();
@@ -131,8 +134,8 @@ async fn a_starving_waiter_may_give_up() {
     assert!(ours.mutex("orders").try_lock().await.unwrap().is_some());
 }
 
-/// A waiter with notifications has its share beside single tasks that loop: each releases the lock and claims it at
-/// once, so the release and the claim are in flight together.
+/// Each client has one task that releases the lock and claims it again immediately, so that the release and the claim
+/// are in flight together. All clients get a fair share of the lock.
 #[tokio::test(start_paused = true)]
 async fn a_single_task_that_loops_lets_others_in() {
     for loops in [1, 2] {
@@ -146,7 +149,7 @@ async fn a_single_task_that_loops_lets_others_in() {
     }
 }
 
-/// A client that is alone with a lock rests for less than two percent of the time.
+/// If no other client uses the lock, a busy client loses less than two percent of the time by resting.
 #[tokio::test(start_paused = true)]
 async fn a_busy_client_alone_loses_little() {
     for (tasks, hold) in [(1, 1), (4, 5), (4, 100)] {
@@ -158,9 +161,9 @@ async fn a_busy_client_alone_loses_little() {
     }
 }
 
-/// A call that soon gives up does not rest for other clients.
+/// A call with a short limit takes the lock immediately, even if the client should rest.
 #[tokio::test(start_paused = true)]
-async fn a_call_in_a_hurry_does_not_wait_for_others() {
+async fn a_call_with_a_short_limit_does_not_rest() {
     let client = client(memory());
     let guard = client.mutex("orders").lock().await.unwrap();
     time::sleep(ms(60_000)).await;
@@ -172,7 +175,7 @@ async fn a_call_in_a_hurry_does_not_wait_for_others() {
     assert!(client.mutex("orders").try_lock().await.unwrap().is_some(), "nor one that does not wait");
 }
 
-/// While one client keeps the lock and renews it, a waiter without notifications polls slowly, even if the ttl is
+/// One client keeps the lock and renews it. A waiting client without notifications polls slowly, even if the ttl is
 /// short.
 #[tokio::test(start_paused = true)]
 async fn a_renewed_hold_is_not_polled_quickly() {
@@ -192,7 +195,8 @@ async fn a_renewed_hold_is_not_polled_quickly() {
     }
 }
 
-/// A waiter that gives up while a busy client rests leaves nothing in the store, and the busy client continues.
+/// A client without notifications stops waiting at different moments, beside a busy client. The busy client continues,
+/// and no lock stays held.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_may_give_up_at_any_time() {
     let store = memory();
@@ -200,7 +204,7 @@ async fn a_waiter_may_give_up_at_any_time() {
     let busy = Busy::start(&theirs, 4, ms(5));
     let ours = client(Unnotified { store: store.clone(), cause: Cause::Denied });
     for patience in (100..5000).step_by(157) {
-        // Some of these calls are granted, and their guards are dropped at once.
+        // Some of these calls get the lock, and drop its guard immediately.
         drop(time::timeout(ms(patience), ours.mutex("orders").lock()).await);
     }
     let before = busy.turns();
@@ -212,7 +216,8 @@ async fn a_waiter_may_give_up_at_any_time() {
     assert_eq!(crate::kit::held(&store).await, [""; 0]);
 }
 
-/// A waiter for one long hold asks for no offer: after it has given up, or has had its turn, the lock is free at once.
+/// A client that waits while another client keeps the lock for a long time does not ask for a reservation of the lock
+/// (an offer). So the lock is free immediately after that client has stopped waiting, or has had the lock.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_for_one_long_hold_asks_for_no_offer() {
     for gives_up in [true, false] {

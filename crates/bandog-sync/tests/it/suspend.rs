@@ -1,4 +1,4 @@
-//! A machine that was suspended: its clock has advanced, its timers have not.
+//! A machine that was suspended. Its clock has advanced during that time, but its timers have not.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -10,8 +10,9 @@ use bandog_sync::Client;
 
 use crate::kit::{kind, soon};
 
-/// Guards see the loss at their first check. Futures that wait for it resolve within the second in which the engine
-/// reads the clock. The store, whose clock has advanced too, has granted the lock to another client by then.
+/// After the suspension, a guard reports its loss at the first check. A future that waits for the loss resolves within
+/// about a second, because the engine reads the clock each second. The store's clock has advanced, too, so it has
+/// already granted the lock to another client.
 #[tokio::test]
 async fn a_suspended_holder_sees_its_loss_at_once() {
     static SLEPT: AtomicU64 = AtomicU64::new(0);
@@ -20,11 +21,11 @@ async fn a_suspended_holder_sees_its_loss_at_once() {
     let ours = Client::options().clock(clock).over(store.clone()).unwrap();
     let guard = ours.mutex("orders").lock().await.unwrap();
     let lost = tokio::spawn(guard.lost());
-    // After that nothing else wakes the engine for ten seconds.
+    // When the client is registered, the engine has nothing to do for ten seconds.
     while ours.members().await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
-    // The test cannot observe that the engine sleeps. If it does not sleep yet, this test proves less, and does not
+    // The test cannot see whether the engine sleeps. If it does not sleep yet, the test proves less, but it does not
     // fail.
     tokio::time::sleep(Duration::from_millis(50)).await;
     SLEPT.fetch_add(60_000_000_000, Relaxed);

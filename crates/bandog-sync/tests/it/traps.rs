@@ -1,8 +1,9 @@
-//! Traps that were known before the engine was built, one test each.
+//! Errors that other lock libraries have made, or that are easy to make. They were listed as numbered traps before the
+//! engine was written. There is at least one test for each.
 //!
-//! The test of the fourth (a client's own notification ends its rest) is `shares`. Of the seventh (a resend inside a
-//! backend) and the eighth (a permission that is missing halfway) only the engine's part is here; the rest is in the
-//! Redis backend's tests.
+//! Trap 4 (a client that lets others go first is woken by its own notification) is tested in `shares`. Traps 7 (a
+//! backend sends a request again) and 8 (a permission is missing in the middle of an operation) also have tests in the
+//! Redis backend.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -20,16 +21,18 @@ use tokio::time;
 
 use crate::kit::{client, held, kind, memory, ms, paused, soon, waiting};
 
-/// 1. A release at the local deadline would give the key away at the instant at which its holder learns of the loss. So
-/// the engine leaves a lost hold to its guard or its ttl: the loss comes before the next grant, by the whole margin.
+/// 1. If the engine released a lost hold at its local deadline, another client could get the lock at the moment at
+///    which the old holder learns about the loss. So the engine does not release it before the guard is dropped. The
+///    old holder learns about the loss a safety margin before the next grant.
 #[tokio::test(start_paused = true)]
-async fn trap_1_lost_strictly_before_granted() {
+async fn trap_1_a_loss_comes_before_the_next_grant() {
     for local in [false, true] {
         let store = memory();
         let wire = Stopped::new(store.clone());
         let (ours, theirs) = (paused().watchdog(ms(3000)).over(wire.clone()).unwrap(), client(store.clone()));
         let lease = ours.mutex("orders").lease(ms(3000));
-        // A local waiter needs the wire, so there the guard is lost by the end of a lease.
+        // With a waiting call of the same client the connection must work. In that case the guard is lost because its
+        // fixed lease expires.
         let guard = if local { lease.lock().await } else { ours.mutex("orders").lock().await }.unwrap();
         if !local {
             wire.stop(Which::Requests);
@@ -48,10 +51,10 @@ async fn trap_1_lost_strictly_before_granted() {
     }
 }
 
-/// 2. Ambiguity belongs to the claim, not to its last request: the first request is applied late, the second surely
-/// not, and then the call is dropped.
+/// 2. The first request of a claim has no answer, and is applied late. The second request of the same claim was surely
+///    not applied. Then the call is dropped. The engine must not forget that the first request may still be applied.
 #[tokio::test(start_paused = true)]
-async fn trap_2_ambiguity_belongs_to_the_claim() {
+async fn trap_2_a_claim_stays_unsure_after_a_later_request() {
     for late in [1, 100, 1000, 2900] {
         let store = memory();
         let wire = Lossy::new(store.clone());
@@ -71,7 +74,8 @@ async fn trap_2_ambiguity_belongs_to_the_claim() {
     }
 }
 
-/// 3. A release must not overtake a claim that is in flight: cancel at any moment over a slow wire.
+/// 3. A release must not overtake a claim that is in flight. The test drops calls at many different moments, over a
+///    slow connection.
 #[tokio::test(start_paused = true)]
 async fn trap_3_no_release_overtakes_its_claim() {
     for cancel_at in 0..80 {
@@ -84,15 +88,15 @@ async fn trap_3_no_release_overtakes_its_claim() {
     }
 }
 
-/// 5. A late renewal must not extend a deadline that has passed: a guard that was lost stays lost.
+/// 5. A late answer to a renewal must not extend a deadline that has passed. A guard that was lost stays lost.
 #[tokio::test(start_paused = true)]
-async fn trap_5_a_late_renewal_never_unloses() {
+async fn trap_5_a_late_renewal_does_not_save_a_lost_lock() {
     let store = memory();
     let wire = Stopped::new(store.clone());
     let client = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
     let guard = client.mutex("orders").lock().await.unwrap();
     wire.stop(Which::Answers);
-    wire.until_held(1).await; // The store has renewed it, and the answer is held back.
+    wire.until_held(1).await; // The store has renewed the lock, and the answer is held back.
     let lost = guard.lost();
     lost.clone().await;
     assert!(guard.is_lost());
@@ -105,10 +109,10 @@ async fn trap_5_a_late_renewal_never_unloses() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// 6. The reaper must not give up by age a claim that may still be applied: the store stops for longer than the ttl,
-/// and applies the claim at the very end.
+/// 6. The store stops for longer than the ttl, and applies a claim at the end of that time. The engine must not stop
+///    repeating the release of that claim merely because the ttl has passed.
 #[tokio::test(start_paused = true)]
-async fn trap_6_the_reaper_does_not_give_up_by_age() {
+async fn trap_6_a_release_is_repeated_for_longer_than_the_ttl() {
     let store = memory();
     let wire = Lossy::new(store.clone());
     let client = client(wire.clone());
@@ -126,7 +130,8 @@ async fn trap_6_the_reaper_does_not_give_up_by_age() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// 6. A repeated release that finds nothing to release is no loss if an earlier one may have been applied.
+/// 6. A release without an answer is repeated, and the repetition finds nothing to release. This must not be reported
+///    as a loss, because the first release may have been applied.
 #[tokio::test(start_paused = true)]
 async fn trap_6_a_repeated_release_is_no_loss() {
     let wire = Lossy::new(memory());
@@ -138,7 +143,8 @@ async fn trap_6_a_repeated_release_is_no_loss() {
     }
 }
 
-/// 6. But if the first release finds nothing to release, that is a loss, even if the claim's first answer was lost.
+/// 6. But if the first release finds nothing to release, the lock was lost. That must be reported, even if an answer to
+///    the claim was lost.
 #[tokio::test(start_paused = true)]
 async fn trap_6_a_first_release_reports_a_loss() {
     for fates in [&[][..], &[Fate::ReplyLost], &[Fate::RequestLost]] {
@@ -153,7 +159,7 @@ async fn trap_6_a_first_release_reports_a_loss() {
     }
 }
 
-/// 6. A handle that is dropped on the engine's own thread does not wait for the engine.
+/// 6. If the last handle is dropped on the engine's own thread, the drop must not wait for the engine.
 #[test]
 fn trap_6_the_engine_does_not_wait_for_itself() {
     let backend = Keeper::new();
@@ -162,7 +168,7 @@ fn trap_6_the_engine_does_not_wait_for_itself() {
     let mutex = client.mutex("orders");
     *backend.kept.lock().unwrap() = Some(client);
     let mut asking = Box::pin(async move { mutex.try_lock().await });
-    // The only remaining handles are this call's and the backend's own.
+    // Now there are two handles: one in this call, and one in the backend.
     drop(runtime.block_on(async { futures_util::poll!(&mut asking) }));
     drop(asking);
     let took = || *backend.took.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,7 +197,7 @@ impl Leases for Keeper {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        time::sleep(ms(50)).await; // By now the caller's handle has gone.
+        time::sleep(ms(50)).await; // After this time the caller has dropped its handle.
         if let Some(client) = self.kept.lock().unwrap().take() {
             let start = Instant::now();
             drop(client);
@@ -224,7 +230,7 @@ impl Inspect for Keeper {
     }
 }
 
-/// 7. The engine repeats a request that was surely not applied, in order, and the caller does not notice.
+/// 7. The engine repeats a request that was surely not applied. The caller does not notice it.
 #[tokio::test(start_paused = true)]
 async fn trap_7_a_request_that_was_not_applied_is_repeated() {
     let store = memory();
@@ -241,7 +247,7 @@ async fn trap_7_a_request_that_was_not_applied_is_repeated() {
     assert_eq!(counts.releases(), 2, "nothing was ambiguous, so nothing is repeated");
 }
 
-/// 9. A finished task's handle keeps its output alive, and so a guard in it.
+/// 9. The `JoinHandle` of a finished task keeps the task's output alive. If the output is a guard, its lock stays held.
 #[tokio::test(start_paused = true)]
 async fn trap_9_a_finished_tasks_handle_keeps_its_guard() {
     let store = memory();

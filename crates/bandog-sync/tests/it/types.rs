@@ -1,4 +1,4 @@
-//! Types that may cross tasks and threads.
+//! Which types and futures can be sent to other tasks and threads.
 
 use bandog_sync::{Client, ClientOptions, Expiring, Guard, Lost, Mutex, Owner};
 
@@ -11,7 +11,7 @@ fn send<T: Send>(value: T) -> T {
 }
 
 #[test]
-fn handles_guards_and_futures_of_their_end() {
+fn handles_guards_and_futures_can_be_sent() {
     shared::<Guard>();
     shared::<Mutex>();
     shared::<Client>();

@@ -1,11 +1,12 @@
-//! Law 47, as far as a test can check it without moving the machine's clock: no client over memory or Redis reads the
-//! wall clock, except to report to operators when a client started and how the server's clock differs. (SQLite's fences
-//! read it; SQLite's own tests use a clock that jumps.)
+//! Law 47 says that a jump of the machine's clock does not affect locks. A test cannot move that clock. So this test
+//! checks that the source code of the crates for memory and Redis does not read the wall clock. The exceptions only
+//! report to operators, for example when a client started. (The fences of SQLite use the wall clock. SQLite's own tests
+//! use a clock that jumps.)
 
 use std::{fs, path::Path};
 
-/// Files that decide nothing about locks: reports for operators, records in memory, whose time is the store's, and the
-/// clock itself, for those.
+/// Files that may read the wall clock, because they decide nothing about locks. They contain reports for operators, the
+/// records of the memory backend, the clock itself, and tests.
 const NOT_FOR_LOCKS: [&str; 5] =
     ["core/src/clock.rs", "core/src/memory/records.rs", "/member.rs", "/check.rs", "/tests.rs"];
 

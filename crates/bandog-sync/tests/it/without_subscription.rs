@@ -1,4 +1,4 @@
-//! Waiters without notifications: the store refuses subscriptions, or never notifies.
+//! Calls that wait without notifications, because the store refuses subscriptions or never notifies.
 
 use async_trait::async_trait;
 use bandog_conformance::wrap::Counting;
@@ -68,7 +68,7 @@ impl Inspect for Unnotified {
     }
 }
 
-/// Such a waiter polls within a second, and does not subscribe repeatedly.
+/// A call that waits without notifications polls at least once a second. It does not try to subscribe again.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_without_notifications_polls() {
     for cause in [Cause::Denied, Cause::Silent, Cause::Unpublished] {

@@ -1,4 +1,4 @@
-//! The laws over the memory backend, under a paused clock.
+//! Runs the laws of the conformance suite over the memory backend, under a paused clock.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! Compares the records with a model that keeps every swap and searches all of them.
+//! Compares the records of the memory backend with a simple model, which keeps a list of all swaps and searches the
+//! list.
 
 use std::{
     collections::BTreeMap,
@@ -15,22 +16,23 @@ use crate::{
 
 const NAMES: [&str; 3] = ["a", "b", "B"];
 const SLOTS: [&str; 3] = ["ok:0", "ok:1", "lost"];
+/// Unit of the times in this test.
 const STEP: Duration = Duration::from_millis(10);
 
-/// All swaps that were done, with the version that each made.
+/// All swaps that were done, each with the version that the store assigned. None for a swap that deleted its record.
 #[derive(Default)]
 struct Model {
     done: Vec<(Swap, Option<Version>)>,
 }
 
 impl Model {
-    /// The record of the last swap, unless that swap deleted it.
+    /// The record that the last swap of this key wrote. None if that swap deleted the record.
     fn record(&self, key: &Key) -> Option<Record> {
         let (swap, version) = self.done.iter().rfind(|(swap, _)| swap.key == *key)?;
         Some(Record { version: (*version)?, value: swap.to.clone()? })
     }
 
-    /// The last line of each slot since the last deletion.
+    /// The last line of each slot since the record was last deleted.
     fn history(&self, key: &Key) -> Vec<Line> {
         let all: Vec<_> = self.done.iter().filter(|(swap, _)| swap.key == *key).collect();
         let deleted = all.iter().rposition(|(swap, _)| swap.to.is_none()).map_or(0, |at| at + 1);
@@ -45,8 +47,9 @@ impl Model {
         names
     }
 
-    /// The answer that a swap must have; `made` is the version that the store has returned.
-    fn judge(&mut self, swap: &Swap, wall: SystemTime, stands: bool, made: Option<Version>) -> Swapped {
+    /// The answer that the store must give to a swap. If the swap is done, it is added to the list. `is_held` says
+    /// whether the claim of the swap holds its lock. `assigned` is the version that the store has returned.
+    fn expected(&mut self, swap: &Swap, wall: SystemTime, is_held: bool, assigned: Option<Version>) -> Swapped {
         let present = self.record(&swap.key);
         if present.as_ref().map(|record| record.version) != swap.from {
             return Swapped::Differs(present);
@@ -54,14 +57,14 @@ impl Model {
         if let Some(time) = swap.not_before.filter(|time| *time > wall) {
             return Swapped::Early(time.duration_since(wall).unwrap());
         }
-        if !stands {
+        if !is_held {
             return Swapped::NotHeld;
         }
         let last = self.done.iter().filter_map(|(_, version)| *version).max();
-        assert_eq!(made.is_some(), swap.to.is_some());
-        assert!(made.is_none_or(|made| Some(made) > last), "{made:?} after {last:?}");
-        self.done.push((swap.clone(), made));
-        Swapped::Done(made)
+        assert_eq!(assigned.is_some(), swap.to.is_some());
+        assert!(assigned.is_none_or(|version| Some(version) > last), "{assigned:?} after {last:?}");
+        self.done.push((swap.clone(), assigned));
+        Swapped::Done(assigned)
     }
 }
 
@@ -69,6 +72,7 @@ fn key(name: &str) -> Key {
     Key::new(name).unwrap()
 }
 
+/// A random swap. In about three of four cases, its version is the present version of the record.
 fn any_swap(random: &mut Rng, model: &Model, claim: &Claim, wall: SystemTime) -> Swap {
     let key = key(random.choice(NAMES).unwrap());
     let present = model.record(&key).map(|record| record.version);
@@ -107,22 +111,22 @@ async fn records_match_a_trivial_model() {
                 }
                 _ => {}
             }
-            let stands = held_until.is_some_and(|until| clock.now() < until);
+            let is_held = held_until.is_some_and(|until| clock.now() < until);
             let wall = clock.wall();
             let batch: Vec<_> = (0..random.usize(1..4)).map(|_| any_swap(&mut random, &model, &claim, wall)).collect();
             let swapped = store.swap(&batch).await.unwrap();
             assert_eq!((swapped.now, swapped.each.len()), (wall, batch.len()));
             for (swap, answer) in batch.iter().zip(swapped.each) {
                 let answer = answer.unwrap();
-                let made = if let Swapped::Done(made) = answer { made } else { None };
-                let stands = swap.held.is_none() || stands;
-                assert_eq!(answer, model.judge(swap, wall, stands, made), "seed {seed}: {swap:?}");
+                let assigned = if let Swapped::Done(version) = answer { version } else { None };
+                let is_held = swap.held.is_none() || is_held;
+                assert_eq!(answer, model.expected(swap, wall, is_held, assigned), "seed {seed}: {swap:?}");
             }
             let holding = Holding { key: claim.key.clone(), id };
             let reading = store.read(&NAMES.map(key), &[holding]).await.unwrap();
             let records: Vec<_> = reading.records.into_iter().map(Result::unwrap).collect();
             assert_eq!(records, NAMES.map(|name| model.record(&key(name))), "seed {seed}");
-            assert_eq!(reading.held.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [stands]);
+            assert_eq!(reading.held.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [is_held]);
             assert_eq!(store.names(&Pattern::all()).await.unwrap(), model.names());
             for name in NAMES.map(key) {
                 assert_eq!(store.history(&name).await.unwrap(), model.history(&name), "seed {seed}");

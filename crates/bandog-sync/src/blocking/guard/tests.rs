@@ -10,7 +10,8 @@ use futures_util::future::join_all;
 
 use crate::{Client, turn_status::TurnState};
 
-/// Other calls must not keep the turn of a thread that releases it, not even for a moment.
+/// A turn is the use of a lock by one owner. While a thread releases its turn, calls of other owners must not keep that
+/// turn alive, not even for a moment.
 #[test]
 fn a_release_that_returned_is_final_although_others_try() {
     let client = Client::over(Memory::new(Clock::system())).unwrap().blocking().unwrap();
@@ -29,7 +30,7 @@ fn a_release_that_returned_is_final_although_others_try() {
         let turns = (0..2_000).map(|turn| {
             let guard = orders.lock().unwrap();
             let (status, clock) = guard.guard.status_and_clock();
-            // It is released while the engine processes the others' calls, at a random place among them.
+            // The guard is released at a random moment while the engine processes the calls of the other owners.
             let before = rounds.load(Relaxed);
             while rounds.load(Relaxed) == before {
                 hint::spin_loop();
@@ -45,7 +46,7 @@ fn a_release_that_returned_is_final_although_others_try() {
     assert_eq!(not_released, 0);
 }
 
-/// A cancelled call must not keep the turn of another call of the same owner, not even for a moment.
+/// A cancelled call must not keep the turn of another call of the same owner alive, not even for a moment.
 #[test]
 fn a_release_that_returned_is_final_although_the_owner_cancelled_another_call() {
     let client = Client::over(Memory::new(Clock::system())).unwrap();
@@ -55,7 +56,7 @@ fn a_release_that_returned_is_final_although_the_owner_cancelled_another_call() 
     for round in 0..40_000 {
         let mut cancelled = Box::pin(orders.lock());
         if cancelled.as_mut().poll(context).is_ready() {
-            continue; // The engine was fast enough to serve it at once.
+            continue; // The engine has already granted this call, so there is nothing to cancel.
         }
         (0..round * 331 % 3_011).for_each(|_| hint::spin_loop());
         let guard = poll_until_ready(orders.lock()).unwrap();

@@ -1,4 +1,4 @@
-//! Claims of a slot, until the store grants them: requests, refusals, notifications.
+//! How a slot sends claims, and what it does with answers, notifications and subscriptions until a claim is granted.
 
 use std::{mem, time::Duration};
 
@@ -8,15 +8,16 @@ use super::{Call, Claiming, Effect, Slot, SlotContext, Stage, WakeUps, attempt::
 use crate::engine::{backoff::backoff_after, msg::HoldId};
 
 impl<C: Call> Slot<C> {
-    /// Claims the key on the terms of the first waiter. Without a waiter it only cleans up.
+    /// Claims the key on the terms of the first waiting call, unless a claim is in flight or the key is held. If no
+    /// call waits, it only cleans up.
     pub(super) fn claim_next(&mut self, cx: &mut SlotContext<C>) {
         let Some(terms) = self.queue.first().map(|waiter| waiter.terms) else {
-            return self.clean_up_if_unwanted(cx);
+            return self.clean_up_without_waiters(cx);
         };
         let attempt = match mem::take(&mut self.stage) {
             Stage::Waiting { attempt, .. } if attempt.terms == terms => attempt,
             Stage::Waiting { attempt: earlier, .. } => {
-                abandon(&earlier, cx);
+                end_attempt(&earlier, cx);
                 let mut attempt = cx.new_attempt(&self.key, terms);
                 attempt.continues_wait_of(&earlier);
                 attempt
@@ -36,7 +37,7 @@ impl<C: Call> Slot<C> {
     }
 
     pub(super) fn send_claim(&mut self, mut attempt: Box<Attempt>, cx: &mut SlotContext<C>) {
-        cx.emit(Effect::Send(attempt.next_step(cx.now, self.wake_ups.hears_releases(), cx.round_trip)));
+        cx.emit(Effect::Send(attempt.next_step(cx.now, self.wake_ups.expects_notifications(), cx.round_trip)));
         let last_covered = self.queue.last();
         self.stage = Stage::Claiming(Claiming { attempt, last_covered, is_notified: false });
     }
@@ -64,7 +65,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Another client holds the key.
+    /// Handles the answer that another client holds the key.
     pub(super) fn refused(
         &mut self,
         claiming: Claiming,
@@ -78,19 +79,20 @@ impl<C: Call> Slot<C> {
         self.refusals += 1;
         self.fault = None;
         let subscribes = matches!(self.wake_ups, WakeUps::Off);
-        let hears_releases = subscribes || self.wake_ups.hears_releases();
-        let poll = attempt.polls.interval(now, hears_releases);
+        let expects_notifications = subscribes || self.wake_ups.expects_notifications();
+        let poll = attempt.polls.interval(now, expects_notifications);
         let claim = subscribes.then(|| attempt.claim.clone());
         let retry_at = now + (retry_after + Duration::from_millis(1)).min(poll);
         self.stage = Stage::Waiting { attempt, retry_at };
-        self.queue.discount_refusal(last_covered);
+        self.queue.ignore_last_refusal(last_covered);
         while let Some(waiter) = last_covered.and_then(|last| self.queue.remove_try_lock(last)) {
             cx.emit(Effect::Refuse(waiter.call));
         }
         if self.queue.is_empty() {
-            return self.clean_up_if_unwanted(cx);
+            return self.clean_up_without_waiters(cx);
         }
-        // The answer may be older than the notification, and than calls that came while the claim was in flight.
+        // The store may have decided before the notification was sent, and before the newest calls arrived. So the
+        // answer may be outdated, and the key is claimed again.
         if is_notified || self.queue.has_try_locks() {
             return self.claim_next(cx);
         }
@@ -101,7 +103,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// The store has refused the request, or has not answered.
+    /// Handles a claim that was refused with an error, or had no answer.
     pub(super) fn claim_failed(&mut self, mut attempt: Box<Attempt>, error: Error, cx: &mut SlotContext<C>) {
         attempt.unsure |= error.maybe_applied();
         attempt.faults += 1;
@@ -111,10 +113,10 @@ impl<C: Call> Slot<C> {
             return self.fail_all(&error, cx);
         }
         self.fault = Some(error);
-        self.clean_up_if_unwanted(cx);
+        self.clean_up_without_waiters(cx);
     }
 
-    /// A client has released the key.
+    /// Handles a notification that a client has released the key.
     pub(super) fn notified(&mut self, cx: &mut SlotContext<C>) {
         if let Stage::Waiting { attempt, .. } | Stage::Claiming(Claiming { attempt, .. }) = &mut self.stage {
             attempt.notified();
@@ -122,7 +124,7 @@ impl<C: Call> Slot<C> {
         self.may_be_free(cx);
     }
 
-    /// A waiter claims immediately, because the key may be free.
+    /// Claims the key for the waiting calls immediately, because it may be free.
     pub(super) fn may_be_free(&mut self, cx: &mut SlotContext<C>) {
         match &mut self.stage {
             Stage::Waiting { attempt, .. } => {
@@ -133,7 +135,8 @@ impl<C: Call> Slot<C> {
                 claiming.attempt.polls.notified();
                 claiming.is_notified = true;
             }
-            // A resting client lets others go first. A holder has caused the notification itself.
+            // A resting client does not claim, so that others can. In the other stages no call waits for the key, or
+            // this client caused the notification by its own release.
             Stage::Idle | Stage::Held(_) | Stage::Resting { .. } | Stage::Releasing(_) => {}
         }
     }
@@ -146,10 +149,10 @@ impl<C: Call> Slot<C> {
         match subscription {
             Ok(subscription) => {
                 self.wake_ups = WakeUps::On(subscription);
-                self.may_be_free(cx); // A release may have come before the subscription.
+                self.may_be_free(cx); // The key may have been released before the subscription began.
             }
             Err(error) if error.kind() == ErrorKind::Denied => {
-                // No further attempt while calls wait.
+                // A silent subscription prevents further attempts while calls wait.
                 self.wake_ups = WakeUps::On(Subscription::silent());
                 cx.emit(Effect::SubscriptionDenied(error));
             }
@@ -160,26 +163,27 @@ impl<C: Call> Slot<C> {
     pub(super) fn released(&mut self, woke_no_client: bool, cx: &mut SlotContext<C>) {
         match &self.stage {
             Stage::Resting { .. } if woke_no_client => self.claim_next(cx),
-            // This client's own old claim may have been in the way.
+            // The key may have been held by an old claim of this client, which is released now.
             Stage::Waiting { .. } => self.may_be_free(cx),
             Stage::Releasing(_) => self.release_ended(cx),
             Stage::Idle | Stage::Claiming(_) | Stage::Held(_) | Stage::Resting { .. } => {}
         }
     }
 
-    /// The release of a key without waiters was answered, or has failed.
+    /// Leaves [`Stage::Releasing`] after the release was answered or has failed.
     pub(super) fn release_ended(&mut self, cx: &mut SlotContext<C>) {
         if matches!(self.stage, Stage::Releasing(_)) {
             self.stage = Stage::Idle;
-            self.clean_up_if_unwanted(cx);
+            self.clean_up_without_waiters(cx);
         }
     }
 }
 
-/// Gives up a claim that is not in flight. If the store may have applied it, it is released.
-pub(super) fn abandon<C>(attempt: &Attempt, cx: &mut SlotContext<C>) {
+/// Ends the attempt to get the key with this claim, which is not in flight. Releases the claim if the store may have
+/// applied it, or may have the note that this client starves.
+pub(super) fn end_attempt<C>(attempt: &Attempt, cx: &mut SlotContext<C>) {
     let unsure = attempt.unsure;
-    // An exchange that was surely not applied has left the old hold as it was.
+    // If the claim is an exchange that was not applied, the store still has the old hold, so that is released, too.
     let claims = attempt.from.clone().into_iter().chain(attempt.claim_to_release());
     for claim in claims {
         cx.emit(Effect::Release { claim, unsure, report: None });

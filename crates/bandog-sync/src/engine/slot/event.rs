@@ -1,4 +1,4 @@
-//! The events of a slot, its effects, and what it knows of the world around it.
+//! The events that a slot handles, the effects with which it answers, and what it knows about its surroundings.
 
 use std::{
     ops::{Add, Sub},
@@ -19,16 +19,16 @@ use crate::{
 /// Where the result of a release goes.
 pub(in crate::engine) type Report = oneshot::Sender<Result<()>>;
 
-/// The caller's end of a waiting call. The slot hands it on, and asks it only this.
+/// The caller's end of a waiting call: where its answer goes. The slot only keeps it and returns it with an effect.
 pub(in crate::engine) trait Call {
     /// Whether the caller has dropped its future.
     fn has_gone(&self) -> bool;
 
-    /// Whether both calls are of one [`crate::Owner`], so that they share a turn.
+    /// Whether both calls have the same [`crate::Owner`], and so share a turn.
     fn shares_with(&self, other: &Self) -> bool;
 }
 
-/// A call that waits for the key from now on.
+/// A call that has just arrived.
 pub(in crate::engine) struct NewCall<C> {
     pub(in crate::engine) ticket: Ticket,
     pub(in crate::engine) caller: Caller,
@@ -37,73 +37,76 @@ pub(in crate::engine) struct NewCall<C> {
     pub(in crate::engine) call: C,
 }
 
-/// What happens to a key.
+/// What can happen to a key.
 pub(in crate::engine) enum Event<C> {
-    /// A call came.
+    /// A call has arrived.
     Lock(NewCall<C>),
     /// A caller has dropped its future.
     Cancel(Ticket),
     /// The last guard of a turn was dropped or released.
     TurnEnded { hold: HoldId, report: Option<Report> },
-    /// A guard wants to be woken this long before its deadline.
+    /// The futures of this hold's turn must be woken when `grace` is left before the deadline.
     WarnBefore { hold: HoldId, grace: Duration },
-    /// The store has answered a claim or an exchange, or has not answered it in time.
+    /// A claim or an exchange has ended: with the store's answer, or with an error if there was none in time.
     Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict> },
-    /// The store has answered a renewal, or has not answered it in time.
+    /// A renewal has ended: with the store's answer, or with an error if there was none in time.
     Renewed { hold: HoldId, asked_at: Moment, answer: Result<Renewal> },
-    /// The store has answered a release of this key.
+    /// The store has answered a release of this key. `woke_no_client`: no other client was notified.
     Released { woke_no_client: bool },
-    /// The store has refused a release of this key, or has not answered it.
+    /// A release of this key was refused, or had no answer.
     ReleaseFailed,
     /// The backend has answered a subscription.
     Subscribed(Result<Subscription>),
-    /// A client has released the key.
+    /// A notification: a client has released the key.
     Notified,
-    /// The store was reached again. It may have lost the hold, and notifications may have been missed.
+    /// The backend has reconnected. The store may have lost the hold, and notifications may have been missed.
     Reconnected,
-    /// An operator has changed the key: the store may have lost the hold.
+    /// An operator has changed the key, so the store may not have the hold any more.
     Recheck,
-    /// The moment of [`Slot::next_due`] has come.
+    /// The moment of [`super::Slot::next_due`] has come.
     Due,
     /// The client closes.
     Close,
 }
 
-/// What a slot asks its engine to do. The engine executes effects in their order.
+/// What the engine must do for a slot. The engine executes effects in their order.
 pub(in crate::engine) enum Effect<C> {
     /// Send a claim or an exchange.
     Send(Step),
-    /// Release a claim. `unsure`: one of its requests may still be applied.
+    /// Release a claim. `unsure`: the store may still apply one of the claim's requests.
     Release { claim: Claim, unsure: bool, report: Option<Report> },
-    /// Release a claim that was exchanged, after the last moment at which one of its requests may be applied.
+    /// Release an unsure claim whose hold was exchanged. The release is sent when the store can no longer apply a
+    /// request of that claim.
     ReleaseLater(Claim),
-    /// Renew a hold together with others: [`Slot::renewal_sent`] gives the claim.
+    /// Renew a hold, in one request with holds of other keys. When the engine sends it, [`super::Slot::renewal_sent`]
+    /// returns the claim.
     Renew(HoldId),
-    /// Subscribe to releases of the key of this claim.
+    /// Subscribe to notifications about releases of this claim's key.
     Subscribe(Claim),
-    /// A turn begins for this caller.
+    /// The turn of this call begins.
     StartTurn { call: C, turn: NewTurn },
-    /// Answer a caller that the lock is held.
+    /// Answer this call that the lock is held.
     Refuse(C),
-    /// Answer a caller with an error.
+    /// Answer this call with an error.
     Fail(C, Error),
     /// Report the result of a release.
     Report(Report, Result<()>),
     /// The store has granted the key to this client.
     HoldBegan,
-    /// A turn has ended, with or without a loss.
+    /// The last guard of a turn was dropped, or the client closes. The turn may have been lost before.
     TurnEnded { held_for: Duration },
-    /// A turn has ended with a release by its guard.
+    /// The last guard of a turn was dropped, and the turn was not lost.
     TurnReleased { fence: Option<Fence> },
-    /// A hold and its guards are lost.
+    /// The hold is lost, and so are the guards of its turn. `by_max_hold`: the turn has reached its `max_hold`.
+    /// `is_quiet`: the caller logs the loss.
     Lost { fence: Option<Fence>, by_max_hold: bool, is_quiet: bool },
-    /// A call waits for another client.
+    /// A call begins to wait for another client.
     WaitBegan,
-    /// A call may wait for a turn that its own task or thread has had for this time.
+    /// A call may wait for itself: its own task or thread took the present turn `held_for` ago.
     MayWaitForItself { caller: Caller, held_for: Duration },
     /// The watchdog has renewed the hold.
     Renewed,
-    /// A renewal had no answer.
+    /// A renewal was refused or had no answer.
     RenewalFailed(Error),
     /// This user may not subscribe to the key.
     SubscriptionDenied(Error),
@@ -116,15 +119,15 @@ pub(in crate::engine) struct NewTurn {
     pub(in crate::engine) status: Arc<TurnStatus>,
     /// How long the call has waited.
     pub(in crate::engine) waited: Duration,
-    /// Whether the hold was passed on from another call of this client.
+    /// Whether the hold has already served another call of this client.
     pub(in crate::engine) is_passed_on: bool,
 }
 
-/// What slots know of the world around them, and the effects that they have collected.
+/// What slots know about their surroundings, and the effects that they have collected.
 pub(in crate::engine) struct SlotContext<C> {
-    /// The present time, or shortly before it.
+    /// The newest reading of the clock.
     pub(in crate::engine) now: Moment,
-    /// Smoothed duration of a request.
+    /// Average duration of a request and its answer. Newer requests count more.
     pub(in crate::engine) round_trip: Duration,
     /// Whether the store has ever answered.
     pub(in crate::engine) answered: bool,
@@ -165,12 +168,12 @@ impl<C> SlotContext<C> {
     }
 }
 
-/// What the sums over all slots count.
+/// Numbers for metrics and limits. The engine keeps their sum over all slots.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) struct Counts {
     /// Calls that wait.
     pub(in crate::engine) waiting: usize,
-    /// Holds, also lost ones whose guards are not dropped yet.
+    /// Holds, including lost holds whose guards still exist.
     pub(in crate::engine) holds: usize,
     /// Claims in flight.
     pub(in crate::engine) claiming: usize,

@@ -1,12 +1,13 @@
-//! A hold that the store granted: its turns, its deadline and its renewals.
+//! A hold: what the store gives to this client for a claim. Its deadline, its renewals and its turns.
 //!
-//! A hold serves the calls of the local queue one after another. Each call gets a turn with the next fence of the
-//! grant's block.
+//! A hold serves the calls of the local queue one after another. The use of the hold by one call is a *turn*. The grant
+//! reserves several fences (a block), and each turn gets the next one.
 //!
-//! A renewal without an answer does not delay the next one: otherwise a request that hangs for the request timeout
-//! would lose every hold with a shorter ttl. Both name the same claim, so the store may apply them in any order. The
-//! answer to the renewal that was sent last decides when to renew next, and the deadline comes from the newest renewal
-//! that succeeded.
+//! # Two renewals in flight
+//! If a renewal has no answer for some time, the next one is sent without waiting for it. Otherwise one request that
+//! hangs for the whole request timeout would lose every hold with a ttl shorter than that timeout. Both renewals name
+//! the same claim, so the store may apply them in any order. The answer to the renewal that was sent last decides when
+//! to renew next. The deadline is set by the last-sent renewal of those that have succeeded.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,18 +23,19 @@ use crate::{
 /// Maximum delay before a failed renewal is repeated.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// How much earlier than in the store a hold ends here: for the drift of the clocks, and to give the user time to stop.
+/// Time between the end of a hold in this client and its end in the store. It covers the drift of the clocks, and gives
+/// the user time to stop.
 fn margin(valid_for: Duration) -> Duration {
     (valid_for / 100).max(Duration::from_millis(5))
 }
 
-/// When a hold's next renewal is sent.
+/// What is planned for the next renewal of a hold.
 #[derive(Debug, Clone, Copy)]
 enum NextRenewal {
     At(Moment),
-    /// It waits until fewer renewal calls are in flight.
+    /// The renewal is in the outbox. It is sent when fewer renewal requests are in flight.
     Queued,
-    /// A renewal was sent at `asked_at`. If it has no answer by `repeat_at`, another one is sent.
+    /// A renewal was sent at `asked_at`. If there is no answer by `repeat_at`, another renewal is sent.
     InFlight {
         asked_at: Moment,
         repeat_at: Moment,
@@ -43,7 +45,7 @@ enum NextRenewal {
 }
 
 impl NextRenewal {
-    /// When the hold's timer must wake up for the renewal.
+    /// When the hold's timer must fire for the renewal.
     fn wake(self) -> Option<Moment> {
         match self {
             Self::At(moment) | Self::InFlight { repeat_at: moment, .. } => Some(moment),
@@ -52,17 +54,17 @@ impl NextRenewal {
     }
 }
 
-/// The time that the store gave to a hold, with the last grant or renewal that succeeded.
+/// How long the store keeps a hold, from the grant or from the last-sent renewal that succeeded.
 #[derive(Debug, Clone, Copy)]
 struct Validity {
-    /// When the request was sent. Its answer counts from here, and not from its arrival.
+    /// When the request was sent. `valid_for` counts from this moment, not from the arrival of the answer.
     asked_at: Moment,
     /// How long the store keeps the hold. It may be shorter than the ttl that was asked for.
     valid_for: Duration,
 }
 
 impl Validity {
-    /// The client's own deadline, which is before the store's.
+    /// The end of the hold in this client. It is earlier than the end in the store.
     fn until(self) -> Moment {
         self.asked_at + self.valid_for - margin(self.valid_for)
     }
@@ -72,7 +74,7 @@ impl Validity {
     }
 }
 
-/// What a hold asks for when its timer is due.
+/// What must be done when a hold's timer fires.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HoldDue {
     /// The deadline has passed.
@@ -82,14 +84,14 @@ pub(super) enum HoldDue {
     Nothing,
 }
 
-/// What the answer to a renewal means.
+/// What a successful renewal has changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Extension {
-    /// The deadline has moved, or an answer to an earlier renewal had moved it further.
+pub(super) enum RenewalEffect {
+    /// The deadline has moved. Or it has not, because a renewal that was sent later was answered first.
     Renewed,
-    /// The store still has the hold, which has a fixed lease.
+    /// Nothing has changed, because the hold has a fixed lease. The store still has the hold.
     Unchanged,
-    /// A guard has read the deadline as passed already, so the hold stays lost.
+    /// A guard has already seen that the deadline had passed. So the turn stays lost.
     TooLate,
 }
 
@@ -102,17 +104,17 @@ pub(super) struct Hold {
     /// When the present turn reaches its `max_hold`.
     max_hold_end: Option<Moment>,
     renewal: NextRenewal,
-    /// How long before the deadline guards of the present turn want to be woken.
-    graces: Vec<Duration>,
+    /// For each value, the futures of the present turn are woken when this time is left before the deadline.
+    warnings: Vec<Duration>,
     wake_at: Moment,
     streak: Streak,
-    /// The hold has had no turn yet. Its first turn gets it as it is, however little of the ttl is left.
-    fresh: bool,
-    /// Whether a request of its claim may still be applied: the release is repeated then.
+    /// Whether the hold has had no turn yet. The first turn always gets the hold, even if little of the ttl is left.
+    before_first_turn: bool,
+    /// Whether the store may still apply a request of the claim. If so, the release is sent twice.
     unsure: bool,
     /// When the present turn began.
     turn_since: Moment,
-    /// The present turn's fence, once there was a turn.
+    /// The fence of the present turn. `None` before the first turn.
     fence: Option<Fence>,
     /// The task or thread that took the present turn.
     caller: Option<Caller>,
@@ -120,7 +122,7 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// A granted attempt. `None`: the answer came too late for a safe turn.
+    /// The hold of a granted claim. `None` if the answer arrived so late that the hold has already expired here.
     pub(super) fn granted(
         attempt: &Attempt,
         fences: Fences,
@@ -141,10 +143,10 @@ impl Hold {
             validity,
             max_hold_end: None,
             renewal: if terms.watchdog { NextRenewal::At(asked_at + valid_for / 3) } else { NextRenewal::Never },
-            graces: Vec::new(),
+            warnings: Vec::new(),
             wake_at: until,
             streak: attempt.streak.unwrap_or_else(|| Streak::begin(now)),
-            fresh: true,
+            before_first_turn: true,
             unsure: attempt.unsure,
             turn_since: now,
             fence: None,
@@ -171,8 +173,8 @@ impl Hold {
         self.unsure
     }
 
-    pub(super) fn is_fresh(&self) -> bool {
-        self.fresh
+    pub(super) fn is_before_first_turn(&self) -> bool {
+        self.before_first_turn
     }
 
     pub(super) fn is_quiet(&self) -> bool {
@@ -199,7 +201,7 @@ impl Hold {
         self.max_hold_end.is_some_and(|end| now >= end)
     }
 
-    /// Whether the present turn is over, because its deadline has passed or because a guard has read it as passed.
+    /// Whether the present turn is lost: its deadline has passed, or a guard has already seen that it passed.
     pub(super) fn is_lost(&self, now: Moment) -> bool {
         self.status.state(now) == TurnState::Lost
     }
@@ -209,10 +211,11 @@ impl Hold {
         self.wake_at
     }
 
-    /// The fence of the next turn, if the hold can serve a waiter with these terms as it is.
+    /// The fence of the next turn, if the hold can serve a call with these terms. Otherwise the hold must be exchanged:
+    /// its terms differ, too little time is left, or all fences are used.
     pub(super) fn next_fence(&mut self, terms: Terms, now: Moment) -> Option<Fence> {
         let has_time = terms.watchdog && self.validity.until().since(now) > self.validity.valid_for / 2;
-        if self.terms != terms || !(self.fresh || has_time) {
+        if self.terms != terms || !(self.before_first_turn || has_time) {
             return None;
         }
         self.fences.take()
@@ -221,12 +224,12 @@ impl Hold {
     /// Starts the turn of a caller.
     pub(super) fn start_turn(&mut self, fence: Fence, caller: Caller, now: Moment) {
         self.max_hold_end = self.terms.max_hold.map(|longest| now + longest);
-        if !self.fresh || self.max_hold_end.is_some() {
+        if !self.before_first_turn || self.max_hold_end.is_some() {
             // Each turn has its own status: a loss or warning of one turn must not reach another.
             self.status = Arc::new(TurnStatus::held_until(self.deadline()));
-            self.graces.clear();
+            self.warnings.clear();
         }
-        self.fresh = false;
+        self.before_first_turn = false;
         self.turn_since = now;
         (self.fence, self.caller) = (Some(fence), Some(caller));
         self.streak.add_turn();
@@ -235,20 +238,20 @@ impl Hold {
         }
     }
 
-    /// A guard wants to be woken this long before the deadline.
+    /// Plans to wake the futures of the present turn when `grace` is left before the deadline.
     pub(super) fn warn_before(&mut self, grace: Duration, now: Moment) {
-        if !self.graces.contains(&grace) {
-            self.graces.push(grace);
+        if !self.warnings.contains(&grace) {
+            self.warnings.push(grace);
             self.schedule(now);
         }
     }
 
-    /// The hold's timer is due.
+    /// Handles the hold's timer.
     pub(super) fn due(&mut self, now: Moment) -> HoldDue {
         if now >= self.deadline() {
             return HoldDue::Lost;
         }
-        if !self.graces.is_empty() {
+        if !self.warnings.is_empty() {
             self.status.wake();
         }
         let renews = self.renewal.wake().is_some_and(|moment| now >= moment);
@@ -259,8 +262,8 @@ impl Hold {
         if renews { HoldDue::Renewal } else { HoldDue::Nothing }
     }
 
-    /// The hold is renewed at once, to find out whether the store still has it. Returns whether that is new: otherwise
-    /// a renewal that is queued or in flight finds out.
+    /// Plans a renewal now, to find out whether the store still has the hold. Returns false if a renewal is queued or
+    /// in flight already, because the answer to that one is enough.
     pub(super) fn renew_now(&mut self, now: Moment) -> bool {
         match self.renewal {
             NextRenewal::Queued | NextRenewal::InFlight { .. } => false,
@@ -272,9 +275,10 @@ impl Hold {
         }
     }
 
-    /// The claim of the renewal that is sent now. `None`: a fixed lease has no time left.
+    /// The claim for a renewal that is sent now. `None` means that a fixed lease has expired.
     pub(super) fn renewal_sent(&mut self, now: Moment, round_trip: Duration) -> Option<Claim> {
-        // For a fixed lease the renewal asks for the remaining time only.
+        // The renewal of a fixed lease only checks that the store has the hold. It asks for the remaining time, so it
+        // does not extend the lease.
         let ttl = if self.terms.watchdog { self.terms.ttl } else { self.validity.store_until().since(now) };
         if ttl.is_zero() {
             return None;
@@ -285,30 +289,30 @@ impl Hold {
         Some(Claim { ttl, ..self.claim.clone() })
     }
 
-    /// A renewal has succeeded. If two renewals have succeeded, the one that was sent later sets the deadline, also if
-    /// that deadline is earlier: the store may shorten the time that it gives.
-    pub(super) fn extended(&mut self, asked_at: Moment, valid_for: Duration, now: Moment) -> Extension {
+    /// Records a renewal that has succeeded. If two renewals have succeeded, the one that was sent later sets the
+    /// deadline, even to an earlier moment, because a store may give less time than before.
+    pub(super) fn extended(&mut self, asked_at: Moment, valid_for: Duration, now: Moment) -> RenewalEffect {
         if !self.terms.watchdog {
             self.schedule_renewal(asked_at, NextRenewal::Never, now);
-            return Extension::Unchanged;
+            return RenewalEffect::Unchanged;
         }
         if asked_at >= self.validity.asked_at {
             self.validity = Validity { asked_at, valid_for };
             if !self.status.move_deadline(self.deadline()) {
-                return Extension::TooLate;
+                return RenewalEffect::TooLate;
             }
         }
         self.schedule_renewal(asked_at, NextRenewal::At(asked_at + valid_for / 3), now);
-        Extension::Renewed
+        RenewalEffect::Renewed
     }
 
-    /// A renewal had no answer. It is repeated soon.
+    /// Records a renewal that has failed, and plans to repeat it soon.
     pub(super) fn renewal_failed(&mut self, asked_at: Moment, now: Moment) {
         let delay = MAX_RETRY_DELAY.min(self.validity.valid_for / 10);
         self.schedule_renewal(asked_at, NextRenewal::At(now + delay), now);
     }
 
-    /// An answer to an earlier renewal does not schedule the next one.
+    /// Plans the next renewal, unless this is the answer to a renewal that is not the last one sent.
     fn schedule_renewal(&mut self, asked_at: Moment, next: NextRenewal, now: Moment) {
         if matches!(self.renewal, NextRenewal::InFlight { asked_at: last, .. } if last == asked_at) {
             self.renewal = next;
@@ -316,7 +320,7 @@ impl Hold {
         self.schedule(now);
     }
 
-    /// When the present turn is lost, if no renewal succeeds.
+    /// When the present turn will be lost if no further renewal succeeds.
     fn deadline(&self) -> Moment {
         let until = self.validity.until();
         self.max_hold_end.map_or(until, |end| end.min(until))
@@ -324,7 +328,7 @@ impl Hold {
 
     fn schedule(&mut self, now: Moment) {
         let deadline = self.deadline();
-        let warnings = self.graces.iter().map(|grace| deadline - *grace).filter(|moment| *moment > now);
+        let warnings = self.warnings.iter().map(|grace| deadline - *grace).filter(|moment| *moment > now);
         self.wake_at = warnings.chain(self.renewal.wake()).fold(deadline, Moment::min);
     }
 }
@@ -365,9 +369,9 @@ mod tests {
         assert!(hold.renew_now(at(100)));
         hold.renewal_sent(at(100), ms(1)).unwrap();
         hold.renewal_sent(at(200), ms(1)).unwrap();
-        assert_eq!(hold.extended(at(200), ms(3000), at(300)), Extension::Renewed);
+        assert_eq!(hold.extended(at(200), ms(3000), at(300)), RenewalEffect::Renewed);
         assert_eq!((hold.deadline(), hold.wake_at()), (at(3170), at(1200)));
-        assert_eq!(hold.extended(at(100), ms(30_000), at(301)), Extension::Renewed);
+        assert_eq!(hold.extended(at(100), ms(30_000), at(301)), RenewalEffect::Renewed);
         assert_eq!((hold.deadline(), hold.wake_at()), (at(3170), at(1200)));
         assert_eq!(hold.status().remaining(at(301)), ms(2869));
     }
@@ -376,6 +380,6 @@ mod tests {
     fn a_hold_that_a_guard_has_read_as_lost_is_not_renewed() {
         let mut hold = hold(ms(3000));
         assert!(hold.is_lost(at(2970)));
-        assert_eq!(hold.extended(at(100), ms(3000), at(2971)), Extension::TooLate);
+        assert_eq!(hold.extended(at(100), ms(3000), at(2971)), RenewalEffect::TooLate);
     }
 }

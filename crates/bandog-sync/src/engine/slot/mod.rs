@@ -1,6 +1,18 @@
-//! One key in this client, as a state machine: [`Slot::on`] takes an event and answers with effects. It does no I/O,
-//! reads no clock and has no channel, so a test can drive it through any interleaving (`tests`).
+//! The state machine of one key in this client. [`Slot::on`] takes an event and answers with effects. It does no I/O,
+//! reads no clock and has no channel, so a test can drive it through any order of events (`tests`).
 //!
+//! # Words
+//! - *Claim*: a request for the key, with an id. A claim without an answer is repeated with the same id.
+//! - *In flight*: sent to the store, and not answered yet.
+//! - *Hold*: what the store gives for a claim. The key belongs to this client until the hold's deadline.
+//! - *Turn*: the use of a hold by one call. A hold serves the waiting calls of this client, one turn after another.
+//! - *Exchange*: one request that releases a hold and claims a new one, so that no other client can get the key in
+//!   between.
+//! - *Streak*: consecutive turns of this client at the key, during which other clients had no chance to get the key.
+//! - *Rest*: a pause after a streak, in which this client does not claim the key, so that other clients can.
+//! - *Unsure claim*: one of its requests had no answer. The store may have applied that request, or may still apply it.
+//!
+//! # Stages
 //! ```text
 //!          lock                    busy, or no answer
 //!   Idle ---------> Claiming ---------------------------------> Waiting
@@ -10,24 +22,44 @@
 //!    +- Releasing <-- Held --- streak ends ---> Resting --- timer ---> Claiming
 //! ```
 //!
-//! In `Releasing` the release of the last hold is in flight. A call that comes then continues the streak: in `Claiming`
-//! or, if the streak is over, in `Resting`.
-//!
-//! A lost hold leaves `Held` immediately, although its guards still exist. `Waiting` ends in `Idle` when no waiter is
-//! left. `Claiming` never ends before its answer arrives, even if all waiters have gone: the answer decides whether
-//! there is a hold to release.
+//! - When a hold is lost, the slot leaves `Held` immediately, even if guards of the lost turn still exist.
+//! - `Waiting` ends in `Idle` when the last waiting call has left.
+//! - `Claiming` always lasts until the answer arrives, even if all waiting calls have left. Only the answer tells
+//!   whether there is a hold to release.
+//! - In `Releasing`, the release of the last hold is in flight and no call waits. A call that arrives then continues
+//!   the streak: the slot goes to `Claiming`, or to `Resting` if the streak has reached its limit.
 //!
 //! # A dropped future
-//! A user's call may be dropped while its claim is in flight. Then [`Event::Cancel`] removes the waiter from the queue,
-//! and the claim stays: the store may apply it at any time, so a release must not overtake it. The slot remains in
-//! [`Stage::Claiming`] until the answer arrives:
-//! - *granted*: the next waiter gets the hold. Without a waiter the hold is released;
-//! - *busy*: the slot waits for its other waiters. Without a waiter it is removed, and an unsure claim is released;
-//! - *no answer*: the store may have applied the claim, or may still do so. If other calls wait, the claim is repeated
-//!   with the same id. Otherwise it is released, and the release is repeated until the store has answered it and once
-//!   more one request timeout later ([`super::releases`]).
+//! A user may drop the future of `lock()` at any time. What happens then depends on where the call is.
 //!
-//! If the grant is already in the user's oneshot, the turn is dropped with it. That frees the hold like any guard.
+//! **The claim is in flight.** [`Event::Cancel`] removes the call from the queue. The claim is not released yet: the
+//! store may apply the claim at any time, so a release could overtake it and find nothing. The slot stays in
+//! [`Stage::Claiming`] until the answer arrives. There are three cases:
+//! - *Granted*: the next waiting call gets the hold. If no call waits, the hold is released.
+//! - *Busy* (another client holds the key): if other calls wait, the slot waits for them. If no call waits, the slot
+//!   becomes idle. The claim is also released in two cases: an earlier request of it had no answer, or one of its
+//!   requests has told the store that this client *starves* (has waited for a second while the lock changed hands, see
+//!   `streak`).
+//! - *No answer*: the store may have applied the claim, or may still apply it. If other calls wait, the claim is
+//!   repeated with the same id. If no call waits, the claim is released. That release is repeated until the store has
+//!   answered it. One request timeout later it is sent once more, because the store may have applied the claim in
+//!   between ([`super::releases`]). If the claim was an exchange, the hold that it should have replaced is released,
+//!   too.
+//!
+//! **The grant has arrived, and the turn is in the oneshot of the call.** The turn is dropped together with the
+//! oneshot. This ends the turn in the same way as the drop of a guard does.
+//!
+//! **The call waits, and no claim is in flight.** [`Event::Cancel`] removes the call from the queue. If no other call
+//! waits, the slot becomes idle. As in the case *busy*, the claim is released if it is unsure or has reported
+//! starvation.
+//!
+//! # Modules
+//! - `event`: the events, the effects, and what a slot knows about its surroundings;
+//! - `queue`: the waiting calls; `waiting`: how calls enter the queue, time out and leave;
+//! - `attempt`: a claim that is not granted yet; `claiming`: how claims are sent and answered;
+//! - `hold`: a granted hold with its deadline and renewals; `turns`: how turns begin and end;
+//! - `polls`: when a waiting client claims again although no notification arrived;
+//! - `streak`: how a busy client lets other clients get the key.
 
 mod attempt;
 mod claiming;
@@ -58,22 +90,24 @@ pub(super) use self::{
     waiting::FIRST_ANSWER,
 };
 
-/// One key in this client. Only the first in its queue claims, subscribes and polls.
+/// One key in this client. However many calls wait, the slot has only one claim and one subscription, made on the terms
+/// of the first call.
 pub(super) struct Slot<C> {
     key: Key,
     queue: Queue<C>,
     stage: Stage,
     wake_ups: WakeUps,
-    /// Holds that are lost, and whose guards are not dropped yet.
+    /// Lost holds whose guards still exist.
     lost: Vec<Hold>,
-    /// Number of times that waiters of this key were shown a holder: another client by the store, or this client's own
-    /// hold.
+    /// Number of times that the key was seen to be held: the store reported another client, or a hold of this client
+    /// ended. A waiting call that times out uses this number to decide whether it answers "held" or with an error.
     refusals: u64,
-    /// The last error of a claim, until the store answers again.
+    /// The error of the last claim. Cleared when the store answers a claim.
     fault: Option<Error>,
 }
 
-/// Where the claim or hold of a key stands. Attempts and holds are boxed, because many slots are large.
+/// The present claim or hold of the key. Attempts and holds are boxed, because a client can have many slots, and a slot
+/// shall be small.
 #[derive(Default)]
 enum Stage {
     /// There is no claim and no hold.
@@ -81,13 +115,14 @@ enum Stage {
     Idle,
     /// A claim or an exchange is in flight.
     Claiming(Claiming),
-    /// Another client holds the key, or the store does not answer. A notification or `retry_at` starts the next attempt.
+    /// Another client holds the key, or the store did not answer. The claim is sent again after a notification, or at
+    /// `retry_at`.
     Waiting { attempt: Box<Attempt>, retry_at: Moment },
-    /// This client has this hold, which is not lost.
+    /// This client holds the key.
     Held(Box<Hold>),
-    /// A streak has ended. Until this moment, this client lets others go first.
+    /// A streak has ended. This client does not claim the key before this moment, so that other clients can get it.
     Resting { until: Moment },
-    /// The release of the hold is in flight, and no call waits. A call that comes before the store's answer continues
+    /// The release of the hold is in flight, and no call waits. A call that arrives before the store's answer continues
     /// the streak.
     Releasing(Streak),
 }
@@ -95,10 +130,10 @@ enum Stage {
 /// A claim in flight.
 struct Claiming {
     attempt: Box<Attempt>,
-    /// The last call that came before the claim was sent. The answer does not count for later calls: the store may have
-    /// decided before they came.
+    /// The newest call that had arrived when the claim was sent. An answer "busy" does not count for later calls,
+    /// because the store may have decided before they arrived.
     last_covered: Option<Ticket>,
-    /// Whether a notification came after the claim was sent.
+    /// Whether a notification arrived after the claim was sent.
     is_notified: bool,
 }
 
@@ -107,14 +142,14 @@ struct Claiming {
 enum WakeUps {
     #[default]
     Off,
-    /// The backend has not answered yet.
+    /// The backend has not answered the subscription yet.
     Subscribing,
     On(Subscription),
 }
 
 impl WakeUps {
-    /// Whether releases should wake this client. While the backend still subscribes, they should.
-    fn hears_releases(&self) -> bool {
+    /// Whether this client expects notifications of releases. It already does while the backend has not answered yet.
+    fn expects_notifications(&self) -> bool {
         match self {
             Self::Off => false,
             Self::Subscribing => true,
@@ -159,7 +194,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// When [`Event::Due`] is to come.
+    /// The moment at which the slot needs [`Event::Due`].
     pub(super) fn next_due(&self) -> Option<Moment> {
         let stage = match &self.stage {
             Stage::Waiting { retry_at: moment, .. } | Stage::Resting { until: moment } => Some(*moment),
@@ -169,12 +204,12 @@ impl<C: Call> Slot<C> {
         [stage, self.queue.next_due()].into_iter().flatten().min()
     }
 
-    /// Whether the slot can be removed.
+    /// Whether the slot has no call, no claim and no hold. The engine then removes it.
     pub(super) fn is_unused(&self) -> bool {
         self.queue.is_empty() && matches!(self.stage, Stage::Idle) && self.lost.is_empty()
     }
 
-    /// Whether a call waits here for another client.
+    /// Whether a call waits for the store to grant the key.
     pub(super) fn is_waiting(&self) -> bool {
         !self.queue.is_empty() && matches!(self.stage, Stage::Waiting { .. } | Stage::Claiming(_))
     }
@@ -191,24 +226,24 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// The waiting calls, in the order in which they came.
+    /// The waiting calls, in the order of their arrival.
     pub(super) fn calls(&self) -> impl Iterator<Item = (Ticket, &C)> {
         self.queue.iter().map(|(ticket, waiter)| (ticket, &waiter.call))
     }
 
-    /// Removes a call from the queue. A claim in flight stays, for other calls or until its answer ends it.
+    /// Removes a call from the queue. A claim in flight stays until its answer arrives.
     pub(super) fn take_call(&mut self, ticket: Ticket, cx: &mut SlotContext<C>) -> Option<C> {
         let waiter = self.queue.remove(ticket)?;
-        self.clean_up_if_unwanted(cx);
+        self.clean_up_without_waiters(cx);
         Some(waiter.call)
     }
 
-    /// The claim of a renewal that is sent now. `None`: the hold has ended meanwhile.
+    /// The claim for a renewal that is sent now. `None` means that the hold has ended since the renewal was requested.
     pub(super) fn renewal_sent(&mut self, hold: HoldId, cx: &SlotContext<C>) -> Option<Claim> {
         self.present_hold(hold)?.renewal_sent(cx.now, cx.round_trip)
     }
 
-    /// Makes all guards lost, because the engine ends.
+    /// Marks all turns as lost, because the engine ends.
     pub(super) fn lose_all(&self) {
         let present = match &self.stage {
             Stage::Held(hold) => Some(hold.as_ref()),
@@ -219,8 +254,8 @@ impl<C: Call> Slot<C> {
         self.lost.iter().chain(present).for_each(|hold| hold.status().lose());
     }
 
-    /// The slot's timer. The hold comes first, so that no waiter is served by a hold that has expired; waiters come last,
-    /// so that no call times out that can be served.
+    /// Handles the slot's timer. The hold is checked first, so that no call gets a hold that has expired. Waiting calls
+    /// are checked last, so that a call that can be served now does not time out.
     fn due(&mut self, cx: &mut SlotContext<C>) {
         let now = cx.now;
         match &mut self.stage {
@@ -244,7 +279,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Fails all calls with `Closed` and releases all holds.
+    /// Answers all calls with `ErrorKind::Closed` and releases all holds.
     fn close(&mut self, cx: &mut SlotContext<C>) {
         self.fail_all(&Error::closed(), cx);
         let present = self.take_hold().map(|hold| *hold);
@@ -253,7 +288,7 @@ impl<C: Call> Slot<C> {
             hold.status().close();
             release(&hold, None, cx);
         }
-        self.clean_up_if_unwanted(cx);
+        self.clean_up_without_waiters(cx);
     }
 }
 

@@ -1,10 +1,13 @@
-//! When a waiter claims again although no notification came.
+//! When a waiting client claims again although no notification arrived. Such a claim is a *poll*.
 //!
-//! Normally it polls within a second, since releases wake it. But a release wakes no waiter if this client may not
-//! subscribe, or if the holder may not publish. Beside a client that takes the lock again and again, a poll each second
-//! would find the lock free only by luck. So a waiter watches how long the present hold has left. If that grew twice in
-//! a short time although no notification came, then the lock changes hands. The waiter polls quickly then: several
-//! times within one [`bandog_core::OFFER`].
+//! Normally a release notifies the waiting clients, and a poll each second is enough. But there are no notifications if
+//! this client may not subscribe, or if the holder may not publish. Then slow polls are not enough beside a client that
+//! takes the lock again and again: the lock is free only for a moment, and a poll would meet that moment only by luck.
+//!
+//! So a waiting client watches the remaining time of the present hold, which the store reports with each refusal. If
+//! that time grew twice within a short period and no notification arrived, the lock changes hands unnoticed. The client
+//! then polls quickly, several times within [`bandog_core::OFFER`]. That is the time for which a released key can be
+//! reserved for clients that have waited for a long time.
 
 use std::time::Duration;
 
@@ -12,63 +15,67 @@ use bandog_core::Moment;
 
 use crate::engine::backoff::jittered;
 
-/// Maximum interval between two claims of a waiter that no notification wakes; half of it is the minimum.
+/// Maximum interval between two polls. The interval is random, and at least half of this.
 pub(super) const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of quick polls.
+/// Maximum interval between two quick polls.
 const QUICK_INTERVAL: Duration = Duration::from_millis(20);
-/// Time for which a waiter polls quickly after it last saw the lock change hands.
+/// Time for which a client polls quickly after it last saw that the lock changes hands.
 const QUICK_FOR: Duration = Duration::from_secs(5);
-/// Maximum difference of two answers without a renewal between them: stores count in milliseconds.
-const SLACK: Duration = Duration::from_millis(5);
+/// Maximum error of the remaining time that a store reports. Stores count in milliseconds.
+const MAX_ROUNDING_ERROR: Duration = Duration::from_millis(5);
 
-/// The remaining time that a store reports for a hold without an end.
-const ENDLESS: Duration = Duration::from_secs(1);
+/// The remaining time that a store reports for a hold that never expires.
+const NEVER_EXPIRES: Duration = Duration::from_secs(1);
 
-/// What a waiter knows of the holds that it was refused for.
+/// What a waiting client knows about the holds because of which its claims were refused.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
-    /// The longest remaining time of a hold: about its ttl.
-    longest_left: Duration,
-    /// When the present hold ends, if it is neither renewed nor released; and the remaining time that the store
-    /// reported.
+    /// The longest remaining time that the store has reported. It is about the ttl of a hold.
+    longest_remaining: Duration,
+    /// When the present hold ends if it is neither renewed nor released, and the remaining time from which that was
+    /// computed.
     expected_end: Option<(Moment, Duration)>,
-    /// When the remaining time was last seen to grow.
+    /// When the remaining time last grew.
     last_change: Option<Moment>,
     quick_until: Option<Moment>,
 }
 
 impl Polls {
-    /// The store has refused a claim of this moment, and reports how long the present hold has left.
-    pub(super) fn refused(&mut self, asked_at: Moment, now: Moment, left: Duration) {
-        self.longest_left = self.longest_left.max(left);
-        let is_endless = |before| left == ENDLESS && before == ENDLESS;
-        let more = |(ends, before): (Moment, _)| left > ends.since(asked_at) + SLACK && !is_endless(before);
+    /// Records a refusal of the claim that was sent at `asked_at`. `remaining` is the remaining time of the present
+    /// hold.
+    pub(super) fn refused(&mut self, asked_at: Moment, now: Moment, remaining: Duration) {
+        self.longest_remaining = self.longest_remaining.max(remaining);
+        let never_expires = |before| remaining == NEVER_EXPIRES && before == NEVER_EXPIRES;
+        let more = |(ends, before): (Moment, _)| {
+            remaining > ends.since(asked_at) + MAX_ROUNDING_ERROR && !never_expires(before)
+        };
         let has_grown = self.expected_end.is_some_and(more);
-        self.expected_end = Some((now + left, left));
+        self.expected_end = Some((now + remaining, remaining));
         if !has_grown {
             return;
         }
-        // A renewal also adds time, but only each third of the ttl.
-        if self.last_change.replace(now).is_some_and(|before| now.since(before) < self.longest_left / 6) {
+        // The time also grows with a renewal. But renewals are a third of the ttl apart, so a shorter interval means a
+        // new hold.
+        if self.last_change.replace(now).is_some_and(|before| now.since(before) < self.longest_remaining / 6) {
             self.quick_until = Some(now + QUICK_FOR);
         }
     }
 
-    /// A notification has come.
+    /// Records a notification: quick polls are not necessary.
     pub(super) fn notified(&mut self) {
         *self = Self::default();
     }
 
-    /// How long the waiter waits before the next poll. `subscribed`: whether releases should wake it.
+    /// Interval before the next poll. `subscribed`: whether this client expects notifications of releases.
     pub(super) fn interval(&self, now: Moment, subscribed: bool) -> Duration {
         if self.is_quick(now) {
             jittered(QUICK_INTERVAL)
         } else if subscribed {
             jittered(MAX_POLL_INTERVAL)
         } else {
-            // Frequent enough to distinguish a renewal from a new hold.
-            jittered(MAX_POLL_INTERVAL.min((self.longest_left / 8).max(QUICK_INTERVAL)))
+            // This is frequent enough to distinguish a renewal from a new hold.
+            jittered(MAX_POLL_INTERVAL.min((self.longest_remaining / 8).max(QUICK_INTERVAL)))
         }
     }
 

@@ -1,4 +1,4 @@
-//! The local queue of one key: the calls of this client that wait for it.
+//! The local queue of one key: the calls of this client that wait for the key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,23 +9,24 @@ use crate::{
     engine::msg::{Terms, Ticket},
 };
 
-/// A call that waits. `C` is the caller's end of the call, which the slot only hands on.
+/// A call that waits for the key. `C` is the caller's end of the call, to which the answer goes.
 pub(in crate::engine) struct Waiter<C> {
     pub(in crate::engine) call: C,
-    /// The task or thread that waits.
+    /// The task or thread from which the call came.
     pub(super) caller: Caller,
     pub(super) terms: Terms,
-    /// Number of [`super::Slot::refusals`] that do not count for this call.
+    /// The part of [`super::Slot::refusals`] that does not count for this call, because it happened before the call
+    /// arrived.
     pub(super) refusals_before: u64,
-    /// When the call came.
+    /// When the call arrived.
     pub(super) since: Moment,
-    /// When the call gives up.
+    /// When the call times out. `None` for a call without a limit.
     pub(super) until: Option<Moment>,
-    /// When the call times out if the store has never answered by then.
+    /// When the call times out if the store has never answered this client by then.
     pub(super) first_answer_by: Option<Moment>,
-    /// When to check whether the call waits for itself.
+    /// When to check whether the call waits for a lock that its own task holds.
     pub(super) deadlock_check: Option<Moment>,
-    /// The entry of this call in [`Queue::due`].
+    /// The moment of this call's entry in `Queue::due`.
     scheduled: Option<Moment>,
 }
 
@@ -44,13 +45,13 @@ impl<C> Waiter<C> {
     }
 }
 
-/// Waiting calls by ticket, so in the order in which they came.
+/// Waiting calls, ordered by ticket. That is the order of their arrival.
 pub(super) struct Queue<C> {
-    /// Boxed, because a node of the map has room for eleven waiters, and most queues have one.
+    /// Waiters are boxed, because a node of the map has room for eleven values, and most queues have only one.
     waiters: BTreeMap<Ticket, Box<Waiter<C>>>,
-    /// The calls that want a single answer (`try_lock`).
+    /// The `try_lock` calls: they are answered after the first answer of the store.
     try_locks: BTreeSet<Ticket>,
-    /// When calls time out or are checked.
+    /// When the next timeout or check of each call is due.
     due: BTreeSet<(Moment, Ticket)>,
 }
 
@@ -84,13 +85,13 @@ impl<C> Queue<C> {
             self.due.remove(&(moment, ticket));
         }
         if self.waiters.is_empty() {
-            // An empty map keeps its last node, and many holds would keep one each.
+            // An empty map keeps its last node. With many slots these nodes would use much memory.
             *self = Self::default();
         }
         Some(waiter)
     }
 
-    /// Removes the call that came first.
+    /// Removes the oldest call.
     pub(super) fn remove_first(&mut self) -> Option<Box<Waiter<C>>> {
         let (ticket, _) = self.waiters.first_key_value()?;
         self.remove(*ticket)
@@ -112,31 +113,32 @@ impl<C> Queue<C> {
         !self.try_locks.is_empty()
     }
 
-    /// The call that came last.
+    /// The newest call.
     pub(super) fn last(&self) -> Option<Ticket> {
         self.waiters.last_key_value().map(|(ticket, _)| *ticket)
     }
 
-    /// The last refusal does not count for calls that came after this one.
-    pub(super) fn discount_refusal(&mut self, covered: Option<Ticket>) {
+    /// The last refusal does not count for calls that arrived after the call `covered`, or for any call if that is
+    /// `None`.
+    pub(super) fn ignore_last_refusal(&mut self, covered: Option<Ticket>) {
         let first = covered.map_or(0, |ticket| ticket + 1);
         self.waiters.range_mut(first..).for_each(|(_, waiter)| waiter.refusals_before += 1);
     }
 
-    /// Removes the first `try_lock`, if it came no later than the call with this ticket.
+    /// Removes the oldest `try_lock`, unless it arrived after the call with this ticket.
     pub(super) fn remove_try_lock(&mut self, up_to: Ticket) -> Option<Box<Waiter<C>>> {
         let first = self.try_locks.first().copied().filter(|first| *first <= up_to)?;
         self.remove(first)
     }
 
-    /// Removes each `try_lock` that meets a condition.
+    /// Removes all `try_lock` calls that meet the condition.
     pub(super) fn remove_try_locks(&mut self, condition: impl Fn(&C) -> bool) -> Vec<Box<Waiter<C>>> {
         let meets = |ticket: &Ticket| self.get(*ticket).is_some_and(|waiter| condition(&waiter.call));
         let tickets: Vec<_> = self.try_locks.iter().copied().filter(meets).collect();
         tickets.into_iter().filter_map(|ticket| self.remove(ticket)).collect()
     }
 
-    /// Changes a waiting call and schedules it anew.
+    /// Changes a waiting call, and updates its entry in `due`.
     pub(super) fn change(&mut self, ticket: Ticket, change: impl FnOnce(&mut Waiter<C>)) {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         change(waiter);
@@ -150,12 +152,12 @@ impl<C> Queue<C> {
         self.due.extend(next.map(|moment| (moment, ticket)));
     }
 
-    /// When the next call times out or is checked.
+    /// When the next timeout or check is due.
     pub(super) fn next_due(&self) -> Option<Moment> {
         self.due.first().map(|(moment, _)| *moment)
     }
 
-    /// The first call that is due.
+    /// A call whose timeout or check is due.
     pub(super) fn due(&self, now: Moment) -> Option<Ticket> {
         self.due.first().filter(|(moment, _)| *moment <= now).map(|(_, ticket)| *ticket)
     }

@@ -1,13 +1,15 @@
-//! A slot and the pending releases of one key, driven through random interleavings of calls, answers, lost answers, late
-//! requests, notifications, timers, dropped futures and pauses of the process.
+//! A model test: it drives a slot, and the pending releases of its key, through random orders of events. The events are
+//! calls, dropped futures, dropped guards, answers, lost answers, requests that the store applies late, notifications,
+//! timers, and pauses of the process.
 //!
-//! The store is [`LockState`], whose rules the conformance laws check. After each step the model checks the promises to
-//! users ([`World::check`] and the asserts beside each effect). At the end of an episode all faults stop. Then every
-//! call must get an answer, the slot must become unused, and the store must be free.
+//! The store is [`LockState`], whose rules the conformance laws check. A run consists of episodes; each begins with a
+//! new slot. After each step the test checks the promises to users ([`World::check`], and the asserts at the handling
+//! of each effect). At the end of an episode all faults stop. Then every call must get an answer, the slot must become
+//! unused, and the lock must be free in the store.
 //!
-//! Two variables of the environment set the amount of work: `BANDOG_MODEL_STEPS`, 2,000,000 by default, and
-//! `BANDOG_MODEL_SEED`, 1 by default. The same seed gives the same steps. With `BANDOG_MODEL_EPISODE`, a number from the
-//! output of a failure, only that episode runs, and every request and answer is printed.
+//! Three environment variables control the test. `BANDOG_MODEL_STEPS` is the number of steps, 2,000,000 by default.
+//! `BANDOG_MODEL_SEED` is the seed, 1 by default; the same seed gives the same steps. If `BANDOG_MODEL_EPISODE` is set
+//! to the number that a failure has printed, only that episode runs, and every request and answer is printed.
 
 use std::{
     cell::Cell,
@@ -41,9 +43,9 @@ use crate::{
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 const FIXED_LEASE: Duration = Duration::from_millis(400);
-/// Maximum number of steps in one episode, which begins with a new slot.
+/// Maximum number of steps in one episode.
 const EPISODE: u64 = 600;
-/// Maximum number of calls that wait in an episode.
+/// Maximum number of calls that wait at the same time.
 const MAX_CALLS: usize = 6;
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -64,14 +66,14 @@ fn random_interleavings_keep_the_promises() {
         done += run_episode(episode, callers, &mut sums);
         episode += 1;
     }
-    // The model would prove nothing about what never happens in it.
+    // If one of these events never happened, the test would prove nothing about it.
     let Sums { turns, passed_on, exchanged, shared, refused, timed_out, lost, late, cancelled, offered } = sums;
     let rare = [turns, passed_on, exchanged, shared, refused, timed_out, lost, late, cancelled, offered];
     assert!(rare.iter().all(|count| *count > steps / 20_000), "{sums:?}");
     println!("{done} steps, {sums:?}");
 }
 
-/// How often things happened that the model is meant to try.
+/// Numbers of the events that the test must try.
 #[derive(Debug, Default)]
 struct Sums {
     turns: u64,
@@ -81,7 +83,7 @@ struct Sums {
     refused: u64,
     timed_out: u64,
     lost: u64,
-    /// Requests that the store applied after their error.
+    /// Requests that the store applied after the client had received an error for them.
     late: u64,
     /// Calls that were dropped while they waited.
     cancelled: u64,
@@ -113,7 +115,7 @@ fn run_episode(seed: u64, callers: [ThreadId; 2], sums: &mut Sums) -> u64 {
     steps
 }
 
-/// Prints the last steps of an episode that fails.
+/// Prints the last steps if the episode fails.
 struct Trace {
     seed: u64,
     steps: Rc<Cell<Vec<(u64, &'static str)>>>,
@@ -154,20 +156,20 @@ impl Call for TestCall {
 struct OpenCall {
     call: TestCall,
     came: Moment,
-    /// Whether the slot has got it.
+    /// Whether the slot has received the call.
     has_arrived: bool,
     /// When it times out.
     limit: Option<Moment>,
 }
 
-/// A turn whose guards are not all dropped.
+/// A turn (the use of a hold by one call) that still has guards.
 struct OpenTurn {
     hold: HoldId,
     fence: Fence,
     status: Arc<TurnStatus>,
     owner: Option<u8>,
     guards: u32,
-    /// When its `max_hold` ends.
+    /// When the turn reaches its `max_hold`.
     ends: Option<Moment>,
 }
 
@@ -194,14 +196,15 @@ enum Reply {
 /// A request without an answer that the store may still apply.
 struct LateRequest {
     request: Request,
-    /// The store applies it no later than a timeout after its error has arrived.
+    /// The store no longer applies the request after this moment: one request timeout after its error has arrived.
     until: Option<Moment>,
     id: u64,
 }
 
 struct World {
     rng: Rng,
-    /// No answer is lost, and the process never stops: no hold may be lost.
+    /// Whether this episode has no faults: no answer is lost, and the process never stops. Then no hold may be lost,
+    /// either.
     is_calm: bool,
     has_faults: bool,
     /// Number of fences that a grant reserves.
@@ -214,7 +217,8 @@ struct World {
     callers: [ThreadId; 2],
     mailbox: VecDeque<Message>,
     outbox: VecDeque<Request>,
-    /// Requests that the store has not applied yet: steps in their order, and renewals.
+    /// Requests that were sent and that the store has not applied yet. Steps are applied in their order, renewals in
+    /// any order.
     steps: VecDeque<(Step, Moment)>,
     renewals: Vec<(Claim, Moment)>,
     late: Vec<LateRequest>,
@@ -227,7 +231,7 @@ struct World {
     other: Option<Claim>,
     /// Holds that an operator has taken.
     evicted: BTreeSet<ClaimId>,
-    /// Whether the store has refused a release: that hold expires after its ttl.
+    /// Whether the store has refused a release. The hold then expires after its ttl.
     has_refused_release: bool,
     /// Claims with a fixed lease.
     fixed: BTreeSet<HoldId>,
@@ -236,7 +240,7 @@ struct World {
     turns: Vec<OpenTurn>,
     reports: Vec<(oneshot::Receiver<Result<()>>, bool)>,
     last_fence: u64,
-    /// The last time at which somebody had the lock, or this client let others go first.
+    /// The last time at which the lock was held, or this client did not claim it so that others could.
     busy_at: Moment,
     turns_since_release: u32,
     streak_since: Moment,
@@ -313,7 +317,7 @@ impl World {
         self.numbers
     }
 
-    /// One random step of a user, of the engine, of the store or of time.
+    /// Does one random step: of a user, the engine, the store, another client or the clock.
     fn step(&mut self) {
         match self.rng.u8(..40) {
             0..=3 => self.call(),
@@ -410,7 +414,7 @@ impl World {
     // What the engine does.
 
     fn on(&mut self, event: Event<TestCall>) {
-        // The engine reads the clock once a round.
+        // The real engine reads the clock only once per round, so its time may be old.
         if self.is_calm || !self.chance(8) {
             self.cx.now = self.now;
         }
@@ -561,14 +565,15 @@ impl World {
         self.turns_since_release += 1;
         assert!(self.turns_since_release <= MAX_TURNS.get(), "a streak does not end");
         let is_evicted = self.evicted.contains(&ClaimId { client: self.cx.client, number: hold });
-        // With an old reading of the clock, the engine may start a turn that its guard reads as lost.
+        // If the engine's reading of the clock is old, it may start a turn whose guard already sees that the deadline
+        // has passed.
         let is_lost = status.state(self.now) == TurnState::Lost;
         assert!(is_evicted || is_lost || fence.get() > self.last_fence, "a fence did not rise");
         self.last_fence = self.last_fence.max(fence.get());
         let first = self.calls.values().filter(|open| open.has_arrived).map(|open| open.call.ticket).min();
         assert!(call.has_gone() || first == Some(call.ticket), "a call was passed over");
         if self.calls.remove(&call.ticket).is_none() {
-            // The engine's reply comes back, and the turn is dropped.
+            // The caller has dropped its future, so the turn is dropped.
             return self.mailbox.push_back(Message::TurnEnded { hold, report: None });
         }
         let owner = call.owner;
@@ -656,7 +661,7 @@ impl World {
                 let Some(answer) = answer else { return };
                 self.has_refused_release |= answer.refused.is_some();
                 if let Some((report, result)) = answer.report {
-                    // The caller may have gone.
+                    // The caller may have dropped its future.
                     let _ = report.send(result);
                 }
                 self.on(event);
@@ -711,7 +716,7 @@ impl World {
         }
     }
 
-    /// Applies a request, and perhaps loses it or its answer.
+    /// Applies a request. In some cases the request or its answer is lost, or the request is applied late.
     fn apply_request(&mut self, request: Request, asked_at: Moment) {
         let fate = if self.has_faults { self.rng.u8(..32) } else { 31 };
         let (error, late) = match fate {
@@ -835,7 +840,8 @@ impl World {
             self.move_to(until);
             return;
         }
-        // Otherwise the engine's timers fire in time, and in calm episodes answers come within milliseconds.
+        // The process does not stop, so the engine's timers fire in time. In episodes without faults, answers come
+        // within milliseconds.
         self.run_timers(until);
         if self.is_calm {
             self.answer_all();
@@ -868,7 +874,7 @@ impl World {
         }
     }
 
-    /// Sends, applies and delivers everything.
+    /// Sends and applies all requests, and delivers all answers.
     fn answer_all(&mut self) {
         self.send();
         while !(self.steps.is_empty() && self.renewals.is_empty() && self.replies.is_empty()) {
@@ -902,7 +908,7 @@ impl World {
         }
     }
 
-    /// The promises that hold at every moment.
+    /// Checks the promises that must be true at every moment.
     fn check(&mut self) {
         self.watch_store();
         let now = self.now;
@@ -915,7 +921,7 @@ impl World {
         for (turn, until) in held {
             let id = ClaimId { client: self.cx.client, number: turn.hold };
             if self.evicted.contains(&id) {
-                continue; // Until the next renewal, the client cannot know.
+                continue; // The client learns that an operator took the lock at the next renewal.
             }
             assert!(turn.ends.is_none_or(|end| until <= end), "a guard would hold the lock beyond its max_hold");
             let is_renewed = turn.ends.is_none() && !self.fixed.contains(&turn.hold);
@@ -937,7 +943,9 @@ impl World {
         }
     }
 
-    /// The store must not offer the lock to a client that does not wait any more. Only this client writes such notes.
+    /// Checks that no note about a starving waiter stays in the store after this client has stopped waiting. Otherwise
+    /// the store would reserve the lock for a client that does not want it. Only this client writes such notes in this
+    /// test.
     fn check_note(&self) {
         let is_over = self.slot.is_unused() && self.releases.is_empty() && self.outbox.is_empty();
         let is_quiet = self.steps.is_empty() && self.late.is_empty() && self.replies.is_empty();
@@ -948,7 +956,7 @@ impl World {
         }
     }
 
-    /// Stops all faults. Then every call gets its answer, and nothing stays behind.
+    /// Stops all faults. Then checks that every call gets its answer, and that nothing remains in the store.
     fn finish(&mut self) {
         self.note("all faults stop");
         self.has_faults = false;

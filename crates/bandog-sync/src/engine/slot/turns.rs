@@ -1,4 +1,6 @@
-//! A slot that holds the key: the turns of its callers, renewals, and the ends of holds.
+//! What a slot does while it holds the key: it starts and ends turns, renews the hold, and releases or loses it.
+//!
+//! A *turn* is the use of the hold by one call.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -7,14 +9,13 @@ use bandog_core::{Claim, Error, Fence, Fences, Moment, Renewal, Result};
 use super::{
     Call, Effect, NewTurn, Report, Slot, SlotContext, Stage,
     attempt::Attempt,
-    hold::{Extension, Hold},
-    streak::rest_until,
+    hold::{Hold, RenewalEffect},
+    streak::end_of_rest,
 };
 use crate::engine::msg::{HoldId, Terms};
 
 impl<C: Call> Slot<C> {
-    /// The store has granted the claim. The first in the queue gets the hold. If all waiters have gone, the hold is
-    /// released.
+    /// Handles a grant. The first call in the queue gets the hold. If no call waits any more, the hold is released.
     pub(super) fn granted(
         &mut self,
         attempt: &Attempt,
@@ -24,7 +25,7 @@ impl<C: Call> Slot<C> {
         cx: &mut SlotContext<C>,
     ) {
         let Some(hold) = Hold::granted(attempt, fences, asked_at, valid_for, cx.now) else {
-            // The answer came too late for a safe turn.
+            // The answer came so late that the hold has already expired here.
             cx.emit(Effect::Release { claim: attempt.claim.clone(), unsure: attempt.unsure, report: None });
             return self.claim_next(cx);
         };
@@ -32,13 +33,13 @@ impl<C: Call> Slot<C> {
         self.stage = Stage::Held(Box::new(hold));
         self.fault = None;
         self.serve_next(None, cx);
-        self.clean_up_if_unwanted(cx);
+        self.clean_up_without_waiters(cx);
     }
 
-    /// Decides about a hold without a turn:
-    /// - release it if no call waits, or if the streak is over;
-    /// - start the turn of the next waiter, if the hold can serve it as it is;
-    /// - otherwise exchange it for a new hold.
+    /// Decides what happens to a hold that has no turn now:
+    /// - if no call waits, or the streak has reached a limit, the hold is released;
+    /// - if the hold can serve the next call, the turn of that call starts;
+    /// - otherwise the hold is exchanged for a new one.
     pub(super) fn serve_next(&mut self, report: Option<Report>, cx: &mut SlotContext<C>) {
         while self.queue.first().is_some_and(|waiter| waiter.call.has_gone()) {
             self.queue.remove_first();
@@ -47,7 +48,7 @@ impl<C: Call> Slot<C> {
         let Some(terms) = self.queue.first().map(|waiter| waiter.terms) else {
             return self.release_hold(report, cx);
         };
-        if !hold.is_fresh() && hold.streak().must_end(cx.now, cx.round_trip) {
+        if !hold.is_before_first_turn() && hold.streak().must_end(cx.now, cx.round_trip) {
             self.release_hold(report, cx);
             return self.rest(cx);
         }
@@ -60,11 +61,12 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Starts the turn of the first waiter. Calls that want a single answer are refused, unless they share the turn.
+    /// Starts the turn of the first call in the queue. All `try_lock` calls are answered with "held", unless they share
+    /// the turn.
     pub(super) fn start_turn(&mut self, fence: Fence, cx: &mut SlotContext<C>) {
         let Stage::Held(hold) = &mut self.stage else { return };
         let Some(waiter) = self.queue.remove_first() else { return };
-        let is_passed_on = !hold.is_fresh();
+        let is_passed_on = !hold.is_before_first_turn();
         hold.start_turn(fence, waiter.caller, cx.now);
         let (id, status, waited) = (hold.id(), Arc::clone(hold.status()), cx.now.since(waiter.since));
         let turn = NewTurn { hold: id, fence, status, waited, is_passed_on };
@@ -74,7 +76,7 @@ impl<C: Call> Slot<C> {
         cx.emit(Effect::StartTurn { call: waiter.call, turn });
     }
 
-    /// Exchanges the hold for a new one in one step, so no other client can claim the key between the two.
+    /// Releases the hold and claims a new one, in one request. So no other client can get the key in between.
     pub(super) fn exchange(&mut self, terms: Terms, cx: &mut SlotContext<C>) {
         let Some(hold) = self.take_hold() else { return };
         if hold.is_unsure() {
@@ -85,21 +87,21 @@ impl<C: Call> Slot<C> {
         self.send_claim(attempt, cx);
     }
 
-    /// Releases the hold. The stage is `Idle` then, or `Releasing`.
+    /// Releases the hold. After that, the stage is `Releasing` if no call waits, and `Idle` otherwise.
     pub(super) fn release_hold(&mut self, report: Option<Report>, cx: &mut SlotContext<C>) {
         let Some(hold) = self.take_hold() else { return };
         release(&hold, report, cx);
         if self.queue.is_empty() && !cx.is_closing {
             self.stage = Stage::Releasing(hold.streak());
         }
-        self.clean_up_if_unwanted(cx);
+        self.clean_up_without_waiters(cx);
     }
 
-    /// Removes the hold. The stage is `Idle` then.
+    /// Removes the hold from the slot. After that, the stage is `Idle`.
     pub(super) fn take_hold(&mut self) -> Option<Box<Hold>> {
         match mem::take(&mut self.stage) {
             Stage::Held(hold) => {
-                self.refusals += 1; // Calls that have waited until now were shown a holder: this client.
+                self.refusals += 1; // The calls that wait now have seen the key held, by this client.
                 Some(hold)
             }
             stage => {
@@ -121,13 +123,13 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// The last guard of a turn was dropped or released.
+    /// Handles the end of a turn: its last guard was dropped or released.
     pub(super) fn turn_ended(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext<C>) {
         let now = cx.now;
         if let Some(hold) = self.present_hold(id) {
             if hold.is_lost(now) {
-                // A guard has read it as lost. The release goes before the next claim, or the client's own hold would
-                // be in the way.
+                // The turn is lost, but the slot has not processed that yet. The release is sent before the next claim.
+                // Otherwise the store would refuse that claim because of this client's own hold.
                 let Some(hold) = self.take_hold() else { return };
                 report_loss(&hold, cx);
                 self.lost_turn_ended(&hold, report, cx);
@@ -142,12 +144,12 @@ impl<C: Call> Slot<C> {
             let hold = self.lost.swap_remove(at);
             self.lost_turn_ended(&hold, report, cx);
         } else if let Some(report) = report {
-            // The client was closed, and has released the hold.
+            // The client was closed, and the hold was released then.
             cx.emit(Effect::Report(report, Err(Error::closed())));
         }
     }
 
-    /// The last guard of a lost turn was dropped or released. The store may still have the hold.
+    /// Ends a turn that was lost. The store may still have its hold, so that is released.
     pub(super) fn lost_turn_ended(&self, hold: &Hold, report: Option<Report>, cx: &mut SlotContext<C>) {
         cx.emit(Effect::TurnEnded { held_for: cx.now.since(hold.turn_since()) });
         release(hold, None, cx);
@@ -162,7 +164,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Renews the hold, to find out whether the store still has it.
+    /// Renews the hold now, to find out whether the store still has it.
     pub(super) fn renew_now(&mut self, cx: &mut SlotContext<C>) {
         if let Stage::Held(hold) = &mut self.stage
             && hold.renew_now(cx.now)
@@ -176,9 +178,9 @@ impl<C: Call> Slot<C> {
         let Some(hold) = self.present_hold(id) else { return };
         match answer {
             Ok(Renewal::Extended { valid_for }) => match hold.extended(asked_at, valid_for, now) {
-                Extension::Renewed => cx.emit(Effect::Renewed),
-                Extension::Unchanged => {}
-                Extension::TooLate => self.lose(cx),
+                RenewalEffect::Renewed => cx.emit(Effect::Renewed),
+                RenewalEffect::Unchanged => {}
+                RenewalEffect::TooLate => self.lose(cx),
             },
             Ok(Renewal::Gone) => self.lose(cx),
             Err(error) => {
@@ -188,7 +190,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// This client does not have the hold any more. Its guards are lost, and the next in the queue claims.
+    /// Handles the loss of the hold. The guards of its turn are lost, and the slot claims the key again if calls wait.
     pub(super) fn lose(&mut self, cx: &mut SlotContext<C>) {
         let Some(hold) = self.take_hold() else { return };
         report_loss(&hold, cx);
@@ -196,20 +198,21 @@ impl<C: Call> Slot<C> {
         self.claim_next(cx);
     }
 
-    /// Lets other clients go first for a few round trips, after the hold was released.
+    /// Begins a rest: for a few round trips this client does not claim the key, so that other clients can get it.
     pub(super) fn rest(&mut self, cx: &SlotContext<C>) {
-        self.stage = Stage::Resting { until: rest_until(cx.now, cx.round_trip) };
+        self.stage = Stage::Resting { until: end_of_rest(cx.now, cx.round_trip) };
     }
 }
 
 pub(super) fn release<C>(hold: &Hold, report: Option<Report>, cx: &mut SlotContext<C>) {
-    // Other clients than ours, such as Java's, get no offers: every second hold of a crowd that starves makes none.
+    // Clients of other libraries, such as Redisson for Java, cannot ask for offers. So that these clients get the key
+    // as well, a hold whose claim has asked for an offer makes an offer in only half of the cases.
     let offers = hold.streak().offers_at_end(cx.now) && (!hold.claim().offers || fastrand::bool());
     let claim = Claim { offers, ..hold.claim().clone() };
     cx.emit(Effect::Release { claim, unsure: hold.is_unsure(), report });
 }
 
-/// Makes a hold's guards lost.
+/// Marks the present turn of a hold as lost, and reports the loss.
 fn report_loss<C>(hold: &Hold, cx: &mut SlotContext<C>) {
     hold.status().lose();
     let (by_max_hold, is_quiet) = (hold.max_hold_has_ended(cx.now), hold.is_quiet());

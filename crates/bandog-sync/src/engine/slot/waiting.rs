@@ -1,25 +1,26 @@
-//! Calls that wait in a slot: how they enter its queue, time out and leave.
+//! How calls enter the queue of a slot, time out and leave.
 
 use std::{mem, time::Duration};
 
 use bandog_core::{Error, Moment, Result};
 
 use super::{
-    Call, Effect, NewCall, Slot, SlotContext, Stage, WakeUps, claiming::abandon, polls::MAX_POLL_INTERVAL,
+    Call, Effect, NewCall, Slot, SlotContext, Stage, WakeUps, claiming::end_attempt, polls::MAX_POLL_INTERVAL,
     queue::Waiter,
 };
 use crate::engine::msg::{Patience, Ticket};
 
-/// Maximum wait of a call while the store has never answered.
+/// Maximum wait of a call if the store has never answered this client.
 pub(in crate::engine) const FIRST_ANSWER: Duration = Duration::from_secs(5);
-/// Minimum wait of a call before a check whether it waits for itself, unless its time limit is shorter.
+/// Wait of a call after which the slot checks whether the call waits for a lock that its own task holds. A call with a
+/// shorter limit is checked at that limit.
 const DEADLOCK_CHECK_AFTER: Duration = Duration::from_secs(1);
 
 impl<C: Call> Slot<C> {
     pub(super) fn lock(&mut self, call: NewCall<C>, cx: &mut SlotContext<C>) {
         let patience = call.patience;
         let is_once = matches!(patience, Patience::Once);
-        // A call that soon gives up claims immediately, because its limit may pass before the next poll.
+        // A call with a short limit claims immediately, because it could time out before the next poll.
         let is_brief = patience.ends_within(MAX_POLL_INTERVAL * 2);
         match &self.stage {
             Stage::Held(_) | Stage::Resting { .. } if is_once => cx.emit(Effect::Refuse(call.call)),
@@ -54,7 +55,7 @@ impl<C: Call> Slot<C> {
         self.queue.insert(ticket, waiter, is_try_lock);
     }
 
-    /// A call has reached its time limit, or its limit for the store's first answer, or a check is due.
+    /// Handles a call that has reached one of its limits, or whose check is due.
     pub(super) fn waiter_is_due(&mut self, ticket: Ticket, cx: &mut SlotContext<C>) {
         if cx.answered {
             self.queue.change(ticket, |waiter| waiter.first_answer_by = None);
@@ -73,11 +74,11 @@ impl<C: Call> Slot<C> {
             Ok(()) => cx.emit(Effect::Refuse(waiter.call)),
             Err(error) => cx.emit(Effect::Fail(waiter.call, error.during("lock").at(&self.key))),
         }
-        self.clean_up_if_unwanted(cx);
+        self.clean_up_without_waiters(cx);
     }
 
-    /// The answer to a call that timed out: it is refused (`Ok`) only if a holder was seen while it waited. Otherwise it
-    /// gets the error.
+    /// The answer to a call that timed out. `Ok` means "held": the key was seen to be held while the call waited.
+    /// Otherwise the call gets an error.
     pub(super) fn timeout_answer(&self, waiter: &Waiter<C>) -> Result<()> {
         let is_held = matches!(self.stage, Stage::Held(_) | Stage::Resting { .. });
         if is_held || self.refusals > waiter.refusals_before {
@@ -86,25 +87,26 @@ impl<C: Call> Slot<C> {
         Err(self.fault.clone().unwrap_or_else(|| Error::unavailable("the store has not answered in time")))
     }
 
-    /// Reports a call that may wait for itself: the call came from the task that took the present turn. The engine
-    /// cannot know which task has the guard now.
+    /// Reports a call that may wait for itself, because it came from the task that took the present turn. It is only a
+    /// possibility: that task may have given its guard to another task.
     pub(super) fn check_for_deadlock(&self, waiter: &Waiter<C>, cx: &mut SlotContext<C>) {
         let Stage::Held(hold) = &self.stage else { return };
-        // Otherwise another turn has begun meanwhile.
+        // If the present turn began after the call arrived, the call does not wait for itself.
         if hold.was_taken_by(waiter.caller) && hold.turn_since() <= waiter.since {
             let held_for = cx.now.since(hold.turn_since());
             cx.emit(Effect::MayWaitForItself { caller: waiter.caller, held_for });
         }
     }
 
-    /// If no call waits for the key, gives up its claim, unless the claim is in flight: its answer ends it then.
-    pub(super) fn clean_up_if_unwanted(&mut self, cx: &mut SlotContext<C>) {
+    /// If no call waits, ends the attempt to get the key. A claim in flight is an exception, because its answer must be
+    /// awaited.
+    pub(super) fn clean_up_without_waiters(&mut self, cx: &mut SlotContext<C>) {
         if !self.queue.is_empty() {
             return;
         }
         self.wake_ups = WakeUps::Off;
         match mem::take(&mut self.stage) {
-            Stage::Waiting { attempt, .. } => abandon(&attempt, cx),
+            Stage::Waiting { attempt, .. } => end_attempt(&attempt, cx),
             stage @ (Stage::Claiming(_) | Stage::Held(_) | Stage::Releasing(_)) => self.stage = stage,
             Stage::Idle | Stage::Resting { .. } => {}
         }
@@ -115,6 +117,6 @@ impl<C: Call> Slot<C> {
         while let Some(waiter) = self.queue.remove_first() {
             cx.emit(Effect::Fail(waiter.call, error.clone()));
         }
-        self.clean_up_if_unwanted(cx);
+        self.clean_up_without_waiters(cx);
     }
 }

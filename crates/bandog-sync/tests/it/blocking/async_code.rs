@@ -1,4 +1,5 @@
-//! Blocking calls from every place that a Tokio runtime has.
+//! Blocking calls from all kinds of places inside a Tokio runtime. Where a call would block other tasks, it must be
+//! refused.
 
 use std::{thread, time::Duration};
 
@@ -20,7 +21,7 @@ fn multi() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Locks and releases, with a wait between for the engine's answer.
+/// Makes several blocking calls.
 fn works(client: &blocking::Client) -> Result<(), Error> {
     client.ready()?;
     let guard = client.mutex("orders").lock()?;
@@ -57,7 +58,7 @@ fn the_future_of_block_on_is_refused() {
     }
 }
 
-/// All calls are refused, and a guard whose `release` is refused is released in the background.
+/// All blocking calls are refused in async code. If `release` is refused, the lock is released in the background.
 #[test]
 fn every_call_that_waits_is_refused() {
     let client = client(memory());
@@ -85,9 +86,10 @@ fn every_call_that_waits_is_refused() {
     assert_eq!(held(&client), [""; 0]);
 }
 
-/// A refused call costs a task nothing of its budget, and it is also refused without budget.
+/// Tokio limits the number of operations of a task in one poll (its budget). A refused call must not use up that
+/// budget. A task that has no budget left is refused as well.
 #[test]
-fn the_budget_is_left_as_it_was() {
+fn a_refused_call_does_not_use_up_the_budget() {
     let client = client(memory());
     single().block_on(async {
         for _ in 0..1000 {
@@ -155,7 +157,7 @@ fn a_thread_that_has_entered_a_runtime_works() {
     }
 }
 
-/// Not detected: the call blocks the thread, and neither hangs nor panics.
+/// A blocking call in an unconstrained task is not detected. It blocks the thread, but neither hangs nor panics.
 #[test]
 fn an_unconstrained_task_blocks_its_thread() {
     let client = client(memory());
@@ -166,7 +168,8 @@ fn an_unconstrained_task_blocks_its_thread() {
     }
 }
 
-/// A task's values are dropped when its runtime ends: outside of any poll.
+/// A runtime that ends drops the values of its tasks, and their destructors can make blocking calls. No task is being
+/// polled then.
 #[test]
 fn a_destructor_at_the_runtimes_end_neither_hangs_nor_panics() {
     struct AtTheEnd(blocking::Client, std::sync::mpsc::Sender<Result<(), Error>>);
@@ -191,7 +194,7 @@ fn a_destructor_at_the_runtimes_end_neither_hangs_nor_panics() {
     }
 }
 
-/// An engine on the user's runtime cannot run while that blocks, so it has no blocking client.
+/// An engine on the user's runtime cannot run while that runtime is blocked. So its client has no blocking calls.
 #[test]
 fn a_client_on_the_current_runtime_has_no_blocking_one() {
     let runtime = single();

@@ -1,4 +1,4 @@
-//! How threads, clients and processes end.
+//! What happens to locks and waiting calls when threads, clients and processes end.
 
 use std::{
     cell::RefCell,
@@ -19,7 +19,7 @@ use crate::kit::kind;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Calls its function when its thread ends.
+/// Calls its function when it is dropped. As a thread-local value, that is at the end of the thread.
 struct Last(Box<dyn FnMut()>);
 
 impl Drop for Last {
@@ -55,18 +55,18 @@ fn close_wakes_waiting_calls() {
     client.close().unwrap();
 }
 
-/// A guard that a thread keeps in its locals ends with the thread.
+/// A guard in a thread-local value is dropped when the thread ends, and that releases its lock.
 #[test]
-fn a_guard_in_a_threads_locals_is_given_back_at_its_end() {
+fn a_guard_in_a_thread_local_is_released_when_the_thread_ends() {
     let client = client(memory());
     let orders = client.mutex("orders");
     thread::spawn(move || KEPT.set(Some(orders.lock().unwrap()))).join().unwrap();
     assert_eq!(held(&client), [""; 0]);
 }
 
-/// The last handle of a client goes with a thread's locals.
+/// The last handle of a client is in a thread-local value, so the client ends when the thread ends.
 #[test]
-fn a_client_may_end_with_a_threads_locals() {
+fn a_client_in_a_thread_local_ends_with_the_thread() {
     let store = memory();
     let ours = client(store.clone());
     thread::spawn(move || KEPT.set(Some(ours.mutex("orders").lock().unwrap()))).join().unwrap();
@@ -74,7 +74,8 @@ fn a_client_may_end_with_a_threads_locals() {
     eventually(PATIENCE, || held(&other).is_empty());
 }
 
-/// A call of a thread whose locals are dropped fails, or works; it neither panics nor hangs.
+/// A thread that ends drops its thread-local values, and their destructors can make blocking calls. Such a call works
+/// or returns an error. It neither panics nor hangs.
 #[test]
 fn calls_of_a_threads_destructors_are_answered() {
     let client = client(memory());
@@ -87,7 +88,7 @@ fn calls_of_a_threads_destructors_are_answered() {
         };
         let orders = client.mutex("orders");
         thread::spawn(move || {
-            // The last local is dropped first.
+            // Thread-local values are dropped in the reverse order of their first use.
             if !forgets_first {
                 drop(orders.lock().unwrap());
             }
@@ -104,7 +105,7 @@ fn calls_of_a_threads_destructors_are_answered() {
 
 /// A thread that panics releases its locks.
 #[test]
-fn a_panicking_thread_gives_back() {
+fn a_thread_that_panics_releases_its_locks() {
     let client = client(memory());
     let orders = client.mutex("orders");
     let thread = thread::spawn(move || {
@@ -118,7 +119,8 @@ fn a_panicking_thread_gives_back() {
 const CHILD: &str = "BANDOG_BLOCKING_CHILD";
 static CLIENT: LazyLock<Client> = LazyLock::new(|| client(memory()));
 
-/// The child of the next tests: it returns, exits or waits while it holds locks that are never dropped.
+/// The child process of the next tests. It holds locks whose guards are never dropped, and then returns, exits or
+/// waits.
 #[test]
 fn child() {
     let Ok(how) = env::var(CHILD) else { return };
@@ -134,7 +136,7 @@ fn child() {
     }
 }
 
-/// A process ends although statics hold locks and threads wait for them.
+/// A process can end although statics hold locks and threads wait for locks.
 #[test]
 fn a_process_ends_whatever_it_holds() {
     for (how, code) in [("exit", 7), ("return", 0)] {
@@ -142,7 +144,7 @@ fn a_process_ends_whatever_it_holds() {
     }
 }
 
-/// Bandog installs no signal handler: an interrupt ends a process that has none, even while calls wait.
+/// Bandog installs no signal handler. So an interrupt ends a process that has no handler, even while calls wait.
 #[test]
 fn an_interrupt_ends_a_process_that_waits() {
     let mut process = holder("wait");
@@ -150,7 +152,7 @@ fn an_interrupt_ends_a_process_that_waits() {
     assert_eq!(process.wait(PATIENCE).signal(), Some(2));
 }
 
-/// A child that holds its locks.
+/// Starts a child process, and waits until it holds its locks.
 fn holder(how: &str) -> Process {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "blocking::ends::child", "--nocapture", "--test-threads=1"]).env(CHILD, how);

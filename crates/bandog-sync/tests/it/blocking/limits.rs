@@ -1,4 +1,4 @@
-//! Time limits of calls.
+//! Time limits of blocking calls.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -17,7 +17,7 @@ use super::{client, held, memory};
 use crate::kit::{kind, ms};
 
 #[test]
-fn busy_is_none_in_time() {
+fn a_held_lock_gives_none_at_the_limit() {
     let client = client(memory());
     let guard = client.mutex("orders").lock().unwrap();
     let orders = client.mutex("orders");
@@ -29,7 +29,7 @@ fn busy_is_none_in_time() {
             assert!(start.elapsed() >= ms(100));
         });
         waits.join().unwrap();
-        // It is served as soon as the lock is free.
+        // This call gets the lock as soon as it is free.
         let waits = scope.spawn(|| orders.try_lock_for(Duration::from_secs(100)).unwrap().unwrap().release());
         guard.release().unwrap();
         waits.join().unwrap().unwrap();
@@ -46,7 +46,7 @@ fn bad_values_are_misused() {
     drop(client.mutex("orders").try_lock_for(MAX_TTL).unwrap().unwrap());
 }
 
-/// A store that does not answer is an error, not a refusal.
+/// If the store does not answer, a call returns an error, and not `None`.
 #[test]
 fn a_silent_store_is_unavailable_in_time() {
     let wire = Stopped::new(memory());
@@ -100,8 +100,8 @@ impl Inspect for Clumsy {
     }
 }
 
-/// The engine cannot keep a limit while its thread is blocked. The call ends in time nevertheless, and a lock that it
-/// is granted after that is released.
+/// While the engine's thread is blocked, the engine cannot end a call at its limit. The calling thread then ends the
+/// call itself. If the lock is granted after that, it is released.
 #[test]
 fn a_limit_holds_although_the_engine_is_stuck() {
     let backend = Clumsy { store: memory(), gate: Arc::default() };
@@ -117,7 +117,8 @@ fn a_limit_holds_although_the_engine_is_stuck() {
     assert_eq!(held(&client), [""; 0]);
 }
 
-/// Nor can it report a loss; a thread that waits for one reads the clock itself.
+/// While the engine's thread is blocked, the engine cannot report a loss. A thread that waits for the loss reads the
+/// clock itself.
 #[test]
 fn a_loss_is_seen_although_the_engine_is_stuck() {
     let backend = Clumsy { store: memory(), gate: Arc::default() };

@@ -1,4 +1,4 @@
-//! Lost locks, and bodies that panic.
+//! Lost locks, and bodies of `run` that panic.
 
 use std::{panic, thread};
 
@@ -7,7 +7,8 @@ use bandog_core::ErrorKind;
 use super::{client, held, memory};
 use crate::kit::{kind, ms};
 
-/// After a loss all guards of the thread are lost, and its calls for this lock are `Lost` until they are dropped.
+/// After a loss, all guards of the thread for this lock are lost. The thread's calls for this lock return `Lost` until
+/// these guards are dropped.
 #[test]
 fn a_loss_is_an_error_for_all_guards_of_the_thread() {
     let client = client(memory());
@@ -31,25 +32,25 @@ fn a_loss_is_an_error_for_all_guards_of_the_thread() {
     third.release().unwrap();
 }
 
-/// A fixed lease expires on time, also for a thread that waits for that.
+/// A fixed lease expires in time, and wakes a thread that waits for the loss.
 #[test]
-fn a_lease_ends() {
+fn a_fixed_lease_expires() {
     let client = client(memory());
     let guard = client.mutex("orders").lease(ms(200)).lock().unwrap();
     assert!(guard.lost().wait().unwrap());
     assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
 }
 
-/// A hold ends after its `max_hold`, even if it is renewed.
+/// A lock is lost after its `max_hold`, even if it is renewed.
 #[test]
-fn max_hold_ends_a_hold() {
+fn a_lock_is_lost_after_its_max_hold() {
     let client = client(memory());
     let guard = client.mutex("orders").max_hold(ms(200)).lock().unwrap();
     assert!(guard.lost().wait().unwrap());
     assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
 }
 
-/// A test of a program may make a guard lost.
+/// A program's own test can mark a lock as lost.
 #[test]
 fn a_guard_can_be_made_lost() {
     let client = client(memory());
@@ -58,7 +59,7 @@ fn a_guard_can_be_made_lost() {
     assert_eq!(held(&client), [""; 0]);
 }
 
-/// A wait for a loss ends when the lock is released.
+/// A thread that waits for a loss is also woken when the lock is released.
 #[test]
 fn a_released_lock_ends_the_wait_for_its_loss() {
     let client = client(memory());
@@ -75,7 +76,7 @@ fn a_released_lock_ends_the_wait_for_its_loss() {
 }
 
 #[test]
-fn run_gives_its_value_and_the_lock_back() {
+fn run_returns_the_value_and_releases_the_lock() {
     let client = client(memory());
     let value = client.mutex("orders").run(|guard| {
         assert_eq!(client.list(bandog_core::Pattern::all()).unwrap().len(), 1);
@@ -86,7 +87,7 @@ fn run_gives_its_value_and_the_lock_back() {
 }
 
 #[test]
-fn run_gives_the_lock_back_when_the_body_panics() {
+fn run_releases_the_lock_when_the_body_panics() {
     let client = client(memory());
     let orders = client.mutex("orders");
     let body = || orders.run(|_| panic::resume_unwind(Box::new("as the test wanted")));
@@ -96,7 +97,8 @@ fn run_gives_the_lock_back_when_the_body_panics() {
     orders.lock().unwrap().release().unwrap();
 }
 
-/// Another holder may have done the work of a body that ends after the loss, so its value does not count.
+/// If the lock was lost before the body ended, another holder may have done the same work. So `run` returns an error
+/// instead of the body's value.
 #[test]
 fn run_reports_a_loss() {
     let client = client(memory());

@@ -1,4 +1,5 @@
-//! The API without async: threads as owners, calls from async code, and how waits and processes end.
+//! The API without async: threads as owners, blocking calls in async code, time limits, losses, and ends of threads and
+//! processes.
 
 mod async_code;
 mod ends;

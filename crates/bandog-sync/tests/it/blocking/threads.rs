@@ -1,4 +1,4 @@
-//! Threads as owners.
+//! Threads are the owners of their locks.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ fn handles_cross_threads_and_guards_can_be_read() {
     readable::<blocking::Guard>();
 }
 
-/// Only the first call and the last release reach the store.
+/// If a thread takes a lock several times, only the first call and the last release send a request to the store.
 #[test]
 fn re_entry_is_counted_and_costs_no_round_trip() {
     let store = Counting::new(memory());
@@ -51,7 +51,7 @@ fn re_entry_is_counted_and_costs_no_round_trip() {
     thread::scope(|scope| scope.spawn(|| assert!(orders.try_lock().unwrap().is_some())).join().unwrap());
 }
 
-/// Each holder reads, works a little and writes: two at once would lose an addition.
+/// Each holder reads a counter and writes it back. With two holders at the same time, an addition would be lost.
 #[test]
 fn threads_exclude_each_other() {
     let store = memory();
@@ -78,7 +78,8 @@ fn threads_exclude_each_other() {
     assert_eq!(count.load(Relaxed), 400);
 }
 
-/// A thread is another owner for each client, and a new one once it holds nothing.
+/// A thread is a different owner for each client. So it cannot re-enter with one client a lock that it holds with
+/// another.
 #[test]
 fn a_thread_is_another_owner_for_each_client() {
     let store = memory();
@@ -96,7 +97,8 @@ fn a_thread_is_another_owner_for_each_client() {
     foreign.release().unwrap();
 }
 
-/// Both APIs are one client: a lock of one blocks the other, and re-entry does not cross.
+/// The async and the blocking API of a client exclude each other. A thread's lock cannot be re-entered by an async
+/// call.
 #[test]
 fn async_and_blocking_calls_share_one_client() {
     let blocking = client(memory());
@@ -115,9 +117,9 @@ fn async_and_blocking_calls_share_one_client() {
     guard.release().unwrap();
 }
 
-/// A thousand wait, and all are served.
+/// A thousand threads wait for a lock, and all get it.
 #[test]
-fn a_crowd_is_served() {
+fn a_thousand_waiting_threads_get_the_lock() {
     const CROWD: usize = 1000;
     let client = client(memory());
     let first = client.mutex("orders").lock().unwrap();
