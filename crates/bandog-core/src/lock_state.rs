@@ -28,12 +28,15 @@ pub struct LockState {
     fence: u64,
 }
 
+/// The hold of a [`LockState`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Hold {
-    id: ClaimId,
-    until: Moment,
-    /// A client starves for the lock: its release offers it to such clients.
-    starved_for: bool,
+pub struct Hold {
+    /// The claim that holds the lock, or [`ClaimId::OFFERED`].
+    pub id: ClaimId,
+    /// The moment at which the hold expires.
+    pub until: Moment,
+    /// Whether a client starves for the lock: its release offers it to such clients.
+    pub starved_for: bool,
 }
 
 impl LockState {
@@ -41,17 +44,37 @@ impl LockState {
     /// [`crate::Profile::kinds`].
     pub const KINDS: Kinds = Kinds::MUTEX;
 
+    /// The state with this hold and this last fence, for a backend that stores them in columns.
+    pub fn new(hold: Option<Hold>, fence: Fence) -> Self {
+        Self { hold, fence: fence.get() }
+    }
+
+    /// The hold, expired or not.
+    pub fn hold(&self) -> Option<&Hold> {
+        self.hold.as_ref()
+    }
+
+    /// The last fence.
+    pub fn fence(&self) -> Fence {
+        Fence::new(self.fence)
+    }
+
     /// Applies a step of this lock.
     pub fn apply(&mut self, step: &Step, now: Moment) -> Answer {
+        self.apply_above(step, now, Fence::new(0))
+    }
+
+    /// Applies a step of this lock. The fences of a new grant are above this one, for example the wall clock.
+    pub fn apply_above(&mut self, step: &Step, now: Moment, above: Fence) -> Answer {
         match step.kind() {
-            Kind::Mutex => self.apply_to_mutex(step, now),
+            Kind::Mutex => self.apply_to_mutex(step, now, above),
         }
     }
 
-    fn apply_to_mutex(&mut self, step: &Step, now: Moment) -> Answer {
+    fn apply_to_mutex(&mut self, step: &Step, now: Moment, above: Fence) -> Answer {
         match step {
-            Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now)),
-            Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from.id), now)),
+            Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now, above)),
+            Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from.id), now, above)),
             Step::Release(claim) => Answer::Released(self.release(claim, now)),
         }
     }
@@ -97,7 +120,7 @@ impl LockState {
         Some(Row::held(key, Some(Kind::Mutex), holder))
     }
 
-    fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {
+    fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment, above: Fence) -> Verdict {
         let from = from.or(claim.offers.then_some(ClaimId::OFFERED));
         let starved_for = self.live(now).is_some_and(|hold| hold.starved_for);
         match self.live(now) {
@@ -106,7 +129,7 @@ impl LockState {
                 hold.starved_for |= claim.offers;
                 return Verdict::Busy { retry_after: hold.until.since(now) };
             }
-            Some(_) | None => self.fence += u64::from(claim.fences.get()),
+            Some(_) | None => self.fence = self.fence.max(above.get()) + u64::from(claim.fences.get()),
         }
         self.hold = Some(Hold { id: claim.id, until: now + claim.ttl, starved_for });
         Verdict::Granted { fences: Fences::ending(Fence::new(self.fence), claim.fences), valid_for: claim.ttl }
@@ -158,3 +181,6 @@ impl FromStr for LockState {
         read().filter(is_ours).ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is no state of a lock")))
     }
 }
+
+#[cfg(test)]
+mod tests;
