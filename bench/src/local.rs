@@ -86,7 +86,11 @@ fn plain_loop(report: &Report) -> f64 {
             let holder: Option<Option<String>> =
                 look.query_row((&name, BOOT), |row| row.get(0)).optional().expect("a look");
             assert!(holder.flatten().is_none(), "no other client uses the loop's names");
-            assert_eq!(grant.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT)).expect("granted"), 1, "granted");
+            assert_eq!(
+                grant.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT, 0)).expect("granted"),
+                1,
+                "granted"
+            );
         }
         assert_eq!(release.execute((&name, &owner, BOOT, cycles)).expect("released"), 1, "released");
         cycles += 1;

@@ -31,14 +31,14 @@ pub struct LockState {
 
 /// A hold of a claim, or an offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Hold {
+pub struct Hold {
     /// The claim that holds the lock. For an offer, [`ClaimId::OFFERED`].
-    id: ClaimId,
+    pub id: ClaimId,
     /// The time at which the hold expires.
-    until: Moment,
+    pub until: Moment,
     /// Whether a client starves for the lock, which means that it has waited for a second or more. If so, the release
     /// of the hold makes an offer, which reserves the lock for starving clients (see [`Claim::offers`]).
-    has_starving_waiter: bool,
+    pub has_starving_waiter: bool,
 }
 
 impl LockState {
@@ -46,17 +46,38 @@ impl LockState {
     /// [`crate::Profile::kinds`].
     pub const KINDS: Kinds = Kinds::MUTEX;
 
+    /// The state with this hold and this last fence. For a backend that stores both in columns.
+    pub fn new(hold: Option<Hold>, fence: Fence) -> Self {
+        Self { hold, fence: fence.get() }
+    }
+
+    /// The hold, expired or not.
+    pub fn hold(&self) -> Option<&Hold> {
+        self.hold.as_ref()
+    }
+
+    /// The last fence.
+    pub fn fence(&self) -> Fence {
+        Fence::new(self.fence)
+    }
+
     /// Applies a step to this lock.
     pub fn apply(&mut self, step: &Step, now: Moment) -> Answer {
+        self.apply_above(step, now, Fence::new(0))
+    }
+
+    /// Applies a step to this lock. The fences of a new grant are greater than `above`, for example than the wall clock
+    /// in microseconds.
+    pub fn apply_above(&mut self, step: &Step, now: Moment, above: Fence) -> Answer {
         match step.kind() {
-            Kind::Mutex => self.apply_to_mutex(step, now),
+            Kind::Mutex => self.apply_to_mutex(step, now, above),
         }
     }
 
-    fn apply_to_mutex(&mut self, step: &Step, now: Moment) -> Answer {
+    fn apply_to_mutex(&mut self, step: &Step, now: Moment, above: Fence) -> Answer {
         match step {
-            Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now)),
-            Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from.id), now)),
+            Step::Claim(claim) => Answer::Claimed(self.claim(claim, None, now, above)),
+            Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from.id), now, above)),
             Step::Release(claim) => Answer::Released(self.release(claim, now)),
         }
     }
@@ -104,7 +125,7 @@ impl LockState {
 
     /// Grants the lock if it is free, if `claim` already holds the lock, or if `claim` may replace the present holder.
     /// A claim may replace the holder `from`. A claim with [`Claim::offers`] may replace an offer.
-    fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment) -> Verdict {
+    fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment, above: Fence) -> Verdict {
         let replaceable = from.or(claim.offers.then_some(ClaimId::OFFERED));
         let has_starving_waiter = self.live(now).is_some_and(|hold| hold.has_starving_waiter);
         match self.live(now) {
@@ -113,7 +134,7 @@ impl LockState {
                 hold.has_starving_waiter |= claim.offers;
                 return Verdict::Busy { retry_after: hold.until.since(now) };
             }
-            Some(_) | None => self.fence += u64::from(claim.fences.get()),
+            Some(_) | None => self.fence = self.fence.max(above.get()) + u64::from(claim.fences.get()),
         }
         self.hold = Some(Hold { id: claim.id, until: now + claim.ttl, has_starving_waiter });
         Verdict::Granted { fences: Fences::ending(Fence::new(self.fence), claim.fences), valid_for: claim.ttl }
@@ -175,3 +196,6 @@ impl FromStr for LockState {
             .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is not the state of a lock")))
     }
 }
+
+#[cfg(test)]
+mod tests;

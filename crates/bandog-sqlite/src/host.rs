@@ -30,6 +30,12 @@ impl Host {
         Self { boot: boot.into(), clock: Clock::system(), shift_ns, wall }
     }
 
+    /// This machine with another clock, for tests.
+    #[cfg(test)]
+    pub(crate) fn with_clock(clock: Clock, wall: fn() -> SystemTime) -> Self {
+        Self { boot: "virtual".into(), clock, shift_ns: 0, wall }
+    }
+
     /// The boot id.
     pub(crate) fn boot(&self) -> &str {
         &self.boot

@@ -1,9 +1,8 @@
-//! The rules: whether a lease is held at a moment, and which fence comes next. This module contains no SQL and reads no
-//! clock.
+//! Whether a lease is held at a moment, by a clock of this boot or of another one. No SQL, no clock.
 //!
 //! Times are nanoseconds of the boot's clock.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
 /// One row of `lease`.
 #[derive(Debug, Clone, Default)]
@@ -99,12 +98,6 @@ impl Lease {
             Ok(0) | Err(_) => HoldState::Free,
         }
     }
-}
-
-/// The last fence of the next block. The first fence of the block is greater than the last fence that was granted, and
-/// not less than the wall clock. So fences continue to rise after the file was lost.
-pub(crate) fn next_fence(last: i64, wall_micros: i64, count: NonZeroU32) -> i64 {
-    last.saturating_add(1).max(wall_micros) + i64::from(count.get()) - 1
 }
 
 /// A duration in nanoseconds, the unit of the tables. Leases are never longer than a year.

@@ -12,7 +12,6 @@ pub(crate) const GRANT: &str = body(include_str!("../sql/grant.sql"));
 pub(crate) const RENEW: &str = body(include_str!("../sql/renew.sql"));
 pub(crate) const FREE: &str = body(include_str!("../sql/free.sql"));
 pub(crate) const RELEASE: &str = body(include_str!("../sql/release.sql"));
-pub(crate) const OFFER: &str = body(include_str!("../sql/offer.sql"));
 pub(crate) const UNSTARVE: &str = body(include_str!("../sql/unstarve.sql"));
 pub(crate) const WANT: &str = body(include_str!("../sql/want.sql"));
 pub(crate) const SEE: &str = body(include_str!("../sql/see.sql"));

@@ -1,10 +1,10 @@
 //! The operations on rows, within a transaction that the writer has begun.
 
-use std::{ptr, time::Duration};
+use std::ptr;
 
 use bandog_core::{
-    Answer, Claim, ClaimId, Fence, Fences, Holder, Holding, Key, Kind, OFFER, Pattern, Released, Renewal, Result, Row,
-    Step, Verdict,
+    Answer, Claim, ClaimId, Fence, Fences, Hold, Holder, Holding, Key, Kind, LockState, Moment, Pattern, Released,
+    Renewal, Result, Row, Step, Verdict,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
@@ -13,9 +13,12 @@ use crate::{
     handle::HandleContext,
     host::Host,
     open::Store,
-    rules::{HoldState, Lease, Sighting, Wanted, nanos, next_fence},
+    rules::{HoldState, Lease, Sighting, Wanted, nanos},
     sql,
 };
+
+/// The holder of a row whose owner is no id of a claim. No client has this id, so the hold lasts until it expires.
+const STRANGER: ClaimId = ClaimId { number: 1, ..ClaimId::OFFERED };
 
 /// The tables, in one transaction.
 pub(crate) struct Table<'t> {
@@ -104,12 +107,42 @@ impl<'t> Table<'t> {
         }
     }
 
+    /// The common cases are one statement each. [`LockState`] decides about all others.
     fn apply_to_mutex(&mut self, step: &Step) -> Result<Answer, Fault> {
-        Ok(match step {
-            Step::Claim(claim) => Answer::Claimed(self.claim(claim, None)?),
-            Step::Pass { from, to } => Answer::Claimed(self.claim(to, Some(from))?),
-            Step::Release(claim) => Answer::Released(self.release(claim)?),
-        })
+        if self.may_write
+            && let Some(answer) = self.apply_at_once(step)?
+        {
+            return Ok(answer);
+        }
+        let key = step.key();
+        let lease = self.lease(key)?;
+        let now_ns = self.context.host.now_ns();
+        let (mut state, is_unseen) = self.lock_state(key, &lease, now_ns)?;
+        let above = u64::try_from(self.context.host.wall_micros() - 1).unwrap_or_default();
+        let answer = state.apply_above(step, now(), Fence::new(above));
+        match &answer {
+            Answer::Claimed(Verdict::Granted { .. }) => self.write_hold(key, &lease, &state, now_ns)?,
+            Answer::Claimed(Verdict::Busy { .. }) => {
+                self.note_busy(key, &lease, &state, is_unseen.then_some(now_ns))?;
+            }
+            Answer::Released(Released::Freed { .. }) => {
+                if state.hold().is_some() {
+                    self.write_hold(key, &lease, &state, now_ns)?;
+                } else {
+                    self.write(sql::RELEASE, [key.as_str()])?;
+                }
+                if lease.wanted == Wanted::No {
+                    return Ok(Answer::Released(Released::Freed { others: Some(0) }));
+                }
+                self.notify_after_commit(key);
+            }
+            Answer::Released(Released::NotHeld) => {
+                if lease.wanted == Wanted::Starving && !state.hold().is_some_and(|hold| hold.has_starving_waiter) {
+                    self.write(sql::UNSTARVE, [key.as_str()])?;
+                }
+            }
+        }
+        Ok(answer)
     }
 
     pub(crate) fn renew(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
@@ -121,13 +154,14 @@ impl<'t> Table<'t> {
     fn renew_mutex(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
         let lease = self.lease(&claim.key)?;
         let now_ns = self.context.host.now_ns();
-        match self.state(&claim.key, &lease, now_ns)? {
-            HoldState::Held { owner, .. } if owner == claim.id.to_string() => {}
-            HoldState::Held { .. } | HoldState::Free => return Ok(Renewal::Gone),
+        let (mut state, _) = self.lock_state(&claim.key, &lease, now_ns)?;
+        let renewal = state.renew(claim, now());
+        if let (Renewal::Extended { .. }, Some(hold)) = (renewal, state.hold()) {
+            let ttl_ns = nanos(hold.until.since(now()));
+            let row = params![claim.key.as_str(), now_ns.saturating_add(ttl_ns), ttl_ns, self.boot()];
+            self.write(sql::RENEW, row)?;
         }
-        let until_ns = now_ns.saturating_add(nanos(claim.ttl));
-        self.write(sql::RENEW, params![claim.key.as_str(), until_ns, nanos(claim.ttl), self.boot()])?;
-        Ok(Renewal::Extended { valid_for: claim.ttl })
+        Ok(renewal)
     }
 
     /// Whether this claim holds its lock. This writes nothing, so the first sighting of a hold of another boot is kept
@@ -193,107 +227,72 @@ impl<'t> Table<'t> {
         Ok(found)
     }
 
-    fn claim(&mut self, claim: &Claim, from: Option<&Claim>) -> Result<Verdict, Fault> {
-        if self.may_write
-            && from.is_none()
-            && let Some(granted) = self.take(claim)?
-        {
-            return Ok(granted);
-        }
-        let lease = self.lease(&claim.key)?;
+    /// Grants a lock whose row shows that it is free, or frees one without a waiters' mark. The row is not read first,
+    /// because that would make a step 50 % slower. The conditions of these two statements repeat rules of
+    /// [`LockState`], and the test `same_rules` compares both.
+    fn apply_at_once(&mut self, step: &Step) -> Result<Option<Answer>, Fault> {
         let now_ns = self.context.host.now_ns();
-        let from = from.map(|from| from.id).or(claim.offers.then_some(ClaimId::OFFERED));
-        let new_fence = || next_fence(lease.fence, self.context.host.wall_micros(), claim.fences);
-        let fence = match self.state(&claim.key, &lease, now_ns)? {
-            HoldState::Free => {
-                // The mark was set by a client that starved during an earlier hold. It does not apply to the new hold.
-                if lease.wanted == Wanted::Starving {
-                    self.write(sql::UNSTARVE, [claim.key.as_str()])?;
-                }
-                new_fence()
+        match step {
+            Step::Claim(claim) => {
+                let first = self.context.host.wall_micros().max(1);
+                let last = first.saturating_add(i64::from(claim.fences.get()) - 1);
+                let (owner, until_ns) = (claim.id.to_string(), now_ns.saturating_add(nanos(claim.ttl)));
+                let row = params![claim.key.as_str(), owner, last, until_ns, nanos(claim.ttl), self.boot(), first];
+                let fences = Fences::ending(Fence::new(last.unsigned_abs()), claim.fences);
+                let granted = Answer::Claimed(Verdict::Granted { fences, valid_for: claim.ttl });
+                Ok((self.write(sql::TAKE, row)? == 1).then_some(granted))
             }
-            HoldState::Held { owner, .. } if owner == claim.id.to_string() => lease.fence,
-            HoldState::Held { owner, .. } if from.is_some_and(|from| owner == from.to_string()) => new_fence(),
-            HoldState::Held { left, is_unseen, .. } => {
-                return self.busy(claim, &lease, left, is_unseen.then_some(now_ns));
+            Step::Release(claim) => {
+                let row = params![claim.key.as_str(), claim.id.to_string(), self.boot(), now_ns];
+                let freed = Answer::Released(Released::Freed { others: Some(0) });
+                Ok((self.write(sql::FREE, row)? == 1).then_some(freed))
             }
-        };
-        self.grant(claim, &lease, fence, now_ns)
+            Step::Pass { .. } => Ok(None),
+        }
     }
 
-    fn grant(&mut self, claim: &Claim, lease: &Lease, fence: i64, now_ns: i64) -> Result<Verdict, Fault> {
+    /// The state of a row's lock, with times that count from [`now`], and whether this boot has no sighting of the hold.
+    fn lock_state(&mut self, key: &Key, lease: &Lease, now_ns: i64) -> Result<(LockState, bool), Fault> {
+        let fence = Fence::new(lease.fence.unsigned_abs());
+        let HoldState::Held { owner, left, is_unseen } = self.state(key, lease, now_ns)? else {
+            return Ok((LockState::new(None, fence), false));
+        };
+        let (id, has_starving_waiter) = (owner.parse().unwrap_or(STRANGER), lease.wanted == Wanted::Starving);
+        Ok((LockState::new(Some(Hold { id, until: now() + left, has_starving_waiter }), fence), is_unseen))
+    }
+
+    /// Writes the hold of a grant or of an offer.
+    fn write_hold(&mut self, key: &Key, lease: &Lease, state: &LockState, now_ns: i64) -> Result<(), Fault> {
+        let Some(hold) = state.hold() else { return Ok(()) };
         if lease.is_foreign(now_ns) {
-            self.write(sql::FORGET, [claim.key.as_str()])?;
+            self.write(sql::FORGET, [key.as_str()])?;
         }
-        let until_ns = now_ns.saturating_add(nanos(claim.ttl));
-        let owner = claim.id.to_string();
-        let row = params![claim.key.as_str(), owner, fence, until_ns, nanos(claim.ttl), self.boot()];
-        self.write(sql::GRANT, row)?;
-        Ok(granted(claim, fence))
-    }
-
-    /// Grants a lock with one statement, if its row shows that it is free. This is the common case.
-    fn take(&mut self, claim: &Claim) -> Result<Option<Verdict>, Fault> {
-        let (now_ns, first) = (self.context.host.now_ns(), self.context.host.wall_micros());
-        let fence = next_fence(0, first, claim.fences);
-        let until_ns = now_ns.saturating_add(nanos(claim.ttl));
-        let owner = claim.id.to_string();
-        let row = params![claim.key.as_str(), owner, fence, until_ns, nanos(claim.ttl), self.boot(), first];
-        Ok((self.write(sql::TAKE, row)? == 1).then(|| granted(claim, fence)))
-    }
-
-    /// Answers a claim of a lock that another claim holds.
-    ///
-    /// If `first_seen` has a time, this boot's first sighting of the foreign hold is stored with that time. If the
-    /// claim takes part in offers, or if this handle has a subscriber for the lock, the waiters' mark is set, unless
-    /// the row has it already.
-    fn busy(
-        &mut self,
-        claim: &Claim,
-        lease: &Lease,
-        left: Duration,
-        first_seen: Option<i64>,
-    ) -> Result<Verdict, Fault> {
-        if let Some(now_ns) = first_seen {
-            let sighting = params![claim.key.as_str(), self.boot(), now_ns, lease.stamp];
-            self.write(sql::SEE, sighting)?;
-        }
-        if claim.offers {
-            self.mark(&claim.key, lease, Wanted::Starving)?;
-        } else if self.context.lock_subscribers.has(&claim.key) {
-            self.mark(&claim.key, lease, Wanted::Waiting)?;
-        }
-        Ok(Verdict::Busy { retry_after: left })
-    }
-
-    fn release(&mut self, claim: &Claim) -> Result<Released, Fault> {
-        let (owner, now_ns) = (claim.id.to_string(), self.context.host.now_ns());
-        if self.write(sql::FREE, params![claim.key.as_str(), owner, self.boot(), now_ns])? == 1 {
-            return Ok(Released::Freed { others: Some(0) });
-        }
-        let lease = self.lease(&claim.key)?;
-        match self.state(&claim.key, &lease, now_ns)? {
-            HoldState::Held { owner: holder, .. } if holder == owner => {}
-            HoldState::Held { .. } | HoldState::Free => {
-                if claim.offers && lease.wanted == Wanted::Starving {
-                    self.write(sql::UNSTARVE, [claim.key.as_str()])?;
-                }
-                return Ok(Released::NotHeld);
-            }
-        }
-        let key = claim.key.as_str();
-        match lease.wanted {
-            Wanted::Starving => {
-                let (until_ns, ttl_ns) = (now_ns.saturating_add(nanos(OFFER)), nanos(OFFER));
-                self.write(sql::OFFER, params![key, ClaimId::OFFERED.to_string(), until_ns, ttl_ns, self.boot()])?
-            }
-            Wanted::Waiting | Wanted::No => self.write(sql::RELEASE, [key])?,
+        let wanted = match lease.wanted {
+            // The process that frees the lock notifies the waiters.
+            Wanted::Waiting | Wanted::Starving if hold.id == ClaimId::OFFERED => Wanted::No,
+            // The mark was set by a client that starved during an earlier hold. It does not apply to this hold.
+            Wanted::Starving if !hold.has_starving_waiter => Wanted::Waiting,
+            wanted => wanted,
         };
-        if lease.wanted == Wanted::No {
-            return Ok(Released::Freed { others: Some(0) });
+        let (owner, ttl_ns) = (hold.id.to_string(), nanos(hold.until.since(now())));
+        let until_ns = now_ns.saturating_add(ttl_ns);
+        let row = params![key.as_str(), owner, state.fence().as_i64(), until_ns, ttl_ns, self.boot(), wanted.number()];
+        self.write(sql::GRANT, row)?;
+        Ok(())
+    }
+
+    /// Notes a refused claim. It writes only what the rows do not contain yet: our mark if this handle subscribes or the
+    /// claim's client starves, and this boot's first sighting of a foreign hold, at `first_seen`.
+    fn note_busy(&mut self, key: &Key, lease: &Lease, state: &LockState, first_seen: Option<i64>) -> Result<(), Fault> {
+        if let Some(now_ns) = first_seen {
+            self.write(sql::SEE, params![key.as_str(), self.boot(), now_ns, lease.stamp])?;
         }
-        self.notify_after_commit(&claim.key);
-        Ok(Released::Freed { others: None })
+        if state.hold().is_some_and(|hold| hold.has_starving_waiter) {
+            self.mark(key, lease, Wanted::Starving)?;
+        } else if self.context.lock_subscribers.has(key) {
+            self.mark(key, lease, Wanted::Waiting)?;
+        }
+        Ok(())
     }
 
     fn boot(&self) -> &'t str {
@@ -373,9 +372,9 @@ impl<'t> Table<'t> {
     }
 }
 
-fn granted(claim: &Claim, fence: i64) -> Verdict {
-    let fences = Fences::ending(Fence::new(fence.unsigned_abs()), claim.fences);
-    Verdict::Granted { fences, valid_for: claim.ttl }
+/// The moment of a decision. A row's times are of its boot's clock, so [`LockState`] gets them as times from this one.
+fn now() -> Moment {
+    Moment::from_nanos(1)
 }
 
 fn read_lease(row: &rusqlite::Row<'_>) -> rusqlite::Result<Lease> {

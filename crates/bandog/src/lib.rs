@@ -86,9 +86,9 @@ pub use bandog_schedule as schedule;
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{
-        Answer, Backend, Claim, ClaimId, Fences, Holding, Inspect, Kind, Kinds, Leases, Line, LockState, MAX_WAITS,
-        Memory, Moment, Notifier, Profile, Reading, Record, Records, Released, Renewal, Step, Subscription, Swap,
-        Swapped, Swaps, Verdict, Version,
+        Answer, Backend, Claim, ClaimId, Fences, Hold, Holding, Inspect, Kind, Kinds, Leases, Line, LockState,
+        MAX_WAITS, Memory, Moment, Notifier, Profile, Reading, Record, Records, Released, Renewal, Step, Subscription,
+        Swap, Swapped, Swaps, Verdict, Version,
     };
 }
 

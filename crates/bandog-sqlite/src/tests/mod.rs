@@ -5,4 +5,5 @@ mod boots;
 mod health;
 mod records;
 mod rules;
+mod same_rules;
 mod texts;

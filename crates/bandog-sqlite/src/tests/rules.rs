@@ -1,10 +1,10 @@
 //! The states of holds, as a table of cases.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
 use crate::{
     options::check_system,
-    rules::{HoldState, Lease, Sighting, Wanted, next_fence},
+    rules::{HoldState, Lease, Sighting, Wanted},
 };
 
 fn held(is_of_this_boot: bool) -> Lease {
@@ -51,15 +51,6 @@ fn a_hold_with_a_time_in_the_future_is_observed_for_its_ttl() {
     assert_eq!(held(true).state(999, None), is_held(100, true));
     let seen = Some(Sighting { since_ns: 800, stamp: 5 });
     assert_eq!(held(true).state(900, seen), HoldState::Free);
-}
-
-#[test]
-fn a_fence_rises_even_if_the_wall_clock_is_set_back() {
-    let four = NonZeroU32::new(4).unwrap();
-    assert_eq!(next_fence(0, 1_000, four), 1_003);
-    assert_eq!(next_fence(1_003, 1_001, four), 1_007);
-    assert_eq!(next_fence(1_003, 0, four), 1_007, "the wall clock was set back");
-    assert_eq!(next_fence(1_003, 5_000, four), 5_003);
 }
 
 #[test]

@@ -1013,7 +1013,12 @@ impl World {
 
     fn check_end(&mut self) {
         assert!(self.calls.is_empty(), "a call has no answer");
-        self.late.clear();
+        // What may still be applied now, is applied.
+        for late in mem::take(&mut self.late) {
+            if late.until.is_none_or(|until| self.now < until) {
+                self.apply_now(&late.request);
+            }
+        }
         if self.has_refused_release {
             self.move_to(self.now + Duration::from_secs(2));
         }
