@@ -40,7 +40,8 @@ impl Outages {
     pub(super) fn not_answered(&mut self, now: Moment, is_logged_elsewhere: impl FnOnce() -> bool) -> OutageLog {
         let began = !std::mem::replace(&mut self.is_away, true);
         let may_log = self.logged_at.is_none_or(|logged| now.since(logged) >= LOG_INTERVAL);
-        if !may_log || !(began || !self.is_logged) || is_logged_elsewhere() {
+        let is_reported = self.is_logged && !began;
+        if !may_log || is_reported || is_logged_elsewhere() {
             return OutageLog::Nothing;
         }
         (self.logged_at, self.is_logged) = (Some(now), true);
