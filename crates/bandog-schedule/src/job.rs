@@ -1,24 +1,24 @@
 //! A job: its name, trigger, body and policies.
 
-use std::{
-    fmt,
-    num::NonZeroU32,
-    panic::{AssertUnwindSafe, Location},
-    sync::Arc,
-    time::Duration,
-};
+mod definition;
+mod draft;
+
+use std::{fmt, num::NonZeroU32, panic::Location, sync::Arc, time::Duration};
 
 use bandog_core::{Error, MAX_TTL, Result, check_ttl};
-use bandog_cron::{Cron, DayMatch, Daylight, Dialect, ParseError, Phrasing, Time, Zone};
-use futures_util::{FutureExt, future::BoxFuture};
+use bandog_cron::{DayMatch, Daylight, Dialect, Phrasing, Time};
 
+use self::draft::{CronDraft, TriggerDraft};
 use crate::{
     CatchUp, OnCrash, Outcome, Overlap, Retry, Run, Scope, StoreDown,
-    inject::WantedValues,
+    inject::{Shares, WantedValues},
     policy::Policy,
     run::Failure,
-    trigger::{MIN_PERIOD, Trigger, duration_ms},
+    trigger::MIN_PERIOD,
 };
+
+pub use self::definition::MAX_NAME;
+pub(crate) use self::definition::{Body, JobDefinition, check_name, run_body};
 
 /// A job for a [`crate::Scheduler`], built step by step. [`Job::run`] completes it.
 ///
@@ -39,31 +39,12 @@ pub struct Job {
     name: Box<str>,
     when: TriggerDraft,
     policy: Policy,
+    lease: Option<Duration>,
     body: Option<Body>,
     error: Option<Error>,
     pub(crate) wants: Option<WantedValues>,
     /// Where the job was made, for the error about two jobs with one name.
     pub(crate) location: &'static Location<'static>,
-}
-
-/// A trigger before its values are checked.
-enum TriggerDraft {
-    Cron(CronDraft),
-    FixedRate(Duration),
-    FixedDelay(Duration),
-    At(Time),
-    Once,
-}
-
-/// A cron expression before it is parsed.
-struct CronDraft {
-    text: Box<str>,
-    dialect: Dialect,
-    days: Option<DayMatch>,
-    daylight: Option<Daylight>,
-    zone: Option<Box<str>>,
-    /// Whether errors name method calls or the keys of an attribute.
-    phrasing: Phrasing,
 }
 
 /// Default maximum number of queued ticks of a fixed rate.
@@ -113,7 +94,8 @@ impl Job {
     fn new(name: impl AsRef<str>, when: TriggerDraft) -> Self {
         let policy = Policy::new(Overlap::Skip);
         let location = Location::caller();
-        Self { name: name.as_ref().into(), when, policy, body: None, error: None, wants: None, location }
+        let (lease, body, error, wants) = (None, None, None, None);
+        Self { name: name.as_ref().into(), when, policy, lease, body, error, wants, location }
     }
 
     /// Sets the body: an async function of the [`Run`] that returns `()` or a `Result`. It runs as a task of the
@@ -247,7 +229,7 @@ impl Job {
     /// shorter than a run. Default the client's watchdog (30 s); 100 ms to 365 days.
     pub fn lease(mut self, lease: Duration) -> Self {
         match check_ttl("lease", lease) {
-            Ok(lease) => self.policy.lease = Some(lease),
+            Ok(lease) => self.lease = Some(lease),
             Err(error) => self.record_error(error),
         }
         self
@@ -351,8 +333,17 @@ impl Job {
         self
     }
 
-    /// The job as the scheduler keeps it.
-    pub(crate) fn prepare(self) -> Result<JobDefinition> {
+    /// Gives the job the values that its scheduler shares, for the parameters of a declared function.
+    pub(crate) fn given(mut self, shares: &Shares) -> Self {
+        if let Some(wants) = self.wants.take() {
+            shares.add_wants(&self.name, wants);
+        }
+        self
+    }
+
+    /// The job as the scheduler keeps it. `lease` is the watchdog of the scheduler's client, for a job without a lease of
+    /// its own; none without a store.
+    pub(crate) fn prepare(self, lease: Option<Duration>) -> Result<JobDefinition> {
         let named = |error: Error| Error::misused(format!("job {:?}: {error}", self.name));
         if let Some(error) = &self.error {
             return Err(named(error.clone()));
@@ -360,7 +351,9 @@ impl Job {
         check_name(&self.name).map_err(named)?;
         let trigger = self.when.prepare(self.policy.enabled).map_err(named)?;
         let body = self.body.clone().ok_or_else(|| named(Error::misused("it has no body; end it with .run(…)")))?;
-        Ok(JobDefinition { name: self.name.into(), trigger, policy: Arc::new(self.policy), body })
+        let mut policy = self.policy;
+        policy.lease = self.lease.or(lease).unwrap_or(policy.lease);
+        Ok(JobDefinition { name: self.name.into(), trigger, policy: Arc::new(policy), body })
     }
 }
 
@@ -368,78 +361,4 @@ impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job").field("name", &self.name).field("policy", &self.policy).finish_non_exhaustive()
     }
-}
-
-impl TriggerDraft {
-    fn prepare(&self, enabled: bool) -> Result<Trigger> {
-        Ok(match self {
-            Self::Cron(cron) if !enabled && cron.is_dash() => Trigger::Never,
-            Self::Cron(cron) => Trigger::Cron(Arc::new(cron.prepare()?)),
-            Self::FixedRate(period) => Trigger::FixedRate(duration_ms(*period)),
-            Self::FixedDelay(delay) => Trigger::FixedDelay(duration_ms(*delay)),
-            Self::At(time) => Trigger::At(time.millisecond()),
-            Self::Once => Trigger::Once,
-        })
-    }
-}
-
-impl CronDraft {
-    fn prepare(&self) -> Result<Cron> {
-        let Self { text, dialect, days, daylight, zone, phrasing } = self;
-        let rules = days.map_or_else(|| (*dialect).into(), |days| dialect.days(days));
-        // The expression begins a line, so that the caret stands under the wrong character.
-        let refused = |error: ParseError| {
-            Error::misused(format!(
-                "this is no expression of the {dialect} dialect\n{}",
-                error.phrased(*phrasing).picture()
-            ))
-        };
-        let mut cron = Cron::parse_with(text, rules).map_err(refused)?;
-        if cron.never_fires() {
-            return Err(Error::misused(format!("{text:?} never fires: no year has such a day")));
-        }
-        if let Some(zone) = zone {
-            cron = cron.in_zone(Zone::named(zone).map_err(|error| Error::misused(error.to_string()))?);
-        }
-        Ok(match daylight {
-            Some(daylight) => cron.on_daylight(*daylight),
-            None => cron,
-        })
-    }
-
-    fn is_dash(&self) -> bool {
-        self.text.trim() == "-"
-    }
-}
-
-/// Maximum length of a job's name, in bytes.
-pub const MAX_NAME: usize = 200;
-
-pub(crate) fn check_name(name: &str) -> Result<()> {
-    let fits = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
-    if fits { Ok(()) } else { Err(Error::misused("a job's name has 1 to 200 bytes without control characters")) }
-}
-
-pub(crate) type Body = Arc<dyn Fn(Run) -> BoxFuture<'static, Option<Failure>> + Send + Sync>;
-
-/// A checked job, as the scheduler keeps it.
-#[derive(Clone)]
-pub(crate) struct JobDefinition {
-    pub(crate) name: Arc<str>,
-    pub(crate) trigger: Trigger,
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) body: Body,
-}
-
-/// Executes one attempt of a body. A panic is a failure.
-pub(crate) async fn run_body(body: &Body, run: Run) -> Option<Failure> {
-    let making = AssertUnwindSafe(async { body(run).await });
-    let failure = making.catch_unwind().await;
-    let failure = failure.unwrap_or_else(|panic| Some(Failure(format!("it panicked: {}", panic_message(&*panic)))));
-    failure.map(Failure::cut)
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -12,16 +12,14 @@ use bandog_core::{ClientId, Error, Holding, Key, Member, Pattern, Record, Record
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{JOB_PREFIX, job_key, single_answer},
     job::check_name,
+    records::{BATCH, JOB_PREFIX, job_key, single_answer},
     state::{JobState, LiveRun},
     trigger::Trigger,
 };
 
 /// Maximum length of the reason of a pause or a reset, in bytes of UTF-8.
 pub const MAX_REASON: usize = 4096;
-/// Maximum number of records in one call.
-const BATCH: usize = 256;
 /// Maximum number of attempts to change a record that other processes change at the same time. One of them succeeds
 /// each time.
 const MAX_ATTEMPTS: u32 = 1000;

@@ -11,7 +11,7 @@ use bandog_core::{Error, ErrorKind, Key, Records, Result, Swap, Swapped, Version
 use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::dispatch::single_answer;
+use crate::records::single_answer;
 
 /// Maximum number of items in the record.
 const MAX_ITEMS: usize = 32;

@@ -9,7 +9,7 @@ use bandog_cron::Zone;
 use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::dispatch::{SESSION_PREFIX, single_answer};
+use crate::records::{BATCH, SESSION_PREFIX, single_answer};
 
 /// Maximum length of a node's name, in bytes of UTF-8. A machine's name and a process fit.
 pub const MAX_NODE: usize = 512;
@@ -26,8 +26,6 @@ pub(crate) fn check_node(name: &str) -> Result<()> {
     )))
 }
 
-/// Maximum number of sessions in one call.
-const BATCH: usize = 256;
 /// Number of session numbers that one call checks.
 const NUMBERS: usize = 64;
 /// Maximum number of attempts to write the record while other nodes write it, as when a whole cluster starts.

@@ -20,6 +20,20 @@ pub enum Overlap {
     Replace,
 }
 
+impl Overlap {
+    /// Maximum number of concurrent runs.
+    pub(crate) fn max_runs(self) -> usize {
+        match self {
+            Self::Skip | Self::Queue(_) | Self::Replace => 1,
+            Self::Allow(max) => to_usize(max),
+        }
+    }
+}
+
+pub(crate) fn to_usize(count: NonZeroU32) -> usize {
+    usize::try_from(count.get()).unwrap_or(usize::MAX)
+}
+
 /// What happens to ticks that no node claimed in time, because no node was alive or the store was down.
 ///
 /// Ticks younger than the misfire grace run normally; this policy is for older ones. Written `skip`, `once`, `all(10)`.
@@ -166,6 +180,9 @@ impl Retry {
     }
 }
 
+/// Lease of a policy that no client has completed. It equals the default watchdog of a client.
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
 /// Everything of a job except its name, its trigger and its body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Policy {
@@ -174,7 +191,9 @@ pub(crate) struct Policy {
     pub(crate) window: Duration,
     pub(crate) misfire_grace: Duration,
     pub(crate) on_crash: OnCrash,
-    pub(crate) lease: Option<Duration>,
+    /// Lease of the session under which a node runs the job: of the job, or else the watchdog of the scheduler's client.
+    /// A scheduler without a store does not use it.
+    pub(crate) lease: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) grace: Duration,
     pub(crate) retry: Retry,
@@ -195,7 +214,7 @@ impl Policy {
             window: Duration::from_secs(3600),
             misfire_grace: Duration::from_secs(60),
             on_crash: OnCrash::Abandon,
-            lease: None,
+            lease: DEFAULT_LEASE,
             timeout: None,
             grace: Duration::from_secs(5),
             retry: Retry::times(0),

@@ -1,20 +1,20 @@
 //! Registers a scheduler's jobs with the store before it starts.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
 use bandog_core::{Error, ErrorKind, Holding, Key, Records, Result, Swap, Swapped};
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{JobEntry, Timekeeper, board_key, job_key, read_or_create_era, warn_about_future_watermark},
+    dispatch::{JobEntry, Timekeeper, warn_about_future_watermark},
     pauses::{KnownPauses, StoredPauses, pauses_key},
     plan::Event,
+    records::{BATCH, board_key, job_key},
+    recovery::read_or_create_era,
     state::{Creation, JobSpec, JobState, LiveRun},
     trigger::{Trigger, UnixMs},
 };
 
-/// Maximum number of records in one call.
-const BATCH: usize = 256;
 /// Maximum number of attempts to write a record that other processes change at the same time.
 const MAX_ATTEMPTS: u32 = 20;
 
@@ -87,7 +87,7 @@ async fn register_some<'a>(
     let mut swaps = Vec::new();
     let mut written = Vec::new();
     for ((entry, key), record) in entries.iter_mut().zip(keys).zip(records) {
-        let spec = Box::new(JobSpec::new(&entry.definition.trigger, &entry.definition.policy, lease(client, entry)));
+        let spec = Box::new(JobSpec::new(&entry.definition.trigger, &entry.definition.policy));
         let mut change = None;
         let (state, from) = match record? {
             None => {
@@ -135,10 +135,6 @@ async fn register_some<'a>(
         }
     }
     Ok(changed_meanwhile)
-}
-
-fn lease(client: &Client, entry: &JobEntry) -> Duration {
-    entry.definition.policy.lease.unwrap_or_else(|| client.ttl())
 }
 
 /// A change of a job's settings.

@@ -66,6 +66,14 @@ impl Trigger {
         })
     }
 
+    /// The delay of a fixed delay. Other triggers have none, and do not use the job's `next_due`.
+    pub(crate) fn delay(&self) -> DurationMs {
+        match self {
+            Self::FixedDelay(delay) => *delay,
+            Self::Cron(_) | Self::FixedRate(_) | Self::At(_) | Self::Once | Self::Never => 0,
+        }
+    }
+
     /// Whether the trigger counts a duration, and does not name instants of the calendar.
     pub(crate) fn is_counted(&self) -> bool {
         match self {

@@ -12,7 +12,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use tokio::{sync::mpsc, time};
 use tracing::Instrument;
 
-use super::{JobId, Message};
+use super::{entry::JobId, mailbox::Message};
 use crate::{
     Kind, Run, State,
     cancel::{CancelReason, CancelToken},

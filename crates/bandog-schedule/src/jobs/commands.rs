@@ -8,10 +8,11 @@ use bandog_cron::Time;
 use super::{Jobs, MAX_ATTEMPTS, check_reason, queries::past_ticks, readable_trigger};
 use crate::{
     Overlap,
-    dispatch::{job_key, publish_change, single_answer},
+    board::publish_change,
     news::ChangedJobs,
-    plan::{Command, Plan, apply_command},
+    plan::{Command, Plan, apply_command, is_over, rests_until},
     policy::Policy,
+    records::{job_key, single_answer},
     state::{JobState, format_time},
     trigger::UnixMs,
 };
@@ -107,14 +108,14 @@ impl Jobs {
     pub async fn reset(&self, name: &str, reason: &str) -> Result<()> {
         let command = |state: &JobState, now: UnixMs| {
             let trigger = readable_trigger(name, state)?;
-            if state.rests_until(now).is_none() {
+            if rests_until(state, now).is_none() {
                 let (watermark, now) = (format_time(state.watermark), format_time(now));
                 return Err(Error::misused(format!(
                     "the watermark of job {name:?}, {watermark}, does not lie after the store's time, {now}: there is \
                      nothing to set back"
                 )));
             }
-            if state.is_over(&trigger) {
+            if is_over(state, &trigger) {
                 return Err(Error::misused(format!(
                     "the only tick of job {name:?} was claimed already, and would run again; `run` runs it once more"
                 )));

@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, time::SystemTime};
 use bandog_core::{Error, Key, Pattern, Record, Records, Result, Swap, Swapped};
 use bandog_cron::Time;
 
-use super::{BATCH, Jobs, MAX_ATTEMPTS, check_reason, commands::apply_to_record, name_of};
+use super::{Jobs, MAX_ATTEMPTS, check_reason, commands::apply_to_record, name_of};
 use crate::{
     Paused, Pauses,
-    dispatch::{JOB_PREFIX, single_answer},
     news::ChangedJobs,
     nodes::check_node,
     pauses::{AllJobsPause, StoredPauses, pauses_key},
     plan::Command,
+    records::{BATCH, JOB_PREFIX, single_answer},
     state::format_time,
     trigger::UnixMs,
 };

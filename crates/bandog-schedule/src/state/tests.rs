@@ -1,12 +1,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::*;
-use crate::{Job, Overlap, Run};
+use bandog_cron::{DayMatch, Daylight, Dialect};
+
+use super::{spec::TriggerSpec, *};
+use crate::{Job, Run};
 
 /// The settings of a job as its record has them.
 fn spec(job: Job) -> JobSpec {
-    let task = job.run(async |_: Run| ()).prepare().unwrap();
-    JobSpec::new(&task.trigger, &Policy::new(Overlap::Skip), Duration::from_secs(30))
+    let definition = job.run(async |_: Run| ()).prepare(None).unwrap();
+    JobSpec::new(&definition.trigger, &definition.policy)
 }
 
 fn text(spec: &JobSpec) -> String {
