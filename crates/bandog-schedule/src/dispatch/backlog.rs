@@ -1,10 +1,11 @@
-//! Finds fixed rates whose runs take longer than their period, so that more and more ticks wait.
+//! Finds, and warns about, fixed rates whose runs take longer than their period, so that more and more ticks wait.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use bandog_core::Moment;
 
 use super::entry::JobId;
+use crate::trigger::DurationMs;
 
 /// Minimum interval between two warnings about one job, and the time over which its backlog must have grown.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -25,9 +26,28 @@ struct Backlog {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Growth {
     /// Number of ticks that waited at first.
-    pub(super) before: usize,
+    before: usize,
+    /// Number of ticks that wait now.
+    waiting: usize,
     /// Time over which the backlog has grown.
-    pub(super) time: Duration,
+    time: Duration,
+}
+
+impl Growth {
+    /// Logs the growth of the backlog of a job with this period. `most`: maximum number of ticks that wait.
+    pub(super) fn log(&self, job: &str, period: DurationMs, most: NonZeroU32) {
+        let Self { before, waiting, time } = self;
+        let period = humantime::format_duration(Duration::from_millis(period.unsigned_abs()));
+        let ago = humantime::format_duration(Duration::from_secs(time.as_secs()));
+        tracing::warn!(
+            job = %job,
+            waiting,
+            before,
+            "the job's runs take longer than its period of {period}: {waiting} ticks wait, {before} waited {ago} \
+             ago; when {most} wait, further ticks are skipped. With a longer period or overlap = \"allow(2)\" the \
+             job keeps up, with overlap = \"skip\" it skips ticks"
+        );
+    }
 }
 
 impl Backlogs {
@@ -43,7 +63,7 @@ impl Backlogs {
             return None;
         }
         let Backlog { waiting: before, .. } = std::mem::replace(known, Backlog { since: now, waiting });
-        (waiting > before).then_some(Growth { before, time })
+        (waiting > before).then_some(Growth { before, waiting, time })
     }
 }
 
@@ -61,7 +81,7 @@ mod tests {
         assert_eq!(backlogs.observe(1, 2, at(0)), None);
         assert_eq!(backlogs.observe(1, 9, at(59)), None);
         let growth = backlogs.observe(1, 10, at(60));
-        assert_eq!(growth, Some(Growth { before: 2, time: Duration::from_secs(60) }));
+        assert_eq!(growth, Some(Growth { before: 2, waiting: 10, time: Duration::from_secs(60) }));
         assert_eq!(backlogs.observe(1, 20, at(61)), None);
         assert_eq!(backlogs.observe(1, 10, at(120)), None, "it has not grown");
     }

@@ -11,6 +11,7 @@ use super::{
     entry::JobEntry,
     executor::RunStarter,
     follower::Follower,
+    local_jobs::LocalJobs,
     mailbox::{Mailbox, Message},
     planner::Planner,
     polls::POLL_INTERVAL,
@@ -41,7 +42,7 @@ impl Dispatcher {
     ) -> Self {
         let now = time.moment();
         Self {
-            planner: Planner::new(entries, time, node, pool, RunStarter::new(mail)),
+            planner: Planner::new(LocalJobs::new(entries, time, pool, RunStarter::new(mail)), node),
             follower: Follower::new(client, poll_interval, now),
             mailbox: Mailbox::new(mailbox, now),
             shutdown: Shutdown::default(),
@@ -67,24 +68,24 @@ impl Dispatcher {
     /// Runs until it has stopped.
     async fn run(mut self) {
         loop {
-            self.planner.follow_clock();
+            self.planner.local_mut().follow_clock();
             self.read_mailbox();
-            self.planner.wake();
+            self.planner.local_mut().wake();
             self.end_drain_when_due();
             self.follower.poll(&mut self.planner);
-            self.planner.serve_slot_queue();
+            self.planner.local_mut().serve_slot_queue();
             self.follower.plan_ready(&mut self.planner);
             if self.has_stopped() {
                 break;
             }
             self.follower.send(&mut self.planner);
-            self.planner.pool_mut().begin_starts();
-            self.planner.pool_mut().report();
+            self.planner.local_mut().pool_mut().begin_starts();
+            self.planner.local_mut().pool_mut().report();
             self.planner.log_missed_when_due();
-            if self.planner.has_ready() {
+            if self.planner.local().has_ready() {
                 // More jobs are ready than one round may plan.
                 yield_once().await;
-            } else if self.mailbox.has_more() || self.planner.pool().can_serve_queue() {
+            } else if self.mailbox.has_more() || self.planner.local().pool().can_serve_queue() {
                 // Runs that can start do so first.
                 tokio::task::yield_now().await;
             } else {
@@ -96,17 +97,17 @@ impl Dispatcher {
     }
 
     fn read_mailbox(&mut self) {
-        self.mailbox.begin_round(self.planner.is_busy(), self.planner.moment());
+        self.mailbox.begin_round(self.planner.local().is_busy(), self.planner.local().moment());
         while let Some(message) = self.mailbox.next_of_round() {
             self.handle(message);
         }
     }
 
     fn handle(&mut self, message: Message) {
-        let now = self.planner.moment();
+        let now = self.planner.local().moment();
         match message {
             Message::RunEnded { job, attempt, state, info, error, note } => {
-                let (id, fence, at) = (info.id, info.fence.get(), self.planner.time().now());
+                let (id, fence, at) = (info.id, info.fence.get(), self.planner.local().now());
                 self.planner.run_ended(job, &info, RunEnd { id, fence, attempt, state, at, error, note });
             }
             Message::NotifyWhenIdle(waiter) => self.shutdown.add_idle_waiter(waiter),
@@ -115,8 +116,8 @@ impl Dispatcher {
             Message::Stop { drain, done } => {
                 // `Running` sends a second one if it is dropped after its `stop`.
                 if self.shutdown.begin(now + drain, done) {
-                    tracing::info!(running = self.planner.pool().running(), "the scheduler stops");
-                    self.planner.pool_mut().close();
+                    tracing::info!(running = self.planner.local().pool().running(), "the scheduler stops");
+                    self.planner.local_mut().pool_mut().close();
                 }
             }
         }
@@ -124,14 +125,14 @@ impl Dispatcher {
 
     /// Cancels the runs at the end of the drain.
     fn end_drain_when_due(&mut self) {
-        if self.shutdown.drain_has_ended(self.planner.moment()) {
-            self.planner.pool_mut().cancel_all();
+        if self.shutdown.drain_has_ended(self.planner.local().moment()) {
+            self.planner.local_mut().pool_mut().cancel_all();
         }
     }
 
     fn notify_idle_waiters(&mut self) {
         // The check of every job is slow if there are many.
-        if self.shutdown.has_idle_waiters() && self.planner.is_idle() && !self.follower.has_news() {
+        if self.shutdown.has_idle_waiters() && self.planner.local().is_idle() && !self.follower.has_news() {
             self.shutdown.notify_idle_waiters();
         }
     }
@@ -142,16 +143,16 @@ impl Dispatcher {
             return false;
         }
         let work = OpenWork {
-            is_settled: self.planner.is_idle(),
-            has_runs: self.planner.pool().running() > 0,
+            is_settled: self.planner.local().is_idle(),
+            has_runs: self.planner.local().pool().running() > 0,
             has_store: self.follower.has_store(),
             is_store_down: self.follower.is_store_down(),
         };
-        self.shutdown.is_over(work, self.planner.moment())
+        self.shutdown.is_over(work, self.planner.local().moment())
     }
 
     async fn sleep(&mut self) {
-        let now = self.planner.moment();
+        let now = self.planner.local().moment();
         let longest = if self.planner.has_waiting() || self.shutdown.is_stopping() {
             POLL_INTERVAL
         } else if self.follower.has_store() {
@@ -161,7 +162,7 @@ impl Dispatcher {
         };
         let drain_end = self.shutdown.until_drain_end(now);
         let notified = self.follower.until_notified_poll(now);
-        let earlier = [self.planner.until_due(), drain_end, notified];
+        let earlier = [self.planner.local().until_due(), drain_end, notified];
         let rest = earlier.into_iter().flatten().fold(longest, Duration::min);
         let event = tokio::select! {
             message = self.mailbox.recv() => {
@@ -180,8 +181,8 @@ impl Dispatcher {
     /// Releases the sessions, notifies the other nodes, and answers the caller of `stop`.
     async fn end(mut self) {
         self.planner.log_missed();
-        let mut result = self.follower.end(self.planner.jobs_for_others()).await;
-        if self.follower.is_store_down() || self.planner.has_events() {
+        let mut result = self.follower.end(self.planner.local().jobs().concerning_others()).await;
+        if self.follower.is_store_down() || self.planner.local().jobs().have_events() {
             result = result
                 .and(Err(Error::unavailable("the store did not take the results of this node's runs").during("stop")));
         }

@@ -79,15 +79,17 @@ impl Follower {
 
     /// Polls the store, if it is time. Once per interval it also logs jobs that wait long for a slot.
     pub(super) fn poll(&mut self, planner: &mut Planner) {
-        let now = planner.moment();
+        let now = planner.local().moment();
         let is_new_interval = self.polls.begins_interval(now);
         if is_new_interval {
-            planner.log_long_waits();
+            planner.local_mut().log_long_waits();
         }
         let Some(store) = &self.store else { return };
         if self.polls.begins_poll(is_new_interval, now) {
             let sessions = store.sessions();
             let holdings: HashSet<Holding> = planner
+                .local()
+                .jobs()
                 .sessions_of_runs()
                 .filter(|held| !sessions.holds(held))
                 // This node's own sessions: a store that has lost its data has lost them, too.
@@ -99,7 +101,7 @@ impl Follower {
 
     /// Sends the round's swaps together, and publishes the news.
     pub(super) fn send(&mut self, planner: &mut Planner) {
-        let sent = planner.moment();
+        let sent = planner.local().moment();
         let Some(store) = &mut self.store else { return };
         loop {
             let (jobs, swaps) = planner.take_swaps(BATCH);
@@ -159,7 +161,7 @@ impl Follower {
                     self.unanswered(&error, planner);
                 }
             }
-            StoreEvent::Notified => self.polls.notified(planner.moment()),
+            StoreEvent::Notified => self.polls.notified(planner.local().moment()),
             StoreEvent::NodeRegistered(Ok(others)) => warn_about_other_zones(planner.node(), &others),
             // The registration only serves operators, and the next session repeats it.
             StoreEvent::NodeRegistered(Err(error)) => {
@@ -182,7 +184,7 @@ impl Follower {
             SessionEvent::Expiring { lease, holding } => {
                 let Some(store) = &mut self.store else { return };
                 if store.session(lease).as_ref() == Some(&holding) {
-                    planner.session_expires(lease);
+                    planner.local().session_expires(lease);
                     store.sessions().watch_again(lease, &holding);
                 }
             }
@@ -193,7 +195,7 @@ impl Follower {
     fn session_claimed(&mut self, lease: Duration, result: Result<Guard>, planner: &mut Planner) {
         let Some(store) = &mut self.store else { return };
         match store.keep_session(planner.node(), lease, result) {
-            Ok(()) => planner.session_claimed(lease),
+            Ok(()) => planner.local_mut().session_claimed(lease),
             Err(error) => self.unanswered(&error, planner),
         }
     }
@@ -201,7 +203,7 @@ impl Follower {
     fn session_lost(&mut self, lease: Duration, holding: &Holding, planner: &Planner) {
         let Some(store) = &mut self.store else { return };
         if store.sessions().all().any(|own| own == (lease, holding)) {
-            planner.session_lost(lease);
+            planner.local().session_lost(lease);
             store.replace_session(lease, holding);
         }
     }
@@ -224,7 +226,7 @@ impl Follower {
                 Taken::FellBack => self.log_rollback(job, planner),
             }
         }
-        planner.serve_slot_queue();
+        planner.local_mut().serve_slot_queue();
     }
 
     /// The contents of an answer, if there is one.
@@ -242,7 +244,7 @@ impl Follower {
     }
 
     fn answered(&mut self, sent: Moment, store: SystemTime, planner: &mut Planner) {
-        planner.observe_time(sent, store);
+        planner.local_mut().observe_time(sent, store);
         self.polls.answered();
         let Some(OutageEnd { was_logged }) = self.outages.answered() else { return };
         if was_logged {
@@ -250,7 +252,7 @@ impl Follower {
             tracing::warn!("the store answers again: ticks are claimed again");
         }
         // The store may be another one, or have lost its latest data.
-        if self.era.may_read_all(planner.moment()) {
+        if self.era.may_read_all(planner.local().moment()) {
             self.read_all(planner);
         } else {
             self.board.forget();
@@ -259,7 +261,7 @@ impl Follower {
 
     fn unanswered(&mut self, error: &Error, planner: &Planner) {
         self.polls.unanswered();
-        if error.is_retryable() && self.outages.unanswered(planner.moment()) {
+        if error.is_retryable() && self.outages.unanswered(planner.local().moment()) {
             tracing::warn!(%error, "the store does not answer: no shared job starts until it does; runs and locks expire with their leases");
         }
     }
@@ -269,7 +271,7 @@ impl Follower {
         let dead: Vec<&Holding> =
             stands.filter(|(_, held)| matches!(held, Ok(false))).map(|(holding, _)| holding).collect();
         if !dead.is_empty() {
-            planner.nodes_died(&dead);
+            planner.local_mut().nodes_died(&dead);
         }
         let own = self.store.iter().flat_map(|store| store.sessions().all());
         let lost: Vec<(Duration, Holding)> =
@@ -282,7 +284,7 @@ impl Follower {
         if let Some(Ok(pauses)) = records.next() {
             self.pauses_read(pauses.as_ref(), planner);
         }
-        let now = planner.moment();
+        let now = planner.local().moment();
         let reads_all = self.polls.reads_all(now);
         match self.board.polled(version, reads_all, is_era_changed) {
             ToRead::AllJobs => self.read_all(planner),
@@ -306,22 +308,23 @@ impl Follower {
         let news = news.map(|news| News::read(&news.value)).unwrap_or_default();
         match self.board.news_read(version, &news) {
             Changed::Jobs(names) => {
-                let jobs: BTreeSet<JobId> = names.into_iter().filter_map(|name| planner.shared_named(name)).collect();
+                let jobs: BTreeSet<JobId> =
+                    names.into_iter().filter_map(|name| planner.local().jobs().shared_named(name)).collect();
                 self.read_jobs(&jobs.into_iter().collect::<Vec<_>>(), planner);
             }
-            Changed::PollAgain => self.polls.poll_again(planner.moment()),
+            Changed::PollAgain => self.polls.poll_again(planner.local().moment()),
             Changed::AllJobs => self.read_all(planner),
         }
     }
 
     fn read_all(&mut self, planner: &Planner) {
-        self.read_jobs(&planner.shared_jobs(), planner);
+        self.read_jobs(&planner.local().jobs().shared_ids(), planner);
     }
 
     fn read_jobs(&mut self, jobs: &[JobId], planner: &Planner) {
-        let sent = planner.moment();
+        let sent = planner.local().moment();
         let Some(store) = &self.store else { return };
-        let reads: Vec<(ReadJob, Key)> = jobs.iter().filter_map(|job| planner.read_job(*job)).collect();
+        let reads: Vec<(ReadJob, Key)> = jobs.iter().filter_map(|job| planner.local().jobs().read_job(*job)).collect();
         for some in reads.chunks(BATCH) {
             let (jobs, keys) = some.iter().cloned().unzip();
             store.read_jobs(sent, jobs, keys);
@@ -336,7 +339,7 @@ impl Follower {
         let (era, _) = self.take_era(board, planner);
         let mut outdated = Vec::new();
         for (read, record) in asked.into_iter().zip(records) {
-            if planner.is_outdated(read, &record) {
+            if planner.local().jobs().is_outdated(read, &record) {
                 outdated.push(read.job);
                 continue;
             }
@@ -359,7 +362,7 @@ impl Follower {
             }
         } else if seen.is_changed {
             tracing::error!(
-                jobs = planner.shared_jobs().len(),
+                jobs = planner.local().jobs().shared().count(),
                 "the store has lost its data, or is another store: this node writes its jobs' records again as it \
                  remembers them; ticks that may have run before are recorded as missed"
             );
@@ -385,8 +388,8 @@ impl Follower {
 
     /// Logs that the store fell back to an earlier state, once for many jobs.
     fn log_rollback(&mut self, job: JobId, planner: &Planner) {
-        if self.era.may_log_rollback(planner.moment()) {
-            let job = planner.name(job);
+        if self.era.may_log_rollback(planner.local().moment()) {
+            let job = &**planner.local().jobs().name(job);
             tracing::error!(
                 job,
                 "the store fell back to an earlier state, as after a failover or from a backup: this node writes the \

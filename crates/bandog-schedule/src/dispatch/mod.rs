@@ -8,12 +8,13 @@
 //! The record decides which runs exist. After each answer the dispatcher starts a run for each claim of this node that
 //! has none, and drops each run whose claim is gone. So a lost reply does no harm.
 //!
-//! [`Dispatcher`] is the loop. It coordinates four parts: the [`planner`] has the jobs and their local runs, the
-//! [`follower`] keeps the node's copies of the records equal to the store, the [`mailbox`] has the messages, and the
-//! [`shutdown`] knows how far a stop is. The planner and the follower consist of smaller parts. No part knows the part
-//! that contains it.
+//! [`Dispatcher`] is the loop. It coordinates four parts: the [`planner`] plans the jobs and applies the plans to the
+//! local runs, the [`follower`] keeps the node's copies of the records equal to the store, the [`mailbox`] has the
+//! messages, and the [`shutdown`] knows how far a stop is. The planner and the follower consist of smaller parts. No part
+//! imports the part that contains it.
 
 mod agenda;
+mod answers;
 mod backlog;
 mod dispatcher;
 mod entry;
@@ -22,6 +23,7 @@ mod fail_open;
 mod follower;
 mod job_table;
 mod known_board;
+mod local_jobs;
 mod mailbox;
 mod missed;
 mod news_outbox;
@@ -32,16 +34,17 @@ mod planning;
 mod polls;
 mod pool;
 mod prepare;
+mod reading;
+mod reconcile;
 mod sessions;
 mod shutdown;
 mod store;
 mod store_event;
 mod time;
-mod warnings;
 
 #[cfg(test)]
 pub(crate) use self::entry::PendingSwap;
 pub(crate) use self::{
-    dispatcher::Dispatcher, entry::JobEntry, mailbox::Message, polls::POLL_INTERVAL, time::Timekeeper,
-    warnings::warn_about_future_watermark,
+    dispatcher::Dispatcher, entry::JobEntry, mailbox::Message, polls::POLL_INTERVAL,
+    reading::warn_about_future_watermark, time::Timekeeper,
 };
