@@ -63,7 +63,7 @@ impl Job {
         if is_dash { job.disabled() } else { job }
     }
 
-    /// A job that fires at once and then in every period (at least 1 ms), on a grid that all nodes share.
+    /// A job that fires immediately and then once per period (at least 1 ms), on a grid that all nodes share.
     ///
     /// A run that takes longer than the period delays the next ticks, which then run one after the other.
     #[track_caller]
@@ -72,7 +72,8 @@ impl Job {
         job.at_least("fixed_rate", period, MIN_PERIOD)
     }
 
-    /// A job that fires at once and then this delay after the end of each run (at least 1 ms), also of a run by hand.
+    /// A job that fires immediately, and then this delay after the end of each run, also of a run by hand. The delay is
+    /// at least 1 ms.
     #[track_caller]
     pub fn fixed_delay(name: impl AsRef<str>, delay: Duration) -> Self {
         Self::new(name, TriggerDraft::FixedDelay(delay)).at_least("fixed_delay", delay, MIN_PERIOD)
@@ -104,7 +105,8 @@ impl Job {
     /// [`crate::MAX_ERROR`] bytes of an error's text.
     ///
     /// # Cancel safety
-    /// The future is dropped when a cancelled run's grace is over, or at once when the run's lease was lost.
+    /// The future is dropped when the grace of a cancelled run is over, or immediately when the node has lost its
+    /// session.
     pub fn run<F, G>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> G + Send + Sync + 'static,
@@ -225,8 +227,8 @@ impl Job {
         self
     }
 
-    /// Time after which a node without a sign of life counts as dead. A live node renews its lease, so it may be
-    /// shorter than a run. Default the client's watchdog (30 s); 100 ms to 365 days.
+    /// Time after which a node counts as dead if it does not renew its session. A live node renews it, so the lease may
+    /// be shorter than a run. It must be between 100 ms and 365 days. Default: the watchdog of the client (30 s).
     pub fn lease(mut self, lease: Duration) -> Self {
         match check_ttl("lease", lease) {
             Ok(lease) => self.lease = Some(lease),
@@ -241,13 +243,13 @@ impl Job {
         self.at_least("timeout", timeout, MIN_PERIOD)
     }
 
-    /// Maximum time that a cancelled run may continue before it is dropped. Default 5 s.
+    /// Maximum time for which a cancelled run may continue. Then it is dropped. Default 5 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.policy.grace = grace;
         self.at_least("grace", grace, Duration::ZERO)
     }
 
-    /// How a failed run is retried. Default not at all.
+    /// How a failed run is retried. Default: it is not retried.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.policy.retry = retry;
         self
@@ -259,7 +261,7 @@ impl Job {
         self.at_least("jitter", jitter, Duration::ZERO)
     }
 
-    /// Disables its ticks. It can still be run by hand.
+    /// Disables the job's ticks. Operators can still run the job by hand.
     pub fn disabled(mut self) -> Self {
         self.policy.enabled = false;
         self
@@ -301,7 +303,7 @@ impl Job {
         self
     }
 
-    /// Its name.
+    /// The name of the job.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -341,8 +343,8 @@ impl Job {
         self
     }
 
-    /// The job as the scheduler keeps it. `lease` is the watchdog of the scheduler's client, for a job without a lease of
-    /// its own; none without a store.
+    /// The job as the scheduler keeps it. `lease` is the watchdog of the scheduler's client, for a job without a lease
+    /// of its own; none without a store.
     pub(crate) fn prepare(self, lease: Option<Duration>) -> Result<JobDefinition> {
         let named = |error: Error| Error::misused(format!("job {:?}: {error}", self.name));
         if let Some(error) = &self.error {

@@ -183,7 +183,7 @@ impl Retry {
 /// Lease of a policy that no client has completed. It equals the default watchdog of a client.
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
-/// Everything of a job except its name, its trigger and its body.
+/// The settings of a job, except its name, its trigger and its body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) overlap: Overlap,
@@ -191,8 +191,8 @@ pub(crate) struct Policy {
     pub(crate) window: Duration,
     pub(crate) misfire_grace: Duration,
     pub(crate) on_crash: OnCrash,
-    /// Lease of the session under which a node runs the job: of the job, or else the watchdog of the scheduler's client.
-    /// A scheduler without a store does not use it.
+    /// Lease of the session under which a node runs the job: of the job, or else the watchdog of the scheduler's
+    /// client. A scheduler without a store does not use it.
     pub(crate) lease: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) grace: Duration,

@@ -54,8 +54,8 @@ pub(crate) enum Recovered {
     },
     /// The store lost the record with all others. The job is planned.
     Lost,
-    /// An operator has forgotten the job, and this node still has it. The node writes the record again at the next tick,
-    /// or within a day.
+    /// An operator has forgotten the job, and this node still has it. The node writes the record again at the next
+    /// tick, or within a day.
     Forgotten,
 }
 

@@ -41,7 +41,8 @@ pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &m
     Err(Error::unavailable("other nodes keep changing the records of the same jobs").during("start"))
 }
 
-/// Adds the deaths of nodes before the first tick, so that their runs block no tick.
+/// Adds the deaths of nodes whose sessions have expired. They are planned before the first tick, so that the runs of
+/// dead nodes block no tick.
 async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()> {
     let running = |entry: &JobEntry| {
         let live = entry.state.iter().flat_map(|state| &state.running);
@@ -145,7 +146,7 @@ struct SpecChange {
     is_disputed: bool,
 }
 
-/// Called once the change is written, so once for each change.
+/// Logs a change. It is called after the write, so that each change is logged once.
 fn log_change(job: &str, SpecChange { what, is_disputed }: &SpecChange) {
     if *is_disputed {
         tracing::warn!(

@@ -116,8 +116,8 @@ impl Scheduler {
         jobs.into_iter().fold(self, Self::job)
     }
 
-    /// Adds a value that declared jobs take as [`crate::Shared<T>`]: one of each type, before or after the jobs that take
-    /// it.
+    /// Adds a value that declared jobs take as [`crate::Shared<T>`]: one of each type, before or after the jobs that
+    /// take it.
     ///
     /// [`Scheduler::start`] reports a job whose type has no value, and a second value of one type.
     pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {

@@ -285,7 +285,8 @@ impl TestSetting {
         self
     }
 
-    /// Adds a value that declared jobs take as [`crate::Shared<T>`], the same on all replicas; see [`Scheduler::share`].
+    /// Adds a value that declared jobs take as [`crate::Shared<T>`], the same on all replicas; see
+    /// [`Scheduler::share`].
     pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.shares.keep(value);
         self

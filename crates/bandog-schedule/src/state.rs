@@ -25,10 +25,12 @@ const HEARTBEAT_MS: DurationMs = 86_400_000;
 /// Minimum time without a heartbeat of an unknown job: a job that no live node has.
 pub(crate) const MIN_UNKNOWN_MS: DurationMs = 2 * HEARTBEAT_MS;
 
-/// A job's record. Times are in milliseconds since 1970.
+/// A job's record. Times are in milliseconds since 1970. A tick is an instant at which the job is due. A claim is the
+/// write of a tick or a run into the record by the node that runs it. An era is the random name of the store's data,
+/// which changes when the store loses its data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct JobState {
-    /// What the job is. None for jobs of this process only.
+    /// The settings of the job. None for jobs of this process only.
     pub(crate) spec: Option<Box<JobSpec>>,
     /// The newest tick that was ever claimed. It never expires and only rises, so a tick is claimed at most once.
     pub(crate) watermark: UnixMs,
@@ -47,7 +49,7 @@ pub(crate) struct JobState {
     pub(crate) streak: u32,
     /// Start and end of the run that ended last. Ticks in between overlapped with it.
     pub(crate) busy: Option<(UnixMs, UnixMs)>,
-    /// The tick of the last run that ended well.
+    /// The tick of the last run that succeeded.
     pub(crate) last_success: Option<UnixMs>,
     /// The run that ended last, without its note.
     pub(crate) last: Option<Box<HistoryEntry>>,
@@ -160,7 +162,7 @@ impl JobState {
         Some(self.seen).filter(|seen| *seen > 0 && now.saturating_sub(*seen) >= MIN_UNKNOWN_MS)
     }
 
-    /// Whether its ticks are not claimed, because the job or all jobs are paused.
+    /// Whether the job or all jobs are paused, so that no node claims its ticks.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.is_some() || self.all_paused().is_some()
     }
@@ -183,7 +185,7 @@ impl JobState {
         times.chain(busy).chain(runs).chain(waiting).for_each(|time| *time = time.saturating_add(by));
     }
 
-    /// Whether no run of it is under way or queued.
+    /// Whether no run of the job is under way or queued.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.queue.is_empty()
     }
@@ -222,8 +224,8 @@ impl JobState {
         self.next_due = self.next_due.max(Some(end.saturating_add(trigger.delay())));
     }
 
-    /// Marks a tick that ran without a claim. A queued run for the same tick of a fixed delay is removed, since there
-    /// is one at a time. For other triggers, queued runs and retries stay.
+    /// Marks a tick that ran without a claim. A fixed delay has one tick at a time, so its queued run for the same tick
+    /// is removed. Other triggers keep their queued runs and retries.
     pub(crate) fn mark_ran(&mut self, tick: UnixMs, trigger: &Trigger) {
         self.watermark = self.watermark.max(tick);
         if let Trigger::FixedDelay(_) = trigger {

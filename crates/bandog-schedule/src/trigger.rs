@@ -31,7 +31,7 @@ pub(crate) struct TickCursor {
     pub(crate) watermark: UnixMs,
     /// The start of a fixed rate's grid, and the time of a single run.
     pub(crate) anchor: UnixMs,
-    /// The next tick of a fixed delay; none while it runs.
+    /// The next tick of a fixed delay; none while the job runs.
     pub(crate) next_due: Option<UnixMs>,
 }
 

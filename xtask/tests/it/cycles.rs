@@ -3,8 +3,8 @@
 //! File A imports file B if the code of A names an item that is defined in B. The check reads the sources, and follows
 //! these rules:
 //!
-//! - A path counts wherever it stands: in `use`, or inline (`crate::a::f()`, `super::T`, `a::f()` after `use crate::a`).
-//!   Comments, texts and code under `#[cfg(test)]` do not count.
+//! - A path counts wherever it stands: in `use`, or inline (`crate::a::f()`, `super::T`, `a::f()` after `use
+//!   crate::a`). Comments, texts and code under `#[cfg(test)]` do not count.
 //! - A path through a re-export leads to the file that defines the item. `use crate::Job` imports `job.rs`, where
 //!   `lib.rs` has `pub use job::Job`. So a parent module may re-export the items of its children, and the children may
 //!   import each other through it.
@@ -12,8 +12,8 @@
 //!   names `T`, the parent imports the child. If the child also names an item that is defined in the parent's file,
 //!   this is a cycle.
 //! - A private `use a::*` counts as an import of `a`.
-//! - The call of a method does not name the file of the method. So `impl` blocks of one type in several files can hide a
-//!   cycle from this check.
+//! - The call of a method does not name the file of the method. So `impl` blocks of one type in several files can hide
+//!   a cycle from this check.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

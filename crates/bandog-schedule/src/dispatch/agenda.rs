@@ -32,8 +32,8 @@ impl Agenda {
         Self { times, due, ready: VecDeque::new(), started, counted: started }
     }
 
-    /// The time from which ticks of a job without a record count. Periods count on the monotonic clock, so they start at
-    /// a time that moves with each step of the wall clock.
+    /// The time from which ticks of a job without a record count. Periods count on the monotonic clock, so they start
+    /// at a time that moves with each step of the wall clock.
     pub(super) fn since(&self, is_counted: bool) -> UnixMs {
         if is_counted { self.counted } else { self.started }
     }

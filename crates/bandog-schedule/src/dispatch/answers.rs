@@ -21,7 +21,8 @@ pub(super) struct Answered {
 /// What follows from an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterAnswer {
-    /// The state is written: its plan is applied. `has_more`: further events came meanwhile, so the job is planned again.
+    /// The state is written: its plan is applied. `has_more`: further events came meanwhile, so the job is planned
+    /// again.
     Apply { plan: Plan, has_more: bool },
     /// Another node has written this record.
     Take(Record),

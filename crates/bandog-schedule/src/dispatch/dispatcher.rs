@@ -190,7 +190,7 @@ impl Dispatcher {
     }
 }
 
-/// Lets the other tasks of this worker run once. Tokio's `yield_now` would first run all tasks that are ready.
+/// Lets the other tasks of this worker thread run once. Tokio's `yield_now` would run all ready tasks first.
 async fn yield_once() {
     let mut has_waited = false;
     poll_fn(|context| {

@@ -62,8 +62,8 @@ impl JobEntry {
         Arc::clone(&self.definition.policy)
     }
 
-    /// Time of the job's next tick, as far as this node knows. `since`: the time from which the ticks of a job without a
-    /// state count.
+    /// Time of the job's next tick, as far as this node knows. `since`: the time from which the ticks of a job without
+    /// a state count.
     pub(super) fn next_claim(&self, since: UnixMs) -> Option<UnixMs> {
         let JobDefinition { name, trigger, policy, .. } = &self.definition;
         match &self.state {

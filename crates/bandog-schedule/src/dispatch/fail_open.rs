@@ -15,8 +15,8 @@ use crate::{
 
 /// Takes the latest tick that is due, without a claim, if the job's policy allows it. Returns the run to start.
 ///
-/// The node writes the tick when the store answers again, so no node claims the tick afterwards. Other nodes that cannot
-/// reach the store run the tick too.
+/// The node writes the tick when the store answers again, so no node claims the tick afterwards. Other nodes that
+/// cannot reach the store run the tick too.
 pub(super) fn take_unclaimed(entry: &mut JobEntry, now: UnixMs, node: &Arc<str>) -> Option<LiveRun> {
     let policy = entry.policy();
     if policy.store_down != StoreDown::FailOpen || !policy.enabled || entry.pending.is_some() {
@@ -98,5 +98,79 @@ fn next_fixed_delay_tick(state: &JobState, delay: DurationMs, events: &[Event]) 
         (Some(due), _) => Some(due.max(state.watermark.saturating_add(1))),
         (None, Some(queued)) => Some(queued.tick),
         (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Job, Run};
+
+    const T0: UnixMs = 1_800_000_000_000;
+
+    fn entry(job: Job) -> JobEntry {
+        let mut entry = JobEntry::new(job.run(async |_: Run| ()).prepare(None).unwrap());
+        entry.state = Some(Box::new(JobState::new(&entry.definition.policy, T0, None)));
+        entry
+    }
+
+    fn take(entry: &mut JobEntry, after: UnixMs) -> Option<UnixMs> {
+        take_unclaimed(entry, T0 + after, &"here".into()).map(|live| live.tick - T0)
+    }
+
+    fn every_second() -> Job {
+        Job::fixed_rate("job", Duration::from_secs(1)).store_down(StoreDown::FailOpen)
+    }
+
+    #[test]
+    fn the_latest_due_tick_runs_once() {
+        let mut entry = entry(every_second());
+        assert_eq!(take(&mut entry, 2500), Some(2000));
+        assert_eq!(entry.events, [Event::RanUnclaimed(T0 + 2000)]);
+        assert_eq!(take(&mut entry, 2999), None, "no tick is due");
+        assert_eq!(take(&mut entry, 3000), Some(3000));
+        let state = entry.state.unwrap();
+        assert_eq!((state.watermark, state.run), (T0 + 3000, 0), "it has no number in the record");
+        assert!(state.fence >= u64::try_from((T0 + 3000) * 1000).unwrap());
+    }
+
+    #[test]
+    fn nothing_runs_if_the_policy_or_the_state_forbids_it() {
+        let mut closed = entry(Job::fixed_rate("job", Duration::from_secs(1)));
+        let mut disabled = entry(every_second().disabled());
+        let mut paused = entry(every_second());
+        let pause = crate::Paused { by: "me".into(), reason: "why".into(), at: String::new() };
+        paused.state.iter_mut().for_each(|state| state.paused = Some(Box::new(pause.clone())));
+        let mut unknown = entry(every_second());
+        unknown.state = None;
+        for entry in [&mut closed, &mut disabled, &mut paused, &mut unknown] {
+            assert_eq!((take(entry, 2500), entry.events.len()), (None, 0));
+        }
+    }
+
+    #[test]
+    fn a_fixed_delay_counts_from_the_end_of_the_unclaimed_run() {
+        let job = Job::fixed_delay("job", Duration::from_secs(1)).store_down(StoreDown::FailOpen);
+        let mut entry = entry(job);
+        assert_eq!(take(&mut entry, 0), Some(0));
+        let run = RunInfo {
+            name: "job".into(),
+            id: 0,
+            tick: bandog_cron::Time::from_millisecond(T0),
+            due: bandog_cron::Time::from_millisecond(T0),
+            started: T0,
+            kind: Kind::Unclaimed,
+            fence: bandog_core::Fence::new(1),
+            last_success: None,
+            note: std::sync::Mutex::default(),
+            cancel: crate::cancel::CancelToken::default(),
+        };
+        let (state, error, note) = (crate::State::Ok, None, None);
+        let ended = RunEnd { id: 0, fence: 1, attempt: 1, state, at: T0 + 400, error, note };
+        record_unclaimed_end(&mut entry, &run, ended, &"here".into());
+        assert!(matches!(&entry.events[..], [Event::RanUnclaimed(_), Event::UnclaimedRunEnded(_)]));
+        assert_eq!((take(&mut entry, 1399), take(&mut entry, 1400)), (None, Some(1400)));
     }
 }

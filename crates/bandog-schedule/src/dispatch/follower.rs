@@ -1,5 +1,5 @@
-//! Keeps this node's copies of the jobs' records equal to the store: polls, reads what has changed, sends the swaps, and
-//! takes the answers.
+//! Keeps this node's copies of the jobs' records equal to the store: polls, reads what has changed, sends the swaps,
+//! and takes the answers.
 
 use std::{
     collections::{BTreeSet, HashSet},

@@ -162,8 +162,8 @@ impl LocalJobs {
         handle.map(|handle| self.time.moment().since(handle.started)).unwrap_or_default()
     }
 
-    /// Starts and cancels local runs until they match the job's state. `session`: the session under which this node runs
-    /// the job.
+    /// Starts and cancels local runs until they match the job's state. `session`: the session under which this node
+    /// runs the job.
     pub(super) fn reconcile(&mut self, job: JobId, session: Option<&Holding>) {
         reconcile(job, &self.jobs[job], session, &mut self.pool, &self.time);
     }

@@ -10,8 +10,8 @@
 //!
 //! [`Dispatcher`] is the loop. It coordinates four parts: the [`planner`] plans the jobs and applies the plans to the
 //! local runs, the [`follower`] keeps the node's copies of the records equal to the store, the [`mailbox`] has the
-//! messages, and the [`shutdown`] knows how far a stop is. The planner and the follower consist of smaller parts. No part
-//! imports the part that contains it.
+//! messages, and the [`shutdown`] knows how far a stop is. The planner and the follower consist of smaller parts. No
+//! part imports the part that contains it.
 
 mod agenda;
 mod answers;

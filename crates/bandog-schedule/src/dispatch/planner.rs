@@ -98,7 +98,7 @@ impl Planner {
         let entry = &self.local.jobs()[job];
         let must_write = !entry.events.is_empty() || entry.needs_write(self.pauses.all_jobs(), self.local.now());
         if !must_write && slots == 0 && entry.running().is_empty() {
-            // Another node with a free slot may claim it now, this node later.
+            // Another node with a free slot may claim the tick now. This node plans the job when it has a free slot.
             if !self.local.pool().is_closed() {
                 self.local.join_slot_queue(job);
             }

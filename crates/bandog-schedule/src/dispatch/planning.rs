@@ -90,3 +90,74 @@ fn plan_context<'a>(
         all,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bandog_core::Key;
+
+    use super::*;
+    use crate::{Job, Run, state::JobSpec};
+
+    const T0: UnixMs = 1_800_000_000_000;
+
+    fn session() -> Option<Holding> {
+        let id = "00000000-0000-8000-8000-000000000001:7".parse().unwrap();
+        Some(Holding { key: Key::new("schedule/node/1").unwrap(), id })
+    }
+
+    /// A job of the store that fires every second.
+    fn entry() -> JobEntry {
+        let job = Job::fixed_rate("job", std::time::Duration::from_secs(1)).run(async |_: Run| ());
+        let mut entry = JobEntry::new(job.prepare(None).unwrap());
+        let spec = JobSpec::new(&entry.definition.trigger, &entry.definition.policy);
+        let state = JobState::create(&entry.definition.policy, T0, Some(Box::new(spec)), "era");
+        (entry.is_shared, entry.state) = (true, Some(Box::new(state)));
+        entry
+    }
+
+    fn plan_at(entry: &mut JobEntry, after: UnixMs, free_slots: usize) -> SharedPlan {
+        let context = NodeContext { node: &"here".into(), now: T0 + after, free_slots, may_claim: true };
+        plan_shared(entry, &context, session(), &AllJobsPause::default())
+    }
+
+    #[test]
+    fn a_claim_is_a_swap_under_the_session_and_not_before_its_tick() {
+        let mut entry = entry();
+        let SharedPlan::Swap { swap, starts } = plan_at(&mut entry, 0, 5) else { panic!("a tick is due") };
+        assert_eq!((starts, swap.held.as_ref(), swap.from), (1, session().as_ref(), None));
+        assert_eq!(swap.not_before, Some(Time::from_millisecond(T0 - crate::plan::MAX_EARLY_MS).into()));
+        let pending = entry.pending.as_ref().unwrap();
+        assert_eq!((pending.plan.starts, pending.next.running.len(), pending.events), (1, 1, 0));
+        assert!(entry.state.unwrap().running.is_empty(), "until the store has confirmed it");
+    }
+
+    #[test]
+    fn a_plan_that_changes_nothing_writes_nothing_and_settles_its_events() {
+        let mut entry = entry();
+        entry.state.iter_mut().for_each(|state| state.watermark = T0 + 5000);
+        entry.events.push(Event::NodeDied(session().unwrap()));
+        assert!(matches!(plan_at(&mut entry, 0, 5), SharedPlan::Unchanged(_)));
+        assert!(entry.is_settled());
+        entry.events.push(Event::RanUnclaimed(T0 + 5000));
+        assert!(matches!(plan_at(&mut entry, 0, 5), SharedPlan::Swap { starts: 0, .. }), "the record lacks the tick");
+        assert_eq!(entry.pending.as_ref().map(|pending| pending.events), Some(1));
+    }
+
+    #[test]
+    fn a_job_without_a_known_record_is_not_planned() {
+        let mut entry = entry();
+        entry.state = None;
+        assert!(matches!(plan_at(&mut entry, 0, 5), SharedPlan::Impossible));
+        assert!(entry.pending.is_none());
+    }
+
+    #[test]
+    fn a_local_job_gets_its_state_with_its_first_plan() {
+        let mut entry = entry();
+        (entry.is_shared, entry.state) = (false, None);
+        let context = NodeContext { node: &"here".into(), now: T0 + 1500, free_slots: 1, may_claim: true };
+        let plan = plan_local(&mut entry, &context, T0);
+        assert_eq!((plan.starts, entry.running().len(), entry.is_settled()), (1, 1, true));
+        assert_eq!(entry.running()[0].session, None);
+    }
+}

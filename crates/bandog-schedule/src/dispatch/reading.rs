@@ -43,8 +43,8 @@ pub(super) fn log_unreadable(entry: &mut JobEntry, error: &Error) {
     }
 }
 
-/// Logs that the watermark (the newest tick that was ever claimed) lies in the future, because the store's clock was set
-/// back.
+/// Logs that the watermark (the newest tick that was ever claimed) lies in the future, because the store's clock was
+/// set back.
 pub(crate) fn warn_about_future_watermark(job: &str, state: &JobState, now: UnixMs) {
     if let Some(until) = rests_until(state, now.saturating_add(MAX_AHEAD_MS)) {
         let until = Time::from_millisecond(until);

@@ -62,7 +62,8 @@ impl Sessions {
         self.events.is_empty()
     }
 
-    /// Keeps a claimed session and watches for its expiry. After an error it claims again. Returns the session's holding.
+    /// Keeps a claimed session and watches for its expiry. After an error it claims again. Returns the session's
+    /// holding.
     pub(super) fn keep(&mut self, lease: Duration, result: Result<Guard>) -> Result<Holding> {
         let guard = match result {
             Ok(guard) => guard,

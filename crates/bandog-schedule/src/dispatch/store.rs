@@ -176,7 +176,8 @@ impl StoreIo {
         if !was_used {
             return result;
         }
-        // Last, so that one poll of a notified node finds everything: runs to take over, and sessions that are released.
+        // Last, so that one poll of a notified node finds everything: runs to take over, and sessions that are
+        // released.
         result.and(publish_change(&self.client, None, &changed).await)
     }
 

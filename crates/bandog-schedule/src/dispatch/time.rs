@@ -6,10 +6,10 @@ use bandog_core::{Clock, Moment};
 
 use crate::trigger::{DurationMs, UnixMs};
 
-/// Age at which any new reading of the store's clock replaces the last one.
+/// Age of a reading of the store's clock after which any new reading replaces it.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
-/// Maximum drift of a clock until its reading is stale, in microseconds.
+/// Maximum drift of a clock within [`MAX_AGE`], in microseconds.
 const MAX_DRIFT_MICROS: i64 = 20_000;
 
 /// Minimum step of the time that counts as a jump. Smaller steps are corrections of the clock.

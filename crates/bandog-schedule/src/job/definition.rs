@@ -40,3 +40,19 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Job, Run};
+
+    #[test]
+    fn the_lease_is_the_jobs_or_else_the_clients_watchdog() {
+        let seconds = Duration::from_secs;
+        let lease = |job: Job, watchdog| job.run(async |_: Run| ()).prepare(watchdog).unwrap().policy.lease;
+        assert_eq!(lease(Job::once("job").lease(seconds(7)), Some(seconds(50))), seconds(7));
+        assert_eq!(lease(Job::once("job"), Some(seconds(50))), seconds(50));
+        assert_eq!(lease(Job::once("job"), None), seconds(30), "without a store it is not used");
+    }
+}

@@ -22,7 +22,7 @@ impl Jobs {
     /// As [`Jobs::show`]; `Misused` while a node runs it.
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn forget(&self, name: &str) -> Result<()> {
         let (record, _) = self.record(name).await?;
         self.remove(name, record, |_| true).await?;
@@ -51,14 +51,14 @@ impl Jobs {
         Ok(rows)
     }
 
-    /// Removes a job if it is still one of [`Jobs::unknown`]. False: a node has it again, an operator paused it,
-    /// another process removed it, or a program of another version wrote it.
+    /// Removes a job if [`Jobs::unknown`] would still list it. Returns false if a node has the job again, an operator
+    /// paused it, another process removed it, or a program of another version wrote its record.
     ///
     /// # Errors
     /// As [`Jobs::unknown`] and [`Jobs::forget`].
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn forget_unknown(&self, name: &str, older: Duration) -> Result<bool> {
         at_least_two_days(older)?;
         let reading = self.client.read(&[job_key(name)?], &[]).await?;
@@ -72,7 +72,7 @@ impl Jobs {
         Ok(forgotten)
     }
 
-    /// Removes a record while `is_so` holds and no node runs the job. False: it does not hold.
+    /// Removes a record if `is_so` holds for it and no node runs the job. Returns false if `is_so` does not hold.
     async fn remove(&self, name: &str, mut record: Record, is_so: impl Fn(Option<&JobState>) -> bool) -> Result<bool> {
         for _ in 0..MAX_ATTEMPTS {
             // A record that cannot be read can still be removed.

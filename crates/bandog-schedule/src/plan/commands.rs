@@ -33,7 +33,7 @@ pub(super) fn apply_command(state: &mut JobState, context: &PlanContext<'_>, pla
 fn resume(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     if state.paused.take().is_some() {
         state.streak = 0;
-        go_on(state, context, plan);
+        continue_after_pause(state, context, plan);
     }
 }
 
@@ -50,13 +50,13 @@ pub(super) fn apply_all_jobs_pause(
     let was_paused = state.all_paused().is_some();
     state.all = Some(Box::new(command.clone()));
     if was_paused && command.paused.is_none() {
-        go_on(state, context, plan);
+        continue_after_pause(state, context, plan);
     }
 }
 
 /// Skips the ticks that came during the pause. If another pause is still in effect, they are skipped when that
 /// ends.
-fn go_on(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
+fn continue_after_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     if state.is_paused() {
         return;
     }
@@ -64,7 +64,7 @@ fn go_on(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     if skipped.ticks > 0 {
         state.watermark = skipped.last;
         if state.spec.as_ref().is_some_and(|spec| !spec.enabled) {
-            // They would not have run anyway.
+            // The ticks of a disabled job would not have run without the pause either.
             return;
         }
         state.next_due = state.next_due.map(|due| due.max(context.now));

@@ -1,4 +1,5 @@
-//! Sets a watermark in the future back: the store's clock was ahead when its ticks were claimed.
+//! Sets a watermark in the future back. The watermark is the newest tick that was ever claimed. It lies in the future
+//! if the store's clock was ahead when ticks were claimed.
 
 use super::{
     history::add_history_line,
@@ -14,8 +15,8 @@ use crate::{
 /// Minimum distance of a watermark in the future. A claim may precede its tick by this time.
 const MAX_EARLY_MS: DurationMs = ticks::MAX_EARLY_MS;
 
-/// End of the job's rest: the store's clock was ahead when the last tick was claimed or the last run ended. None if
-/// the job does not rest.
+/// End of the job's rest. A job rests until the time of its last claim or last end, if the store's clock was ahead
+/// then. None if the job does not rest.
 pub(crate) fn rests_until(state: &JobState, now: UnixMs) -> Option<UnixMs> {
     let ended = state.busy.map(|(_, ended)| ended);
     ended.max(Some(state.watermark)).filter(|until| *until > now.saturating_add(MAX_EARLY_MS))
@@ -30,7 +31,8 @@ pub(crate) fn is_over(state: &JobState, trigger: &Trigger) -> bool {
     }
 }
 
-/// Continues from now. The fence stays and rises further.
+/// Sets the watermark back, so that ticks run again from now on. The fence keeps its value, and rises with later
+/// claims.
 pub(super) fn reset(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, by: &str, reason: &str) {
     let now = context.now;
     let Some(until) = rests_until(state, now) else { return };
@@ -38,11 +40,11 @@ pub(super) fn reset(state: &mut JobState, context: &PlanContext<'_>, plan: &mut 
     state.seen = state.seen.min(now);
     state.born.iter_mut().for_each(|born| born.resets += 1);
     state.next_due = state.next_due.map(|due| due.min(now.saturating_add(context.trigger.delay())));
-    // Otherwise new ticks would count as overlapping.
+    // Otherwise new ticks would count as overlapping with a run in the future.
     state.busy = state.busy.filter(|(_, ended)| *ended <= now);
     if state.anchor > now {
         state.anchor = match context.trigger {
-            // The grid stays.
+            // The grid of a fixed rate stays.
             Trigger::FixedRate(period) => now + (state.anchor - now) % period,
             Trigger::Cron(_) | Trigger::FixedDelay(_) | Trigger::At(_) | Trigger::Once | Trigger::Never => now + 1,
         };

@@ -1,4 +1,4 @@
-//! Ends of runs, by themselves or with their node.
+//! Ends of runs: a run ended, or the node that ran it died.
 
 use bandog_core::Holding;
 
@@ -17,7 +17,7 @@ struct Death {
     /// Number of nodes that died during this run.
     count: u32,
     max: u32,
-    /// The run is not tried again.
+    /// The run is not retried.
     is_last: bool,
     is_cancelled: bool,
 }
@@ -34,6 +34,7 @@ impl Death {
     }
 }
 
+/// Applies the end of a run: counts it, retries it if its policy says so, and records it.
 pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, ended: &RunEnd) {
     let is_it = |live: &LiveRun| live.id == ended.id && live.fence == ended.fence;
     let Some(at) = state.running.iter().position(is_it) else {
@@ -71,7 +72,7 @@ pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
             state.counts.lost += 1;
             plan.lost.add(live.tick);
         }
-        // These are no ends of runs.
+        // No run ends with these states.
         State::Queued | State::Running | State::Skipped | State::Missed | State::Reset => {}
     }
     let mut ended = ended.clone();
@@ -82,6 +83,7 @@ pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
     record_end(state, context, plan, live, ended);
 }
 
+/// Retries or records the runs of a node whose session has expired.
 pub(super) fn end_runs_of_dead_node(
     state: &mut JobState,
     context: &PlanContext<'_>,
@@ -108,7 +110,8 @@ pub(super) fn end_runs_of_dead_node(
     }
 }
 
-/// The run may never report its end, since only its node knows of it. So a fixed delay counts from now.
+/// Applies a tick that ran while the store did not answer. Only the node of the run knows of its end, and may die
+/// before it reports it. So a fixed delay counts from now.
 pub(super) fn ran_unclaimed(state: &mut JobState, context: &PlanContext<'_>, tick: UnixMs, may_still_run: bool) {
     state.mark_ran(tick, context.trigger);
     if may_still_run {
@@ -116,6 +119,7 @@ pub(super) fn ran_unclaimed(state: &mut JobState, context: &PlanContext<'_>, tic
     }
 }
 
+/// Applies the end of a run without a claim.
 pub(super) fn unclaimed_ended(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, past: &HistoryEntry) {
     let is_it = |last: &HistoryEntry| (last.fence, last.tick, &last.node) == (past.fence, past.tick, &past.node);
     if state.last.as_deref().is_some_and(is_it) {

@@ -17,6 +17,8 @@ use crate::{
 /// Maximum time by which a claim may precede its tick, by the store's clock.
 pub(crate) const MAX_EARLY_MS: DurationMs = 500;
 
+/// Claims the ticks that are due: adds their runs to the queue, and raises the watermark (the newest tick that was ever
+/// claimed).
 pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     if !context.policy.enabled || !context.is_current || state.is_paused() {
         return;
@@ -33,7 +35,7 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     match context.policy.overlap {
         Overlap::Skip => {
             due.overlapped.iter().for_each(|tick| skipped.add(*tick));
-            // Ticks that waited together for a slot or a node: all but the last would overlap with the next.
+            // These ticks waited together for a slot or a node. All but the last would overlap with the next one.
             let caught = runs.iter().filter(|(_, kind)| *kind == Kind::CatchUp).count();
             let latest = runs.len().saturating_sub(1).max(caught);
             runs.drain(caught..latest).for_each(|(tick, _)| skipped.add(tick));
@@ -67,7 +69,7 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     }
 }
 
-/// The last tick replaces all queued and running ones.
+/// Overlap `replace`: the last tick replaces all queued and running ones.
 fn replace(
     state: &mut JobState,
     context: &PlanContext<'_>,
@@ -93,6 +95,7 @@ fn can_start(state: &JobState, policy: &Policy) -> bool {
     !state.queue.is_empty() && state.running.len() < policy.overlap.max_runs()
 }
 
+/// Starts queued runs on this node, as far as the overlap and the free slots allow.
 pub(super) fn start_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     while can_start(state, context.policy) {
         if plan.starts >= context.free_slots {
@@ -117,6 +120,7 @@ pub(super) fn start_runs(state: &mut JobState, context: &PlanContext<'_>, plan: 
     }
 }
 
+/// Adds a run to the end of the queue, and returns its number.
 pub(super) fn enqueue(state: &mut JobState, kind: Kind, tick: UnixMs) -> u64 {
     state.run += 1;
     if state.queue.is_empty() {

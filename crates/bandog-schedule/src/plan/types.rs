@@ -103,7 +103,7 @@ pub(crate) struct Plan {
     pub(crate) is_news: bool,
     /// Runs that a command created or cancelled.
     pub(crate) runs: Vec<u64>,
-    /// A run of this node ended after its claim was gone.
+    /// A run of this node ended after another node had taken the run over, or the record had lost it.
     pub(crate) is_fenced: bool,
     /// Ticks that will not run, by reason.
     pub(crate) skipped: u64,

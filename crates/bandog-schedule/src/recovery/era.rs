@@ -74,8 +74,8 @@ impl EraWatch {
     }
 }
 
-/// Reads the era from the board, and creates the board if there is none. A board without a text gets the era `known`, or
-/// else a new one.
+/// Reads the era from the board, and creates the board if there is none. A board without a text gets the era `known`,
+/// or else a new one.
 pub(crate) async fn read_or_create_era(client: &Client, known: Option<String>) -> Result<String> {
     let board = board_key()?;
     let (mut from, mut era) = (None, new_era());

@@ -1,7 +1,8 @@
 //! Merges the copy of a record that a node remembers into a record that the store has lost, completely or in part.
 //!
-//! These are rules of a plan: they do no I/O and read no clock. The node's copy may be old, since other nodes may have claimed ticks after it. So a tick that may have been claimed
-//! before the loss never runs, but is recorded as missed. The watermark only rises.
+//! These are rules of a plan: they do no I/O and read no clock. The node's copy may be old, since other nodes may have
+//! claimed ticks after it. So a tick that may have been claimed before the loss never runs, but is recorded as missed.
+//! The watermark only rises.
 
 use super::lineage::{Lineage, has, has_ended, is_beyond, is_fresh, lacks};
 use crate::{
@@ -12,12 +13,12 @@ use crate::{
     trigger::UnixMs,
 };
 
-/// Reasons in the history for ticks that may or may not have run.
+// Reasons in the history for ticks that may or may not have run.
 const TICKS_UNKNOWN: &str = "the store lost the job's record: whether another node ran them before that is not known";
 const QUEUED_UNKNOWN: &str = "the store lost the job's record while they waited: whether they ran is not known";
 const END_UNKNOWN: &str = "the store lost how the run ended";
 
-/// Adds what a node remembers. False: there was nothing to add.
+/// Adds what a node remembers. Returns false if there was nothing to add.
 pub(crate) fn restore(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, memory: &KnownRecord) -> bool {
     let known = &*memory.state;
     if !lacks(state, known, memory.is_later) {
@@ -41,6 +42,7 @@ pub(crate) fn restore(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
     true
 }
 
+/// Raises all numbers that never fall to the known ones.
 fn raise_numbers(state: &mut JobState, known: &JobState) {
     state.watermark = state.watermark.max(known.watermark);
     state.fence = state.fence.max(known.fence);
@@ -55,13 +57,13 @@ fn raise_numbers(state: &mut JobState, known: &JobState) {
     }
 }
 
-/// Runs that have ended do not start again, and are recorded as they ended.
+/// Ends the runs that the record shows as under way although this node knows that they have ended.
 fn settle_ended_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) {
     let over: Vec<LiveRun> = state.running.iter().filter(|live| has_ended(known, live)).cloned().collect();
     for live in over {
         let end = known.last.as_ref().filter(|last| last.fence == Some(live.fence));
         if end.is_none() && !is_ours(context, &live) {
-            // Its own node reports the end, or its session expires.
+            // Another node runs it. That node reports the end, or its session expires.
             continue;
         }
         let end_state = end.map_or(State::Lost, |last| last.state);
@@ -71,7 +73,8 @@ fn settle_ended_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut
     }
 }
 
-/// Keeps local runs when other nodes have continued from the state that the store fell back to.
+/// Adds the local runs that the record has lost. Other nodes have continued from that record, and may have claimed some
+/// of these runs again.
 fn keep_local_runs(state: &mut JobState, context: &PlanContext<'_>, known: &JobState) {
     for live in known.running.iter().filter(|live| is_ours(context, live)) {
         let is_claimed_again = match live.kind {
@@ -118,7 +121,7 @@ fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, kno
     raise_numbers(state, known);
 }
 
-/// Records the ticks between this node's last read and the creation of the record.
+/// Records the ticks between this node's last read and the creation of the record. Whether they ran is not known.
 fn record_unknown_ticks(
     state: &mut JobState,
     context: &PlanContext<'_>,
@@ -146,7 +149,8 @@ fn record_unknown_ticks(
     add_history_line(state, plan, line);
 }
 
-/// Takes the runs whose nodes' sessions are lost too, and the queued runs. True: some of them will end later.
+/// Takes over the runs under way and the queued runs. The store has lost the sessions of their nodes too, so the runs
+/// end as runs of dead nodes. Returns true if a run is under way or queued.
 fn take_over(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) -> bool {
     state.running.extend(known.running.iter().cloned());
     let mut lost = TickRange::default();

@@ -43,7 +43,7 @@ impl SessionClaim {
         Self { lock: holding.key.to_string(), claim: holding.id.to_string() }
     }
 
-    /// None if the record is damaged.
+    /// The lock and the claim. None if the record is damaged.
     fn holding(&self) -> Option<Holding> {
         Some(Holding { key: Key::new(&self.lock).ok()?, id: self.claim.parse::<ClaimId>().ok()? })
     }
@@ -77,7 +77,7 @@ pub(crate) struct LiveRun {
     /// The node's session. None for jobs of this process only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<Box<SessionClaim>>,
-    /// A caller or a newer run has cancelled it.
+    /// An operator or a newer run has cancelled it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) cancel: bool,
 }

@@ -97,7 +97,7 @@ impl JobSpec {
                     None => cron,
                 }))
             }
-            // Only a damaged record has such a period.
+            // Only a damaged record has a period of zero or less.
             TriggerSpec::FixedRate(period) | TriggerSpec::FixedDelay(period) if *period <= 0 => return None,
             TriggerSpec::FixedRate(period) => Trigger::FixedRate(*period),
             TriggerSpec::FixedDelay(delay) => Trigger::FixedDelay(*delay),
