@@ -26,7 +26,7 @@ pub(crate) enum CancelReason {
 }
 
 /// The cancellation of a run, shared by the dispatcher and the body. It allocates nothing: a hundred thousand runs may
-/// start at once, and few of them are ever cancelled.
+/// start at the same time, and few of them are ever cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct CancelToken {
     /// The first [`CancelReason`]; 0 if there is none.

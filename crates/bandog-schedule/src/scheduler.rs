@@ -289,7 +289,7 @@ impl Running {
     }
 
     /// Stops in order: claims nothing more, lets runs continue for the drain, cancels them, drops them after their
-    /// grace, and hands over unfinished runs to other nodes at once (or records them as interrupted:
+    /// grace, and hands over unfinished runs to other nodes immediately (or records them as interrupted:
     /// [`crate::OnCrash`]).
     ///
     /// # Errors
@@ -324,7 +324,7 @@ impl Running {
         let _ = self.mail.send(Message::EndDrain);
     }
 
-    /// Polls the store at once.
+    /// Polls the store immediately.
     pub(crate) fn poll(&self) {
         // The scheduler may have ended.
         let _ = self.mail.send(Message::Poll);

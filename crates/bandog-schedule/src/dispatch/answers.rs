@@ -26,7 +26,8 @@ pub(super) enum AfterAnswer {
     Apply { plan: Plan, has_more: bool },
     /// Another node has written this record.
     Take(Record),
-    /// The job was forgotten, or the store has lost its record. The board says which.
+    /// There is no record: an operator has removed the job, or the store has lost the record. A read of the record
+    /// together with the board (a record that names the era of the store's data) shows which.
     Read,
     /// The job is planned again after this delay.
     PlanAfter(Duration),

@@ -137,8 +137,8 @@ impl RunStarter {
     }
 }
 
-/// The tokio task of a run. It is small: a hundred thousand runs may start at once. The worker that polls it first
-/// allocates the rest, since memory that one worker allocates and another frees is slow.
+/// The tokio task of a run. It is small: a hundred thousand runs may start at the same time. The worker that polls it
+/// first allocates the rest, since memory that one worker allocates and another frees is slow.
 enum RunTask {
     Prepared(Option<PreparedRun>),
     Executing(Arc<RunInfo>, BoxFuture<'static, ()>),

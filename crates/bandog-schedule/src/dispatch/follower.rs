@@ -1,5 +1,9 @@
-//! Keeps this node's copies of the jobs' records equal to the store: polls, reads what has changed, sends the swaps,
+//! Keeps this node's copies of the jobs' records equal to the store: polls, reads the changed records, sends the swaps,
 //! and takes the answers.
+//!
+//! The board is a record whose version changes whenever nodes have to read something. Its text is the era: a random
+//! name of the store's data, which is another one after the store has lost its data. The news is a record that names
+//! the jobs that have changed.
 
 use std::{
     collections::{BTreeSet, HashSet},

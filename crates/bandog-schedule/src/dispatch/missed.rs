@@ -25,10 +25,13 @@ pub(super) struct MissedTicks {
 
 #[derive(Default)]
 struct TickRanges {
+    /// Ticks that no node ran in time.
     missed: TickRange,
+    /// Ticks whose node died, and that do not run again.
     lost: TickRange,
     /// Ticks that may have run before the store lost the record.
     unknown: TickRange,
+    /// Ticks whose node died and that run again.
     died: TickRange,
 }
 

@@ -1,5 +1,5 @@
-//! Plans this node's jobs, and applies the plans: at once for jobs of this process, and after the store's answer for
-//! jobs of the store.
+//! Plans this node's jobs, and applies the plans: immediately for jobs of this process, and after the store's answer
+//! for jobs of the store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +42,8 @@ pub(super) struct Planner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
     Settled,
-    /// The record is missing, and has to be read together with the board.
+    /// The record is missing, and has to be read together with the board: a record that names the era of the store's
+    /// data.
     MustRead,
     /// The store fell back to an earlier state.
     FellBack,
@@ -168,8 +169,8 @@ impl Planner {
         if run.kind == Kind::Unclaimed {
             record_unclaimed_end(entry, run, ended, &self.node);
         } else {
-            // Reserves one element only: some services run a hundred thousand jobs at once, most of them one run at a
-            // time.
+            // Reserves one element only: some services run a hundred thousand jobs at the same time, most of them one
+            // run at a time.
             entry.events.reserve_exact(1);
             // A run that was dropped because its session was about to expire has an event too: a late renewal may have
             // saved the session. If another node has taken the run over by then, the greater fence of that claim makes
@@ -180,7 +181,7 @@ impl Planner {
         self.local.make_ready(job);
     }
 
-    /// Applies a confirmed state: its runs, its next tick, and the queue for slots.
+    /// Applies the plan of a state that is confirmed: starts and cancels runs, and schedules the next tick.
     fn apply(&mut self, job: JobId, plan: &Plan, store: &mut Option<StoreIo>) {
         self.reconcile(job, store);
         let now = self.local.moment();
@@ -226,6 +227,7 @@ impl Planner {
         self.local.schedule(job, time.saturating_add(delay));
     }
 
+    /// Whether this node may claim ticks of the job.
     fn may_claim(&self, job: JobId) -> bool {
         let entry = &self.local.jobs()[job];
         let is_held = entry.is_shared && (self.pauses.is_node_paused() || self.local.pool().has_unclaimed_run(job));

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bandog_core::Moment;
 
-/// Interval between two polls of the board and of the other nodes' sessions.
+/// Interval between two polls. A poll reads the board (a record whose version changes whenever nodes have to read
+/// something) and whether the other nodes' sessions are held. A session is a renewed lock that proves that a node
+/// lives.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of regular polls between two reads of all jobs. The read covers a notification that was lost.
 const READ_ALL_EVERY: u32 = 30;

@@ -1,4 +1,8 @@
 //! The dispatcher's calls to the store. Each call is a future in flight that ends with a [`StoreEvent`].
+//!
+//! The board is a record whose version changes whenever nodes have to read something. Its text is the era: a random
+//! name of the store's data, which is another one after the store has lost its data. The news is a record that names
+//! the jobs that have changed.
 
 use std::time::Duration;
 

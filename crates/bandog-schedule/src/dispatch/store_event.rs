@@ -1,4 +1,8 @@
 //! Answers of the store, and notifications.
+//!
+//! The board is a record whose version changes whenever nodes have to read something. Its text is the era: a random
+//! name of the store's data, which is another one after the store has lost its data. The news is a record that names
+//! the jobs that have changed. A session is a renewed lock that proves that a node lives.
 
 use std::time::Duration;
 

@@ -31,8 +31,8 @@ impl Jobs {
     ///
     /// # Errors
     /// `Misused` for a reason of more than [`crate::MAX_REASON`] bytes; else as
-    /// [`Records::swap`](bandog_core::Records::swap). After an error the pause may be in effect, for some jobs at once
-    /// and for the rest within half a minute. Repeat the call.
+    /// [`Records::swap`](bandog_core::Records::swap). After an error the pause may be in effect, for some jobs
+    /// immediately and for the rest within half a minute. Repeat the call.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the command may take effect for all jobs or for some. Repeat the
