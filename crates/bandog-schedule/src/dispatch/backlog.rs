@@ -52,11 +52,12 @@ impl Growth {
 
 impl Backlogs {
     /// Takes the number of a job's queued ticks. Returns the growth if the number has grown for a minute.
-    pub(super) fn observe(&mut self, job: JobId, waiting: usize, now: Moment) -> Option<Growth> {
+    pub(super) fn observe(&mut self, job: JobId, waiting: usize, now: impl FnOnce() -> Moment) -> Option<Growth> {
         if waiting < MIN_BACKLOG {
             self.0.remove(&job);
             return None;
         }
+        let now = now();
         let known = self.0.entry(job).or_insert(Backlog { since: now, waiting });
         let time = now.since(known.since);
         if time < LOG_INTERVAL {
@@ -78,22 +79,22 @@ mod tests {
     #[test]
     fn a_backlog_that_grows_for_a_minute_is_found_once_a_minute() {
         let mut backlogs = Backlogs::default();
-        assert_eq!(backlogs.observe(1, 2, at(0)), None);
-        assert_eq!(backlogs.observe(1, 9, at(59)), None);
-        let growth = backlogs.observe(1, 10, at(60));
+        assert_eq!(backlogs.observe(1, 2, || at(0)), None);
+        assert_eq!(backlogs.observe(1, 9, || at(59)), None);
+        let growth = backlogs.observe(1, 10, || at(60));
         assert_eq!(growth, Some(Growth { before: 2, waiting: 10, time: Duration::from_secs(60) }));
-        assert_eq!(backlogs.observe(1, 20, at(61)), None);
-        assert_eq!(backlogs.observe(1, 10, at(120)), None, "it has not grown");
+        assert_eq!(backlogs.observe(1, 20, || at(61)), None);
+        assert_eq!(backlogs.observe(1, 10, || at(120)), None, "it has not grown");
     }
 
     #[test]
     fn a_backlog_that_was_worked_off_starts_anew() {
         let mut backlogs = Backlogs::default();
-        backlogs.observe(1, 2, at(0));
-        backlogs.observe(1, 1, at(30));
-        backlogs.observe(1, 3, at(31));
-        assert_eq!(backlogs.observe(1, 9, at(60)), None);
-        assert_eq!(backlogs.observe(2, 9, at(60)), None, "another job");
-        assert!(backlogs.observe(1, 9, at(91)).is_some());
+        backlogs.observe(1, 2, || at(0));
+        backlogs.observe(1, 1, || at(30));
+        backlogs.observe(1, 3, || at(31));
+        assert_eq!(backlogs.observe(1, 9, || at(60)), None);
+        assert_eq!(backlogs.observe(2, 9, || at(60)), None, "another job");
+        assert!(backlogs.observe(1, 9, || at(91)).is_some());
     }
 }

@@ -104,18 +104,17 @@ impl Dispatcher {
     }
 
     fn handle(&mut self, message: Message) {
-        let now = self.planner.local().moment();
         match message {
             Message::RunEnded { job, attempt, state, info, error, note } => {
                 let (id, fence, at) = (info.id, info.fence.get(), self.planner.local().now());
                 self.planner.run_ended(job, &info, RunEnd { id, fence, attempt, state, at, error, note });
             }
             Message::NotifyWhenIdle(waiter) => self.shutdown.add_idle_waiter(waiter),
-            Message::Poll => self.follower.poll_now(now),
-            Message::EndDrain => self.shutdown.end_drain(now),
+            Message::Poll => self.follower.poll_now(self.planner.local().moment()),
+            Message::EndDrain => self.shutdown.end_drain(self.planner.local().moment()),
             Message::Stop { drain, done } => {
                 // `Running` sends a second one if it is dropped after its `stop`.
-                if self.shutdown.begin(now + drain, done) {
+                if self.shutdown.begin(self.planner.local().moment() + drain, done) {
                     tracing::info!(running = self.planner.local().pool().running(), "the scheduler stops");
                     self.planner.local_mut().pool_mut().close();
                 }

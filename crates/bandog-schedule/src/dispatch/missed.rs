@@ -41,12 +41,12 @@ impl MissedTicks {
     }
 
     /// Adds the ticks that a written plan leaves out.
-    pub(super) fn add(&mut self, job: JobId, plan: &Plan, now: Moment) {
+    pub(super) fn add(&mut self, job: JobId, plan: &Plan, now: impl FnOnce() -> Moment) {
         if plan.missed.ticks == 0 && plan.lost.ticks == 0 && plan.died.ticks == 0 {
             return;
         }
         if self.due.is_none() {
-            let soon = now + POLL_INTERVAL;
+            let soon = now() + POLL_INTERVAL;
             self.due = Some(self.logged_at.map_or(soon, |logged_at| soon.max(logged_at + LOG_INTERVAL)));
         }
         let ranges = self.jobs.entry(job).or_default();
@@ -114,22 +114,22 @@ mod tests {
     #[test]
     fn a_report_is_due_a_second_after_its_first_tick_and_ten_after_the_last_report() {
         let mut missed = MissedTicks::default();
-        missed.add(0, &Plan::default(), at(0));
+        missed.add(0, &Plan::default(), || at(0));
         assert!(missed.is_empty(), "this plan leaves out nothing");
-        missed.add(0, &missing(1), at(0));
-        missed.add(0, &missing(2), at(900));
+        missed.add(0, &missing(1), || at(0));
+        missed.add(0, &missing(2), || at(900));
         assert!(!missed.is_due(at(999)) && missed.is_due(at(1000)));
         missed.log(at(1000), |_| "job".into());
         assert!(missed.is_empty() && !missed.is_due(at(99_000)));
-        missed.add(0, &missing(3), at(2000));
+        missed.add(0, &missing(3), || at(2000));
         assert!(!missed.is_due(at(10_999)) && missed.is_due(at(11_000)));
     }
 
     #[test]
     fn ticks_of_a_record_that_the_store_lost_are_unknown() {
         let mut missed = MissedTicks::default();
-        missed.add(7, &missing(1), at(0));
-        missed.add(7, &Plan { is_restored: true, ..missing(5) }, at(0));
+        missed.add(7, &missing(1), || at(0));
+        missed.add(7, &Plan { is_restored: true, ..missing(5) }, || at(0));
         let ranges = &missed.jobs[&7];
         assert_eq!((ranges.missed.ticks, ranges.missed.last), (1, 1));
         assert_eq!((ranges.unknown.ticks, ranges.unknown.last), (1, 5));

@@ -184,9 +184,8 @@ impl Planner {
     /// Applies the plan of a state that is confirmed: starts and cancels runs, and schedules the next tick.
     fn apply(&mut self, job: JobId, plan: &Plan, store: &mut Option<StoreIo>) {
         self.reconcile(job, store);
-        let now = self.local.moment();
         meters::left_out(self.local.jobs().name(job), plan);
-        self.missed.add(job, plan, now);
+        self.missed.add(job, plan, || self.local.moment());
         self.log_backlog(job);
         if plan.is_news
             && let Some(store) = store
@@ -345,7 +344,7 @@ impl Planner {
             return;
         };
         let waiting = entry.state.as_ref().map_or(0, |state| state.queue.len());
-        let growth = self.backlogs.observe(job, waiting, self.local.moment());
+        let growth = self.backlogs.observe(job, waiting, || self.local.moment());
         if let Some(growth) = growth.filter(|_| self.local.pool().has_run(job)) {
             growth.log(&entry.definition.name, *period, most);
         }
