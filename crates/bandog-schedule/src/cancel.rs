@@ -21,12 +21,12 @@ pub(crate) enum CancelReason {
     Requested = 1,
     /// The node stops.
     NodeStops = 2,
-    /// Its lease is about to expire, or has expired.
+    /// The node's session is about to expire, or has expired.
     SessionLost = 3,
 }
 
 /// The cancellation of a run, shared by the dispatcher and the body. It allocates nothing: a hundred thousand runs may
-/// start at once, and few of them are ever cancelled.
+/// start at the same time, and few of them are ever cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct CancelToken {
     /// The first [`CancelReason`]; 0 if there is none.
@@ -81,7 +81,7 @@ impl CancelToken {
         if !is_over {
             return Poll::Pending;
         }
-        // Frees the task: other owners may keep this value for long.
+        // Frees the task, because other owners may keep the token for a long time.
         drop(self.task.take());
         Poll::Ready(())
     }
@@ -120,7 +120,7 @@ impl CancelToken {
 
     async fn once(&self, is_so: impl Fn() -> bool) {
         loop {
-            // It receives every notification from here on, so none is lost between the check and the wait.
+            // `changed` receives every notification from here on, so none is lost between the check and the wait.
             let changed = self.changed.notified();
             if is_so() {
                 return;

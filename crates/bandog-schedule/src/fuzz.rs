@@ -8,7 +8,7 @@ use bandog_testkit::fuzz;
 use crate::{
     CatchUp, OnCrash, Overlap, Retry, Scope, StoreDown,
     pauses::{AllJobsPause, StoredPauses},
-    plan::{Command, Event, PlanContext, apply_command, plan},
+    plan::{Command, Event, PlanContext, apply_command, next_claim, plan},
     policy::Policy,
     state::{HistoryEntry, JobState},
     trigger::Trigger,
@@ -80,7 +80,7 @@ fn fuzz_records_of_jobs() {
                 all: &all,
             };
             plan(&mut state, &context, &events);
-            let _ = state.wakes("job", &trigger, &policy);
+            let _ = next_claim(&state, "job", &trigger, &policy);
             let written = state.write().unwrap();
             assert_eq!(JobState::read(&written, &key).unwrap(), state);
         }

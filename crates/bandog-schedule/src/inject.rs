@@ -9,9 +9,9 @@ use std::{
 
 use bandog_core::Error;
 
-use crate::{Job, Run, Scheduler, TestSetting};
+use crate::Run;
 
-/// A value that jobs share, from [`Scheduler::share`]: a parameter of `#[bandog::scheduled]` functions.
+/// A value that jobs share, from [`crate::Scheduler::share`]: a parameter of `#[bandog::scheduled]` functions.
 ///
 /// ```
 /// use bandog::schedule::{Run, Shared};
@@ -39,30 +39,6 @@ impl<T> Deref for Shared<T> {
 
     fn deref(&self) -> &T {
         &self.0
-    }
-}
-
-impl Scheduler {
-    /// Adds a value that declared jobs take as [`Shared<T>`]: one of each type, before or after the jobs that take it.
-    ///
-    /// [`Scheduler::start`] reports a job whose type has no value, and a second value of one type.
-    pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
-        self.shares.keep(value);
-        self
-    }
-
-    /// Uses the values of another scheduler.
-    pub(crate) fn sharing(mut self, shares: &Shares) -> Self {
-        self.shares = shares.clone();
-        self
-    }
-}
-
-impl TestSetting {
-    /// Adds a value that declared jobs take as [`Shared<T>`], the same on all replicas; see [`Scheduler::share`].
-    pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
-        self.shares.keep(value);
-        self
     }
 }
 
@@ -117,19 +93,6 @@ pub(crate) struct WantedValues {
     pub(crate) all: Vec<MissingValue>,
 }
 
-impl Job {
-    /// Registers the job's required values with its scheduler, which may get them later.
-    pub(crate) fn given(mut self, shares: &Shares) -> Self {
-        if let Some(wants) = self.wants.take() {
-            let name = self.name().to_owned();
-            shares.locked(|inner| inner.wanted.extend(wants.all.into_iter().map(|lacks| (name.clone(), lacks))));
-            // A job belongs to one scheduler, so this is the first value.
-            let _ = wants.shares.set(shares.clone());
-        }
-        self
-    }
-}
-
 /// The values of one scheduler. Clones are the same values.
 #[derive(Clone, Default)]
 pub struct Shares(Arc<Mutex<SharedInner>>);
@@ -142,6 +105,13 @@ struct SharedInner {
 }
 
 impl Shares {
+    /// Registers a job's required values. The scheduler may get them later.
+    pub(crate) fn add_wants(&self, job: &str, wants: WantedValues) {
+        self.locked(|inner| inner.wanted.extend(wants.all.into_iter().map(|lacks| (job.to_owned(), lacks))));
+        // A job belongs to one scheduler, so this is the first value.
+        let _ = wants.shares.set(self.clone());
+    }
+
     /// The errors about missing and duplicate values.
     pub(crate) fn errors(&self) -> Vec<Error> {
         let (wanted, twice) = self.locked(|inner| (inner.wanted.clone(), inner.twice.clone()));
@@ -155,7 +125,8 @@ impl Shares {
         twice.chain(lacking).collect()
     }
 
-    fn keep<T: Send + Sync + 'static>(&self, value: T) {
+    /// Keeps a value for the jobs that take it.
+    pub(crate) fn keep<T: Send + Sync + 'static>(&self, value: T) {
         self.locked(|inner| {
             if inner.values.insert(TypeId::of::<T>(), Arc::new(value)).is_some() {
                 inner.twice.push(type_name::<T>());

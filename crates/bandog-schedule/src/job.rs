@@ -1,24 +1,24 @@
 //! A job: its name, trigger, body and policies.
 
-use std::{
-    fmt,
-    num::NonZeroU32,
-    panic::{AssertUnwindSafe, Location},
-    sync::Arc,
-    time::Duration,
-};
+mod definition;
+mod draft;
+
+use std::{fmt, num::NonZeroU32, panic::Location, sync::Arc, time::Duration};
 
 use bandog_core::{Error, MAX_TTL, Result, check_ttl};
-use bandog_cron::{Cron, DayMatch, Daylight, Dialect, ParseError, Phrasing, Time, Zone};
-use futures_util::{FutureExt, future::BoxFuture};
+use bandog_cron::{DayMatch, Daylight, Dialect, Phrasing, Time};
 
+use self::draft::{CronDraft, TriggerDraft};
 use crate::{
     CatchUp, OnCrash, Outcome, Overlap, Retry, Run, Scope, StoreDown,
-    inject::WantedValues,
+    inject::{Shares, WantedValues},
     policy::Policy,
     run::Failure,
-    trigger::{MIN_PERIOD, Trigger, duration_ms},
+    trigger::MIN_PERIOD,
 };
+
+pub use self::definition::MAX_NAME;
+pub(crate) use self::definition::{Body, JobDefinition, check_name, run_body};
 
 /// A job for a [`crate::Scheduler`], built step by step. [`Job::run`] completes it.
 ///
@@ -39,31 +39,12 @@ pub struct Job {
     name: Box<str>,
     when: TriggerDraft,
     policy: Policy,
+    lease: Option<Duration>,
     body: Option<Body>,
     error: Option<Error>,
     pub(crate) wants: Option<WantedValues>,
     /// Where the job was made, for the error about two jobs with one name.
     pub(crate) location: &'static Location<'static>,
-}
-
-/// A trigger before its values are checked.
-enum TriggerDraft {
-    Cron(CronDraft),
-    FixedRate(Duration),
-    FixedDelay(Duration),
-    At(Time),
-    Once,
-}
-
-/// A cron expression before it is parsed.
-struct CronDraft {
-    text: Box<str>,
-    dialect: Dialect,
-    days: Option<DayMatch>,
-    daylight: Option<Daylight>,
-    zone: Option<Box<str>>,
-    /// Whether errors name method calls or the keys of an attribute.
-    phrasing: Phrasing,
 }
 
 /// Default maximum number of queued ticks of a fixed rate.
@@ -82,7 +63,7 @@ impl Job {
         if is_dash { job.disabled() } else { job }
     }
 
-    /// A job that fires at once and then in every period (at least 1 ms), on a grid that all nodes share.
+    /// A job that fires immediately and then once per period (at least 1 ms), on a grid that all nodes share.
     ///
     /// A run that takes longer than the period delays the next ticks, which then run one after the other.
     #[track_caller]
@@ -91,7 +72,8 @@ impl Job {
         job.at_least("fixed_rate", period, MIN_PERIOD)
     }
 
-    /// A job that fires at once and then this delay after the end of each run (at least 1 ms), also of a run by hand.
+    /// A job that fires immediately, and then this delay after the end of each run, also of a run by hand. The delay is
+    /// at least 1 ms.
     #[track_caller]
     pub fn fixed_delay(name: impl AsRef<str>, delay: Duration) -> Self {
         Self::new(name, TriggerDraft::FixedDelay(delay)).at_least("fixed_delay", delay, MIN_PERIOD)
@@ -113,7 +95,8 @@ impl Job {
     fn new(name: impl AsRef<str>, when: TriggerDraft) -> Self {
         let policy = Policy::new(Overlap::Skip);
         let location = Location::caller();
-        Self { name: name.as_ref().into(), when, policy, body: None, error: None, wants: None, location }
+        let (lease, body, error, wants) = (None, None, None, None);
+        Self { name: name.as_ref().into(), when, policy, lease, body, error, wants, location }
     }
 
     /// Sets the body: an async function of the [`Run`] that returns `()` or a `Result`. It runs as a task of the
@@ -122,7 +105,8 @@ impl Job {
     /// [`crate::MAX_ERROR`] bytes of an error's text.
     ///
     /// # Cancel safety
-    /// The future is dropped when a cancelled run's grace is over, or at once when the run's lease was lost.
+    /// The future is dropped when the grace of a cancelled run is over, or immediately when the node has lost its
+    /// session.
     pub fn run<F, G>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> G + Send + Sync + 'static,
@@ -243,11 +227,11 @@ impl Job {
         self
     }
 
-    /// Time after which a node without a sign of life counts as dead. A live node renews its lease, so it may be
-    /// shorter than a run. Default the client's watchdog (30 s); 100 ms to 365 days.
+    /// Time after which a node counts as dead if it does not renew its session. A live node renews it, so the lease may
+    /// be shorter than a run. It must be between 100 ms and 365 days. Default: the watchdog of the client (30 s).
     pub fn lease(mut self, lease: Duration) -> Self {
         match check_ttl("lease", lease) {
-            Ok(lease) => self.policy.lease = Some(lease),
+            Ok(lease) => self.lease = Some(lease),
             Err(error) => self.record_error(error),
         }
         self
@@ -259,13 +243,13 @@ impl Job {
         self.at_least("timeout", timeout, MIN_PERIOD)
     }
 
-    /// Maximum time that a cancelled run may continue before it is dropped. Default 5 s.
+    /// Maximum time for which a cancelled run may continue. Then it is dropped. Default 5 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.policy.grace = grace;
         self.at_least("grace", grace, Duration::ZERO)
     }
 
-    /// How a failed run is retried. Default not at all.
+    /// How a failed run is retried. Default: it is not retried.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.policy.retry = retry;
         self
@@ -277,7 +261,7 @@ impl Job {
         self.at_least("jitter", jitter, Duration::ZERO)
     }
 
-    /// Disables its ticks. It can still be run by hand.
+    /// Disables the job's ticks. Operators can still run the job by hand.
     pub fn disabled(mut self) -> Self {
         self.policy.enabled = false;
         self
@@ -319,7 +303,7 @@ impl Job {
         self
     }
 
-    /// Its name.
+    /// The name of the job.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -351,8 +335,17 @@ impl Job {
         self
     }
 
-    /// The job as the scheduler keeps it.
-    pub(crate) fn prepare(self) -> Result<JobDefinition> {
+    /// Gives the job the values that its scheduler shares, for the parameters of a declared function.
+    pub(crate) fn given(mut self, shares: &Shares) -> Self {
+        if let Some(wants) = self.wants.take() {
+            shares.add_wants(&self.name, wants);
+        }
+        self
+    }
+
+    /// The job as the scheduler keeps it. `lease` is the watchdog of the scheduler's client, for a job without a lease
+    /// of its own; none without a store.
+    pub(crate) fn prepare(self, lease: Option<Duration>) -> Result<JobDefinition> {
         let named = |error: Error| Error::misused(format!("job {:?}: {error}", self.name));
         if let Some(error) = &self.error {
             return Err(named(error.clone()));
@@ -360,7 +353,9 @@ impl Job {
         check_name(&self.name).map_err(named)?;
         let trigger = self.when.prepare(self.policy.enabled).map_err(named)?;
         let body = self.body.clone().ok_or_else(|| named(Error::misused("it has no body; end it with .run(…)")))?;
-        Ok(JobDefinition { name: self.name.into(), trigger, policy: Arc::new(self.policy), body })
+        let mut policy = self.policy;
+        policy.lease = self.lease.or(lease).unwrap_or(policy.lease);
+        Ok(JobDefinition { name: self.name.into(), trigger, policy: Arc::new(policy), body })
     }
 }
 
@@ -368,78 +363,4 @@ impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job").field("name", &self.name).field("policy", &self.policy).finish_non_exhaustive()
     }
-}
-
-impl TriggerDraft {
-    fn prepare(&self, enabled: bool) -> Result<Trigger> {
-        Ok(match self {
-            Self::Cron(cron) if !enabled && cron.is_dash() => Trigger::Never,
-            Self::Cron(cron) => Trigger::Cron(Arc::new(cron.prepare()?)),
-            Self::FixedRate(period) => Trigger::FixedRate(duration_ms(*period)),
-            Self::FixedDelay(delay) => Trigger::FixedDelay(duration_ms(*delay)),
-            Self::At(time) => Trigger::At(time.millisecond()),
-            Self::Once => Trigger::Once,
-        })
-    }
-}
-
-impl CronDraft {
-    fn prepare(&self) -> Result<Cron> {
-        let Self { text, dialect, days, daylight, zone, phrasing } = self;
-        let rules = days.map_or_else(|| (*dialect).into(), |days| dialect.days(days));
-        // The expression begins a line, so that the caret stands under the wrong character.
-        let refused = |error: ParseError| {
-            Error::misused(format!(
-                "this is no expression of the {dialect} dialect\n{}",
-                error.phrased(*phrasing).picture()
-            ))
-        };
-        let mut cron = Cron::parse_with(text, rules).map_err(refused)?;
-        if cron.never_fires() {
-            return Err(Error::misused(format!("{text:?} never fires: no year has such a day")));
-        }
-        if let Some(zone) = zone {
-            cron = cron.in_zone(Zone::named(zone).map_err(|error| Error::misused(error.to_string()))?);
-        }
-        Ok(match daylight {
-            Some(daylight) => cron.on_daylight(*daylight),
-            None => cron,
-        })
-    }
-
-    fn is_dash(&self) -> bool {
-        self.text.trim() == "-"
-    }
-}
-
-/// Maximum length of a job's name, in bytes.
-pub const MAX_NAME: usize = 200;
-
-pub(crate) fn check_name(name: &str) -> Result<()> {
-    let fits = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
-    if fits { Ok(()) } else { Err(Error::misused("a job's name has 1 to 200 bytes without control characters")) }
-}
-
-pub(crate) type Body = Arc<dyn Fn(Run) -> BoxFuture<'static, Option<Failure>> + Send + Sync>;
-
-/// A checked job, as the scheduler keeps it.
-#[derive(Clone)]
-pub(crate) struct JobDefinition {
-    pub(crate) name: Arc<str>,
-    pub(crate) trigger: Trigger,
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) body: Body,
-}
-
-/// Executes one attempt of a body. A panic is a failure.
-pub(crate) async fn run_body(body: &Body, run: Run) -> Option<Failure> {
-    let making = AssertUnwindSafe(async { body(run).await });
-    let failure = making.catch_unwind().await;
-    let failure = failure.unwrap_or_else(|panic| Some(Failure(format!("it panicked: {}", panic_message(&*panic)))));
-    failure.map(Failure::cut)
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -12,25 +12,24 @@ use bandog_core::{ClientId, Error, Holding, Key, Member, Pattern, Record, Record
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{JOB_PREFIX, job_key, single_answer},
     job::check_name,
+    records::{BATCH, JOB_PREFIX, job_key, single_answer},
     state::{JobState, LiveRun},
     trigger::Trigger,
 };
 
 /// Maximum length of the reason of a pause or a reset, in bytes of UTF-8.
 pub const MAX_REASON: usize = 4096;
-/// Maximum number of records in one call.
-const BATCH: usize = 256;
-/// Maximum number of attempts to change a record that other processes change at the same time. One of them succeeds
-/// each time.
+/// Maximum number of attempts to change a record that other processes change at the same time. In each round one of the
+/// processes succeeds.
 const MAX_ATTEMPTS: u32 = 1000;
 /// Maximum number of names in the error about an unknown job.
 const MAX_LISTED_NAMES: usize = 10;
 
 /// The jobs of a store: their settings, their histories, and commands to them. Cheap to clone.
 ///
-/// Nodes notice a command at once. Where the store has no notifications, or one is lost, they notice within a second.
+/// Nodes notice a command immediately. If the store has no notifications, or one is lost, they notice it within a
+/// second.
 /// Commands are stored, so they also apply to nodes that start later. A run that is requested while no node has the job
 /// waits for such a node ([`Jobs::nodes`]).
 #[derive(Debug, Clone)]

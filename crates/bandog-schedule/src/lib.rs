@@ -2,6 +2,7 @@
 //!
 //! Users add the `bandog` crate, which re-exports all of this as `bandog::schedule`.
 
+mod board;
 mod cancel;
 mod declared;
 mod dispatch;
@@ -17,6 +18,8 @@ mod nodes;
 mod pauses;
 mod plan;
 mod policy;
+mod records;
+mod recovery;
 mod register;
 mod rows;
 mod run;

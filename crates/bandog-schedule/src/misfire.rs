@@ -136,7 +136,7 @@ pub(crate) fn due_ticks(
             ticks.missed.add(tick);
         }
         if nth + 1 >= MAX_VISITED {
-            // The next round follows at once and visits the rest. It also has the latest missed ticks.
+            // The next round follows immediately and visits the rest, including the latest missed ticks.
             late.drain(..).for_each(|tick| ticks.missed.add(tick));
             break;
         }

@@ -1,9 +1,11 @@
-//! News: the record of the jobs that have changed. A node that is notified reads these jobs, and not all of its jobs.
+//! News: a record that names the jobs that have changed. A node that is notified reads these jobs, instead of all of
+//! its jobs.
 //!
-//! This version of bandog adds an item to `schedule/news` after each change of the board: the board's version before
-//! and after it, and the jobs that changed. A node follows the items from its last known version to the present one. If
-//! the chain has a gap, it reads all of its jobs: nodes and commands of older versions change the board without an
-//! item, and the record keeps only the latest items.
+//! The board is a record whose version changes whenever nodes have to read something. This version of bandog adds an
+//! item to `schedule/news` after each change of the board. The item contains the board's version before and after the
+//! change, and the jobs that changed. A node follows the items from its last known version to the present one. The
+//! items may have a gap: nodes and commands of older versions change the board without an item, and the record keeps
+//! only the latest items. In that case the node reads all of its jobs.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,7 +13,7 @@ use bandog_core::{Error, ErrorKind, Key, Records, Result, Swap, Swapped, Version
 use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::dispatch::single_answer;
+use crate::records::single_answer;
 
 /// Maximum number of items in the record.
 const MAX_ITEMS: usize = 32;
@@ -27,7 +29,7 @@ pub(crate) enum ChangedJobs {
     All,
 }
 
-/// The record.
+/// The record of news.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct News {
     /// In the order of the board's versions.
@@ -44,7 +46,7 @@ struct NewsItem {
 }
 
 impl ChangedJobs {
-    /// No job: other records have changed.
+    /// No job has changed, but another record has, for example the record of pauses.
     pub(crate) fn none() -> Self {
         Self::Jobs(BTreeSet::new())
     }
@@ -101,7 +103,7 @@ impl News {
     }
 }
 
-/// Adds an item about a change of the board, which notifies the nodes.
+/// Adds an item about a change of the board. The write notifies the nodes.
 pub(crate) async fn add_news_item(
     client: &Client,
     from: Option<Version>,

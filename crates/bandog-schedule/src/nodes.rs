@@ -1,6 +1,7 @@
-//! The registered nodes: one record with the name and the time zones of each node, by its session.
+//! The registered nodes: one record with the name and the time zones of each node, by its session. A session is a
+//! renewed lock that proves that the node lives.
 //!
-//! It serves operators only; no decision depends on it.
+//! The record serves operators only. No decision depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +10,9 @@ use bandog_cron::Zone;
 use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::dispatch::{SESSION_PREFIX, single_answer};
+use crate::records::{BATCH, SESSION_PREFIX, single_answer};
 
-/// Maximum length of a node's name, in bytes of UTF-8. A machine's name and a process fit.
+/// Maximum length of a node's name, in bytes of UTF-8. The name of a machine and the number of a process fit.
 pub const MAX_NODE: usize = 512;
 
 /// Checks the name of a node, also in a pause.
@@ -26,11 +27,9 @@ pub(crate) fn check_node(name: &str) -> Result<()> {
     )))
 }
 
-/// Maximum number of sessions in one call.
-const BATCH: usize = 256;
 /// Number of session numbers that one call checks.
 const NUMBERS: usize = 64;
-/// Maximum number of attempts to write the record while other nodes write it, as when a whole cluster starts.
+/// Maximum number of attempts to write the record while other nodes write it, for example when a whole cluster starts.
 const MAX_ATTEMPTS: u32 = 200;
 
 /// A node as it registers itself.

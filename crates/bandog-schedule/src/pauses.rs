@@ -1,7 +1,7 @@
 //! Pauses of all jobs and of nodes: one record, which nodes read with each poll.
 //!
-//! A pause of all jobs is stored here and in each job's record. Here it is for jobs and nodes that start later. In the
-//! jobs' records it makes the store refuse every claim that was planned before it.
+//! A pause of all jobs is stored in this record and in each job's record. This record is for jobs and nodes that start
+//! later. A job's record changes with the pause, so the store refuses every claim that was planned before the pause.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +23,13 @@ pub(crate) struct StoredPauses {
 /// The last pause or resume of all jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AllJobsPause {
-    /// A greater number is later, and the latest one is in effect. 0: there was none.
+    /// Rises with each pause or resume. The one with the greatest number is in effect. 0: there was none.
     pub(crate) number: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) paused: Option<Paused>,
 }
 
-/// The record as a node knows it.
+/// The record of pauses, as a node knows it.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPauses {
     /// None if there is no record.

@@ -1,20 +1,20 @@
 //! Registers a scheduler's jobs with the store before it starts.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
 use bandog_core::{Error, ErrorKind, Holding, Key, Records, Result, Swap, Swapped};
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{JobEntry, Timekeeper, board_key, job_key, read_or_create_era, warn_about_future_watermark},
+    dispatch::{JobEntry, Timekeeper, warn_about_future_watermark},
     pauses::{KnownPauses, StoredPauses, pauses_key},
     plan::Event,
+    records::{BATCH, board_key, job_key},
+    recovery::read_or_create_era,
     state::{Creation, JobSpec, JobState, LiveRun},
     trigger::{Trigger, UnixMs},
 };
 
-/// Maximum number of records in one call.
-const BATCH: usize = 256;
 /// Maximum number of attempts to write a record that other processes change at the same time.
 const MAX_ATTEMPTS: u32 = 20;
 
@@ -41,7 +41,8 @@ pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &m
     Err(Error::unavailable("other nodes keep changing the records of the same jobs").during("start"))
 }
 
-/// Adds the deaths of nodes before the first tick, so that their runs block no tick.
+/// Adds the deaths of nodes whose sessions have expired. They are planned before the first tick, so that the runs of
+/// dead nodes block no tick.
 async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()> {
     let running = |entry: &JobEntry| {
         let live = entry.state.iter().flat_map(|state| &state.running);
@@ -87,7 +88,7 @@ async fn register_some<'a>(
     let mut swaps = Vec::new();
     let mut written = Vec::new();
     for ((entry, key), record) in entries.iter_mut().zip(keys).zip(records) {
-        let spec = Box::new(JobSpec::new(&entry.definition.trigger, &entry.definition.policy, lease(client, entry)));
+        let spec = Box::new(JobSpec::new(&entry.definition.trigger, &entry.definition.policy));
         let mut change = None;
         let (state, from) = match record? {
             None => {
@@ -137,10 +138,6 @@ async fn register_some<'a>(
     Ok(changed_meanwhile)
 }
 
-fn lease(client: &Client, entry: &JobEntry) -> Duration {
-    entry.definition.policy.lease.unwrap_or_else(|| client.ttl())
-}
-
 /// A change of a job's settings.
 struct SpecChange {
     /// The differences.
@@ -149,7 +146,7 @@ struct SpecChange {
     is_disputed: bool,
 }
 
-/// Called once the change is written, so once for each change.
+/// Logs a change. It is called after the write, so that each change is logged once.
 fn log_change(job: &str, SpecChange { what, is_disputed }: &SpecChange) {
     if *is_disputed {
         tracing::warn!(

@@ -43,7 +43,7 @@ pub struct Scheduler {
     /// Where the jobs were made, in the order of `entries`.
     locations: Vec<&'static Location<'static>>,
     pub(crate) errors: Vec<Error>,
-    pub(crate) shares: Shares,
+    shares: Shares,
     interner: Interner,
 }
 
@@ -100,11 +100,11 @@ impl Scheduler {
     /// Adds a job.
     pub fn job(mut self, job: Job) -> Self {
         let location = job.location;
-        match job.given(&self.shares).prepare() {
+        match job.given(&self.shares).prepare(self.client.as_ref().map(Client::ttl)) {
             Ok(mut definition) => {
                 self.interner.intern(&mut definition.trigger, &mut definition.policy);
                 self.locations.push(location);
-                self.entries.push(JobEntry::new(definition, false));
+                self.entries.push(JobEntry::new(definition));
             }
             Err(fault) => self.errors.push(fault),
         }
@@ -114,6 +114,21 @@ impl Scheduler {
     /// Adds jobs.
     pub fn jobs(self, jobs: impl IntoIterator<Item = Job>) -> Self {
         jobs.into_iter().fold(self, Self::job)
+    }
+
+    /// Adds a value that declared jobs take as [`crate::Shared<T>`]: one of each type, before or after the jobs that
+    /// take it.
+    ///
+    /// [`Scheduler::start`] reports a job whose type has no value, and a second value of one type.
+    pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.shares.keep(value);
+        self
+    }
+
+    /// Uses the values of another scheduler.
+    pub(crate) fn sharing(mut self, shares: &Shares) -> Self {
+        self.shares = shares.clone();
+        self
     }
 
     /// Registers the jobs with the store and starts the scheduler, as tasks of the current runtime.
@@ -274,7 +289,7 @@ impl Running {
     }
 
     /// Stops in order: claims nothing more, lets runs continue for the drain, cancels them, drops them after their
-    /// grace, and hands over unfinished runs to other nodes at once (or records them as interrupted:
+    /// grace, and hands over unfinished runs to other nodes immediately (or records them as interrupted:
     /// [`crate::OnCrash`]).
     ///
     /// # Errors
@@ -309,7 +324,7 @@ impl Running {
         let _ = self.mail.send(Message::EndDrain);
     }
 
-    /// Polls the store at once.
+    /// Polls the store immediately.
     pub(crate) fn poll(&self) {
         // The scheduler may have ended.
         let _ = self.mail.send(Message::Poll);

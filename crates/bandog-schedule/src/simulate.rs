@@ -79,7 +79,7 @@ pub struct TestSetting {
     skew: Vec<(bool, Duration)>,
     pool: usize,
     lease: Duration,
-    pub(crate) shares: Shares,
+    shares: Shares,
 }
 
 /// Interval between two polls of a replica. Polls every second would make a long simulation slow.
@@ -282,6 +282,13 @@ impl TestSetting {
     /// other replicas notice it at most half a minute later.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
+        self
+    }
+
+    /// Adds a value that declared jobs take as [`crate::Shared<T>`], the same on all replicas; see
+    /// [`Scheduler::share`].
+    pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.shares.keep(value);
         self
     }
 

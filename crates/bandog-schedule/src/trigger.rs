@@ -31,7 +31,7 @@ pub(crate) struct TickCursor {
     pub(crate) watermark: UnixMs,
     /// The start of a fixed rate's grid, and the time of a single run.
     pub(crate) anchor: UnixMs,
-    /// The next tick of a fixed delay; none while it runs.
+    /// The next tick of a fixed delay; none while the job runs.
     pub(crate) next_due: Option<UnixMs>,
 }
 
@@ -64,6 +64,14 @@ impl Trigger {
             cursor.next_due = None;
             Some(tick)
         })
+    }
+
+    /// The delay of a fixed delay. Other triggers have none, and do not use the job's `next_due`.
+    pub(crate) fn delay(&self) -> DurationMs {
+        match self {
+            Self::FixedDelay(delay) => *delay,
+            Self::Cron(_) | Self::FixedRate(_) | Self::At(_) | Self::Once | Self::Never => 0,
+        }
     }
 
     /// Whether the trigger counts a duration, and does not name instants of the calendar.

@@ -1,227 +1,148 @@
-//! Handles the answers of the store.
+//! Takes the answer of the store to the swap of a job's record.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use bandog_core::{Error, Holding, Moment, Result, Swapped, Swaps};
-use bandog_sync::Guard;
+use bandog_core::{Record, Result, Swapped};
 
 use super::{
-    Dispatcher, JobId, POLL_INTERVAL, RETRY, SlotPriority, at,
-    entry::PendingSwap,
-    executor::RunHandle,
-    store::{StoreEvent, StoreIo},
+    entry::{JobEntry, PendingSwap},
+    polls::{POLL_INTERVAL, RETRY},
 };
-use crate::{cancel::CancelReason, meters, nodes::warn_about_other_zones, trigger::duration_ms};
+use crate::{meters, plan::Plan};
 
-/// Minimum interval between two outages that are logged, for a store that is often unavailable.
-const OUTAGE_LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Minimum difference between the wall clock and the store's clock that is logged, in seconds.
-const MAX_CLOCK_OFFSET: f64 = 1.0;
-
-impl Dispatcher {
-    pub(super) fn handle_store_event(&mut self, done: StoreEvent) {
-        match done {
-            StoreEvent::Swapped { jobs, sent, result } => self.swapped(jobs, sent, result),
-            StoreEvent::JobsRead { jobs, sent, result } => {
-                self.reads_in_flight -= 1;
-                match result {
-                    Ok(reading) => {
-                        self.answered(sent, reading.now);
-                        self.jobs_read(jobs, reading.records);
-                    }
-                    Err(error) => self.unanswered(&error),
-                }
-            }
-            StoreEvent::Polled { sent, holdings, result } => {
-                self.is_polling = false;
-                match result {
-                    Ok(reading) => {
-                        self.answered(sent, reading.now);
-                        self.polled(&holdings, reading);
-                    }
-                    Err(error) => self.unanswered(&error),
-                }
-            }
-            StoreEvent::NewsRead { sent, result } => {
-                self.reads_in_flight -= 1;
-                match result {
-                    Ok(reading) => {
-                        self.answered(sent, reading.now);
-                        self.news_read(reading);
-                    }
-                    Err(error) => self.unanswered(&error),
-                }
-            }
-            StoreEvent::SessionClaimed { lease, result } => self.session_claimed(lease, result),
-            StoreEvent::SessionExpiring { lease, holding } => {
-                let sessions = self.store.as_mut().and_then(|store| store.session(lease));
-                if sessions.as_ref() == Some(&holding) {
-                    self.runs_of(lease).for_each(|run| run.cancel(CancelReason::SessionLost));
-                    let margin = expiry_margin(lease);
-                    self.store.iter().for_each(|store| store.watch_session_again(lease, &holding, margin));
-                }
-            }
-            StoreEvent::SessionLost { lease, holding } => self.lose_session(lease, &holding),
-            StoreEvent::EraRead(result) => self.era_read(result),
-            StoreEvent::NewsPublished(result) => {
-                self.store.iter_mut().for_each(StoreIo::news_published);
-                if let Err(error) = result {
-                    // The other nodes read all jobs again within 30 s.
-                    self.unanswered(&error);
-                }
-            }
-            StoreEvent::Notified => self.notified(),
-            StoreEvent::NodeRegistered(Ok(others)) => warn_about_other_zones(&self.node, &others),
-            // The registration only serves operators, and the next session repeats it.
-            StoreEvent::NodeRegistered(Err(error)) => {
-                tracing::debug!(%error, "this node was not registered for operators")
-            }
-        }
-    }
-
-    pub(super) fn runs_of(&self, lease: Duration) -> impl Iterator<Item = &RunHandle> {
-        let usual = self.store.as_ref().map(|store| store.client().ttl());
-        self.runs.values().filter(move |run| {
-            let entry = &self.entries[at(run.job)];
-            entry.is_shared && !run.is_unclaimed() && entry.definition.policy.lease.or(usual) == Some(lease)
-        })
-    }
-
-    pub(super) fn lose_session(&mut self, lease: Duration, holding: &Holding) {
-        let Some(store) = &self.store else { return };
-        if store.own_sessions().any(|own| own == (lease, holding)) {
-            if self.runs_of(lease).next().is_some() {
-                tracing::error!(?lease, "this node lost its session: its runs of that lease are dropped");
-            } else {
-                tracing::warn!(?lease, "this node lost its session: it had no run");
-            }
-            self.runs_of(lease).for_each(|run| run.drop_now(CancelReason::SessionLost));
-            self.store.iter_mut().for_each(|store| store.replace_session(lease, holding));
-        }
-    }
-
-    pub(super) fn session_claimed(&mut self, lease: Duration, result: Result<Guard>) {
-        let Some(store) = &mut self.store else { return };
-        match store.keep_session(lease, result, expiry_margin(lease)) {
-            Ok(session) => {
-                store.register_node(&self.node, session);
-                let usual = store.client().ttl();
-                let woken = (0..)
-                    .zip(&self.entries)
-                    .filter(|(_, entry)| entry.is_shared && entry.definition.policy.lease.unwrap_or(usual) == lease);
-                self.ready.extend(woken.map(|(job, _)| (job, SlotPriority::Normal)));
-            }
-            Err(error) => self.unanswered(&error),
-        }
-    }
-
-    pub(super) fn swapped(&mut self, jobs: Vec<JobId>, sent: Moment, result: Result<Swaps>) {
-        let each = match result {
-            Ok(swaps) => {
-                self.answered(sent, swaps.now);
-                swaps.each
-            }
-            Err(error) => {
-                self.unanswered(&error);
-                jobs.iter().map(|_| Err(error.clone())).collect()
-            }
-        };
-        for (job, answer) in jobs.into_iter().zip(each) {
-            self.job_swapped(job, answer);
-        }
-        self.serve_slot_queue();
-    }
-
-    pub(super) fn job_swapped(&mut self, job: JobId, answer: Result<Swapped>) {
-        let now = self.time.now();
-        let entry = &mut self.entries[at(job)];
-        let Some(pending) = entry.pending.take() else { return };
-        let PendingSwap { next, plan, events } = *pending;
-        self.reserved -= plan.starts;
-        let is_claim = plan.not_before.is_some();
-        let was_ready = std::mem::take(&mut entry.is_ready);
-        match answer {
-            Ok(Swapped::Done(version)) => {
-                if is_claim {
-                    meters::claimed("won");
-                }
-                entry.events.drain(..events);
-                entry.is_fault_logged = false;
-                entry.version = version;
-                entry.state = Some(Box::new(next));
-                let has_more_events = !entry.events.is_empty() || was_ready;
-                self.apply(job, &plan);
-                if has_more_events {
-                    self.ready.push_back((job, SlotPriority::Normal));
-                }
-            }
-            Ok(Swapped::Differs(record)) => {
-                if is_claim {
-                    meters::claimed("lost");
-                }
-                match record {
-                    // A record that cannot be read is read again with all the others.
-                    Some(record) => _ = self.take_record(job, Ok(record)),
-                    // The job was forgotten, or the store has lost it. The board says which.
-                    None => self.read_jobs(&[job]),
-                }
-            }
-            Ok(Swapped::Early(missing)) => {
-                meters::claimed("early");
-                self.schedule_at(job, now.saturating_add(duration_ms(missing)).saturating_add(1));
-            }
-            Ok(Swapped::NotHeld) => {
-                // The engine notices at its next renewal. Until then this node claims nothing.
-                self.schedule_at(job, now.saturating_add(duration_ms(RETRY)));
-            }
-            Err(error) => {
-                if is_claim {
-                    meters::claimed("error");
-                }
-                if !error.is_retryable() && !std::mem::replace(&mut entry.is_fault_logged, true) {
-                    tracing::error!(job = %entry.definition.name, %error, "the job cannot be claimed");
-                }
-                let pause = if error.is_retryable() { self.retry_delay } else { POLL_INTERVAL };
-                self.schedule_at(job, now.saturating_add(duration_ms(pause)));
-            }
-        }
-    }
-
-    pub(super) fn answered(&mut self, sent: Moment, store: SystemTime) {
-        self.time.observe(sent, store);
-        let ahead = self.time.offset();
-        meters::clock(ahead);
-        let is_wrong = ahead.abs() > MAX_CLOCK_OFFSET;
-        if is_wrong && !self.is_clock_logged {
-            tracing::warn!("this machine's clock is {:.1} s off the store's; ticks follow the store's", -ahead);
-        }
-        self.is_clock_logged = is_wrong;
-        self.retry_delay = RETRY;
-        if std::mem::take(&mut self.is_store_down) {
-            if std::mem::take(&mut self.is_outage_logged) {
-                // The same level as the log entry of the outage.
-                tracing::warn!("the store answers again: ticks are claimed again");
-            }
-            self.read_after_outage();
-        }
-    }
-
-    pub(super) fn unanswered(&mut self, error: &Error) {
-        self.retry_delay = (self.retry_delay * 2).min(POLL_INTERVAL);
-        if !error.is_retryable() {
-            return;
-        }
-        self.is_store_down = true;
-        let now = self.time.moment();
-        let may_log = self.outage_logged_at.is_none_or(|logged_at| now.since(logged_at) >= OUTAGE_LOG_INTERVAL);
-        if may_log && !std::mem::replace(&mut self.is_outage_logged, true) {
-            self.outage_logged_at = Some(now);
-            tracing::warn!(%error, "the store does not answer: no shared job starts until it does; runs and locks expire with their leases");
-        }
-    }
+/// An answer to a swap.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// Number of slots that were reserved for the swap.
+    pub(super) starts: usize,
+    pub(super) next: AfterAnswer,
 }
 
-/// Time between the cancellation of a session's runs and the session's expiry.
-fn expiry_margin(lease: Duration) -> Duration {
-    (lease / 6).min(Duration::from_secs(5))
+/// What follows from an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AfterAnswer {
+    /// The state is written: its plan is applied. `has_more`: further events came meanwhile, so the job is planned
+    /// again.
+    Apply { plan: Plan, has_more: bool },
+    /// Another node has written this record.
+    Take(Record),
+    /// There is no record: an operator has removed the job, or the store has lost the record. A read of the record
+    /// together with the board (a record that names the era of the store's data) shows which.
+    Read,
+    /// The job is planned again after this delay.
+    PlanAfter(Duration),
+}
+
+/// Applies the answer to the entry. None: no swap was in flight. `retry`: the delay before a swap without an answer is
+/// repeated.
+pub(super) fn take_answer(entry: &mut JobEntry, answer: Result<Swapped>, retry: Duration) -> Option<Answered> {
+    let PendingSwap { next: state, plan, events } = *entry.pending.take()?;
+    let was_ready = std::mem::take(&mut entry.is_ready);
+    let (starts, is_claim) = (plan.starts, plan.not_before.is_some());
+    let count_claim = |result| {
+        if is_claim {
+            meters::claimed(result);
+        }
+    };
+    let next = match answer {
+        Ok(Swapped::Done(version)) => {
+            count_claim("won");
+            entry.events.drain(..events);
+            entry.is_fault_logged = false;
+            entry.version = version;
+            entry.state = Some(Box::new(state));
+            AfterAnswer::Apply { plan, has_more: was_ready || !entry.events.is_empty() }
+        }
+        Ok(Swapped::Differs(record)) => {
+            count_claim("lost");
+            record.map_or(AfterAnswer::Read, AfterAnswer::Take)
+        }
+        Ok(Swapped::Early(missing)) => {
+            meters::claimed("early");
+            AfterAnswer::PlanAfter(missing.saturating_add(Duration::from_millis(1)))
+        }
+        // The session has expired, and the engine of the locks notices it at its next renewal. Until then this node
+        // claims nothing.
+        Ok(Swapped::NotHeld) => AfterAnswer::PlanAfter(RETRY),
+        Err(error) => {
+            count_claim("error");
+            if !error.is_retryable() && !std::mem::replace(&mut entry.is_fault_logged, true) {
+                tracing::error!(job = %entry.definition.name, %error, "the job cannot be claimed");
+            }
+            AfterAnswer::PlanAfter(if error.is_retryable() { retry } else { POLL_INTERVAL })
+        }
+    };
+    Some(Answered { starts, next })
+}
+
+#[cfg(test)]
+mod tests {
+    use bandog_core::{Error, Holding, Version};
+
+    use super::*;
+    use crate::{Job, Run, plan::Event, state::JobState};
+
+    const SLOW: Duration = Duration::from_millis(800);
+
+    /// An entry with a swap in flight that contains the first of its two events.
+    fn entry() -> JobEntry {
+        let mut entry = JobEntry::new(Job::once("job").run(async |_: Run| ()).prepare(None).unwrap());
+        let died = |number: u32| {
+            let id = format!("00000000-0000-8000-8000-000000000001:{number}").parse().unwrap();
+            Event::NodeDied(Holding { key: bandog_core::Key::new("schedule/node/1").unwrap(), id })
+        };
+        entry.events = vec![died(1), died(2)];
+        let next = JobState { run: 7, ..JobState::new(&entry.definition.policy, 1000, None) };
+        let plan = Plan { starts: 3, not_before: Some(5), ..Plan::default() };
+        entry.pending = Some(Box::new(PendingSwap { next, plan, events: 1 }));
+        entry
+    }
+
+    fn after(entry: &mut JobEntry, answer: Result<Swapped>) -> AfterAnswer {
+        let Answered { starts, next } = take_answer(entry, answer, SLOW).unwrap();
+        assert_eq!((starts, entry.pending.is_none()), (3, true));
+        next
+    }
+
+    #[test]
+    fn a_written_swap_becomes_the_state_and_later_events_are_kept() {
+        let mut entry = entry();
+        let next = after(&mut entry, Ok(Swapped::Done(Version::new(9))));
+        assert!(matches!(next, AfterAnswer::Apply { has_more: true, plan: Plan { starts: 3, .. } }), "{next:?}");
+        assert_eq!((entry.events.len(), entry.version), (1, Version::new(9)));
+        assert_eq!(entry.state.as_ref().map(|state| state.run), Some(7));
+        assert_eq!(take_answer(&mut entry, Ok(Swapped::NotHeld), SLOW), None, "no swap is in flight");
+    }
+
+    #[test]
+    fn a_job_that_became_ready_meanwhile_is_planned_again() {
+        for (was_ready, has_more) in [(true, true), (false, false)] {
+            let mut entry = entry();
+            entry.events.pop();
+            entry.is_ready = was_ready;
+            let next = after(&mut entry, Ok(Swapped::Done(Version::new(9))));
+            assert!(matches!(next, AfterAnswer::Apply { has_more: more, .. } if more == has_more));
+            assert!(!entry.is_ready);
+        }
+    }
+
+    #[test]
+    fn any_other_answer_leaves_the_state_and_the_events() {
+        let record = Record { version: Version::new(4).unwrap(), value: "x".into() };
+        let refused = || Err(Error::misused("no"));
+        for (answer, expected) in [
+            (Ok(Swapped::Differs(Some(record.clone()))), AfterAnswer::Take(record)),
+            (Ok(Swapped::Differs(None)), AfterAnswer::Read),
+            (Ok(Swapped::Early(Duration::from_millis(20))), AfterAnswer::PlanAfter(Duration::from_millis(21))),
+            (Ok(Swapped::NotHeld), AfterAnswer::PlanAfter(RETRY)),
+            (Err(Error::unavailable("down")), AfterAnswer::PlanAfter(SLOW)),
+            (refused(), AfterAnswer::PlanAfter(POLL_INTERVAL)),
+        ] {
+            let mut entry = entry();
+            let is_fault = answer.as_ref().is_err_and(|error| !error.is_retryable());
+            assert_eq!(after(&mut entry, answer), expected);
+            assert_eq!((entry.events.len(), entry.state.is_none(), entry.version), (2, true, None));
+            assert_eq!(entry.is_fault_logged, is_fault);
+        }
+    }
 }

@@ -1,11 +1,11 @@
-//! Warns about fixed rates whose runs take longer than their period while the number of queued ticks grows.
+//! Finds, and warns about, fixed rates whose runs take longer than their period, so that more and more ticks wait.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use bandog_core::Moment;
 
-use super::{Dispatcher, JobId, at};
-use crate::{Overlap, trigger::Trigger};
+use super::entry::JobId;
+use crate::trigger::DurationMs;
 
 /// Minimum interval between two warnings about one job, and the time over which its backlog must have grown.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -22,38 +22,79 @@ struct Backlog {
     waiting: usize,
 }
 
-impl Dispatcher {
-    /// Warns if the number of queued ticks has grown for a minute and this node runs the job.
-    pub(super) fn note_backlog(&mut self, job: JobId) {
-        let entry = &self.entries[at(job)];
-        let (Trigger::FixedRate(period), Overlap::Queue(most)) =
-            (&entry.definition.trigger, entry.definition.policy.overlap)
-        else {
-            return;
-        };
-        let waiting = entry.state.as_ref().map_or(0, |state| state.queue.len());
+/// The growth of a backlog.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Growth {
+    /// Number of ticks that waited at first.
+    before: usize,
+    /// Number of ticks that wait now.
+    waiting: usize,
+    /// Time over which the backlog has grown.
+    time: Duration,
+}
+
+impl Growth {
+    /// Logs the growth of the backlog of a job with this period. `most`: maximum number of ticks that wait.
+    pub(super) fn log(&self, job: &str, period: DurationMs, most: NonZeroU32) {
+        let Self { before, waiting, time } = self;
+        let period = humantime::format_duration(Duration::from_millis(period.unsigned_abs()));
+        let ago = humantime::format_duration(Duration::from_secs(time.as_secs()));
+        tracing::warn!(
+            job = %job,
+            waiting,
+            before,
+            "the job's runs take longer than its period of {period}: {waiting} ticks wait, {before} waited {ago} \
+             ago; when {most} wait, further ticks are skipped. With a longer period or overlap = \"allow(2)\" the \
+             job keeps up, with overlap = \"skip\" it skips ticks"
+        );
+    }
+}
+
+impl Backlogs {
+    /// Takes the number of a job's queued ticks. Returns the growth if the number has grown for a minute.
+    pub(super) fn observe(&mut self, job: JobId, waiting: usize, now: impl FnOnce() -> Moment) -> Option<Growth> {
         if waiting < MIN_BACKLOG {
-            self.backlogs.0.remove(&job);
-            return;
+            self.0.remove(&job);
+            return None;
         }
-        let now = self.time.moment();
-        let known = self.backlogs.0.entry(job).or_insert(Backlog { since: now, waiting });
-        if now.since(known.since) < LOG_INTERVAL {
-            return;
+        let now = now();
+        let known = self.0.entry(job).or_insert(Backlog { since: now, waiting });
+        let time = now.since(known.since);
+        if time < LOG_INTERVAL {
+            return None;
         }
-        let Backlog { since, waiting: before } = std::mem::replace(known, Backlog { since: now, waiting });
-        let is_here = self.runs.range((job, 0)..=(job, u64::MAX)).next().is_some();
-        if waiting > before && is_here {
-            let period = humantime::format_duration(Duration::from_millis(period.unsigned_abs()));
-            let ago = humantime::format_duration(Duration::from_secs(now.since(since).as_secs()));
-            tracing::warn!(
-                job = %entry.definition.name,
-                waiting,
-                before,
-                "the job's runs take longer than its period of {period}: {waiting} ticks wait, {before} waited {ago} \
-                 ago; when {most} wait, further ticks are skipped. With a longer period or overlap = \"allow(2)\" the \
-                 job keeps up, with overlap = \"skip\" it skips ticks"
-            );
-        }
+        let Backlog { waiting: before, .. } = std::mem::replace(known, Backlog { since: now, waiting });
+        (waiting > before).then_some(Growth { before, waiting, time })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(0) + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_backlog_that_grows_for_a_minute_is_found_once_a_minute() {
+        let mut backlogs = Backlogs::default();
+        assert_eq!(backlogs.observe(1, 2, || at(0)), None);
+        assert_eq!(backlogs.observe(1, 9, || at(59)), None);
+        let growth = backlogs.observe(1, 10, || at(60));
+        assert_eq!(growth, Some(Growth { before: 2, waiting: 10, time: Duration::from_secs(60) }));
+        assert_eq!(backlogs.observe(1, 20, || at(61)), None);
+        assert_eq!(backlogs.observe(1, 10, || at(120)), None, "it has not grown");
+    }
+
+    #[test]
+    fn a_backlog_that_was_worked_off_starts_anew() {
+        let mut backlogs = Backlogs::default();
+        backlogs.observe(1, 2, || at(0));
+        backlogs.observe(1, 1, || at(30));
+        backlogs.observe(1, 3, || at(31));
+        assert_eq!(backlogs.observe(1, 9, || at(60)), None);
+        assert_eq!(backlogs.observe(2, 9, || at(60)), None, "another job");
+        assert!(backlogs.observe(1, 9, || at(91)).is_some());
     }
 }

@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use bandog_core::Version;
+use bandog_core::{Holding, Version};
 
 use crate::{
     job::JobDefinition,
-    plan::{Event, Plan},
+    pauses::AllJobsPause,
+    plan::{Event, Plan, next_claim},
     policy::Policy,
-    state::JobState,
-    trigger::UnixMs,
+    state::{JobState, LiveRun},
+    trigger::{DurationMs, UnixMs},
 };
 
-/// A job, its last known state, and its events and swap in flight. Some services have a million jobs, so rarely used
-/// parts are boxed.
+/// Index of a job in the dispatcher's tables.
+pub(crate) type JobId = u32;
+
+/// A job, its last known state, and its events and swap in flight. A swap replaces the job's record in the store if the
+/// record still has the known version. Some services have a million jobs, so rarely used parts are boxed.
 pub(crate) struct JobEntry {
     pub(crate) definition: JobDefinition,
     /// None while a job of this process has its initial state.
@@ -24,11 +28,8 @@ pub(crate) struct JobEntry {
     pub(crate) events: Vec<Event>,
     /// The swap in flight.
     pub(crate) pending: Option<Box<PendingSwap>>,
-    /// Time of the next planning. Entries of the agenda with another time are outdated.
-    pub(crate) wakes_at: UnixMs,
+    /// The job is in the store, and all nodes share it.
     pub(crate) is_shared: bool,
-    /// The job waits for a slot.
-    pub(crate) is_in_slot_queue: bool,
     /// The job was ready while a swap was in flight.
     pub(crate) is_ready: bool,
     /// The log has an error about this job: the store refuses its swaps, or its record cannot be read.
@@ -44,18 +45,14 @@ pub(crate) struct PendingSwap {
 }
 
 impl JobEntry {
-    pub(crate) fn new(definition: JobDefinition, is_shared: bool) -> Self {
-        let (state, version, pending) = (None, None, None);
-        let (wakes_at, events) = (UnixMs::MAX, Vec::new());
+    pub(crate) fn new(definition: JobDefinition) -> Self {
         Self {
             definition,
-            state,
-            version,
-            events,
-            pending,
-            wakes_at,
-            is_shared,
-            is_in_slot_queue: false,
+            state: None,
+            version: None,
+            events: Vec::new(),
+            pending: None,
+            is_shared: false,
             is_ready: false,
             is_fault_logged: false,
         }
@@ -65,12 +62,73 @@ impl JobEntry {
         Arc::clone(&self.definition.policy)
     }
 
-    /// Time of the job's next tick, as far as this node knows.
-    pub(crate) fn wakes(&self, started: UnixMs) -> Option<UnixMs> {
+    /// Time of the job's next tick, as far as this node knows. `since`: the time from which the ticks of a job without
+    /// a state count.
+    pub(super) fn next_claim(&self, since: UnixMs) -> Option<UnixMs> {
         let JobDefinition { name, trigger, policy, .. } = &self.definition;
         match &self.state {
-            Some(state) => state.wakes(name, trigger, policy),
-            None => JobState::new(policy, started, None).wakes(name, trigger, policy),
+            Some(state) => next_claim(state, name, trigger, policy),
+            None => next_claim(&JobState::new(policy, since, None), name, trigger, policy),
+        }
+    }
+
+    /// The runs under way, on any node.
+    pub(super) fn running(&self) -> &[LiveRun] {
+        self.state.as_ref().map_or(&[], |state| &state.running)
+    }
+
+    /// Whether every event is written.
+    pub(super) fn is_settled(&self) -> bool {
+        self.pending.is_none() && self.events.is_empty()
+    }
+
+    /// Whether other nodes should read the record once this node is gone.
+    pub(super) fn concerns_others(&self) -> bool {
+        self.is_shared && (!self.events.is_empty() || self.state.as_ref().is_some_and(|state| !state.is_idle()))
+    }
+
+    /// Whether the record needs a write that no tick causes: a heartbeat, or a change of the pause of all jobs whose
+    /// caller stopped before it reached each job.
+    pub(super) fn needs_write(&self, all: &AllJobsPause, now: UnixMs) -> bool {
+        let needs_write = |state: &JobState| state.has_not_applied(all) || state.needs_heartbeat(now);
+        self.is_shared && self.state.as_deref().is_some_and(needs_write)
+    }
+
+    /// Whether another replica has registered the job with a greater revision. Only that replica claims its ticks.
+    pub(super) fn is_superseded(&self) -> bool {
+        let spec = self.state.as_ref().and_then(|state| state.spec.as_ref());
+        spec.is_some_and(|spec| spec.revision > self.definition.policy.revision)
+    }
+
+    /// The fences of the local runs whose ends are not written yet.
+    pub(super) fn ended_fences(&self) -> Vec<u64> {
+        let fence = |event: &Event| if let Event::RunEnded(ended) = event { Some(ended.fence) } else { None };
+        self.events.iter().filter_map(fence).collect()
+    }
+
+    /// Adds the death of the node with this session. False: none of its runs is under way, or the event is known.
+    pub(super) fn node_died(&mut self, session: &Holding) -> bool {
+        let event = Event::NodeDied(session.clone());
+        let had_runs = self.running().iter().any(|live| live.holding().as_ref() == Some(session));
+        let is_new = had_runs && !self.events.contains(&event);
+        if is_new {
+            self.events.push(event);
+        }
+        is_new
+    }
+
+    /// Whether the job moves with the clock when the clock is set: it has a period, and no other node has it.
+    pub(super) fn moves_with_clock(&self) -> bool {
+        !self.is_shared && self.definition.trigger.is_counted()
+    }
+
+    /// Moves all times of the job after the clock was set.
+    pub(super) fn move_by(&mut self, by: DurationMs) {
+        self.state.iter_mut().for_each(|state| state.move_by(by));
+        for event in &mut self.events {
+            if let Event::RunEnded(ended) = event {
+                ended.at = ended.at.saturating_add(by);
+            }
         }
     }
 }

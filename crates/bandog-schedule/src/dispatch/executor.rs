@@ -12,7 +12,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use tokio::{sync::mpsc, time};
 use tracing::Instrument;
 
-use super::{JobId, Message};
+use super::{entry::JobId, mailbox::Message};
 use crate::{
     Kind, Run, State,
     cancel::{CancelReason, CancelToken},
@@ -34,14 +34,20 @@ pub(crate) struct RunHandle {
 }
 
 impl RunHandle {
-    /// Whether the record does not contain the run.
+    /// Whether the run has no claim, so that the job's record does not contain it.
     pub(crate) fn is_unclaimed(&self) -> bool {
         self.info.kind == Kind::Unclaimed
     }
 
-    /// Asks the run to stop. After its grace the run is dropped.
+    /// Asks the run to end. If it has not ended after its grace (the policy's time for this), it is dropped.
     pub(crate) fn cancel(&self, reason: CancelReason) {
         self.info.cancel.cancel_run(reason);
+    }
+
+    /// The reason of the run's cancellation, if it was cancelled.
+    #[cfg(test)]
+    pub(crate) fn cancelled(&self) -> Option<CancelReason> {
+        self.info.cancel.reason()
     }
 
     /// Notifies the run that its node stops.
@@ -56,7 +62,7 @@ impl RunHandle {
     }
 }
 
-/// No run outlives its dispatcher.
+/// Drops the run with its handle, so that no run outlives its dispatcher.
 impl Drop for RunHandle {
     fn drop(&mut self) {
         self.info.cancel.drop_now();
@@ -115,7 +121,7 @@ impl RunStarter {
         Arc::clone(&self.messages)
     }
 
-    /// Adds a run. A full chunk starts at once.
+    /// Adds a run. When a chunk is full, its runs start immediately.
     pub(crate) fn push(&mut self, run: PreparedRun) {
         self.runs.push(run);
         if self.runs.len() == CHUNK {
@@ -125,14 +131,14 @@ impl RunStarter {
         }
     }
 
-    /// Starts the rest.
+    /// Starts the runs that have been added and have not started.
     pub(crate) fn begin(&mut self) {
         self.runs.drain(..).for_each(PreparedRun::begin);
     }
 }
 
-/// The tokio task of a run. It is small: a hundred thousand runs may start at once. The worker that polls it first
-/// allocates the rest, since memory that one worker allocates and another frees is slow.
+/// The tokio task of a run. It is small: a hundred thousand runs may start at the same time. The worker that polls it
+/// first allocates the rest, since memory that one worker allocates and another frees is slow.
 enum RunTask {
     Prepared(Option<PreparedRun>),
     Executing(Arc<RunInfo>, BoxFuture<'static, ()>),
@@ -161,7 +167,7 @@ impl PreparedRun {
 
     fn execute(self) -> BoxFuture<'static, ()> {
         let Self { job, attempt, info, body, policy, limit, messages } = self;
-        // Created first: from here on the end is reported, even if a `tracing` subscriber of the user panics.
+        // The report is created first. So the end is reported even if the user's `tracing` subscriber panics.
         let report = EndReport { job, info, messages, attempt, end: None };
         let info = &report.info;
         let span = tracing::info_span!("bandog.run", job = %info.name, tick = %info.tick, attempt,
@@ -270,7 +276,7 @@ impl Drop for EndReport {
         let (state, error) = self.end.take().unwrap_or_else(|| (self.cancelled(), Some("it was dropped".into())));
         let (job, info, attempt) = (self.job, Arc::clone(&self.info), self.attempt);
         let note = info.take_note();
-        // Without a dispatcher there is no receiver.
+        // If the dispatcher has ended, there is no receiver.
         let _ = self.messages.send(Message::RunEnded { job, attempt, state, info, error, note });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Dispatcher, JobId, SlotPriority, at};
+use super::entry::JobEntry;
 use crate::{
     Kind, StoreDown,
     job::JobDefinition,
@@ -13,78 +13,68 @@ use crate::{
     trigger::{DurationMs, Trigger, UnixMs},
 };
 
-impl Dispatcher {
-    /// Starts the latest tick that is due, without a claim, if the job's policy allows it. The node writes it
-    /// when the store answers again, so no node claims the tick afterwards. Other nodes that cannot reach the store run
-    /// the tick too.
-    pub(super) fn run_unclaimed(&mut self, job: JobId, priority: SlotPriority) {
-        let now = self.time.now();
-        let has_slot = self.free_slots() > 0 && (self.slot_queue.is_empty() || priority == SlotPriority::NextInQueue);
-        let entry = &mut self.entries[at(job)];
-        let policy = entry.policy();
-        if policy.store_down != StoreDown::FailOpen || !policy.enabled || !has_slot || entry.pending.is_some() {
-            return;
-        }
-        let Some(state) = &mut entry.state else { return };
-        let is_busy = self.runs.range((job, 0)..=(job, u64::MAX)).next().is_some();
-        if is_busy || state.is_paused() || self.is_node_paused {
-            return;
-        }
-        let JobDefinition { name, trigger, .. } = &entry.definition;
-        let tick = match trigger {
-            Trigger::FixedDelay(delay) => next_fixed_delay_tick(state, *delay, &entry.events),
-            _ => {
-                let due = misfire::due_ticks(name, trigger, &policy, state.tick_cursor(), None, now);
-                due.run.iter().rev().find(|(_, kind)| *kind == Kind::Scheduled).map(|(tick, _)| *tick)
-            }
-        };
-        let Some(tick) = tick.filter(|tick| misfire::due_time(name, &policy, *tick) <= now) else { return };
-        state.mark_ran(tick, trigger);
-        state.next_due = None;
-        state.fence = (state.fence + 1).max(u64::try_from(now.saturating_mul(1000)).unwrap_or(0));
-        let live = LiveRun {
-            id: 0,
-            kind: Kind::Unclaimed,
-            tick,
-            due: misfire::due_time(name, &policy, tick),
-            attempt: 1,
-            fence: state.fence,
-            started: now,
-            node: Arc::clone(&self.node),
-            session: None,
-            cancel: false,
-        };
-        entry.events.push(Event::RanUnclaimed(tick));
-        tracing::warn!(job = %entry.definition.name, "the store does not answer: the tick runs unclaimed on this node, and on others that cannot reach the store");
-        let new = self.prepare(job, &live);
-        self.begin(new);
+/// Takes the latest tick that is due, without a claim, if the job's policy allows it. Returns the run to start.
+///
+/// The node writes the tick when the store answers again, so no node claims the tick afterwards. Other nodes that
+/// cannot reach the store run the tick too.
+pub(super) fn take_unclaimed(entry: &mut JobEntry, now: UnixMs, node: &Arc<str>) -> Option<LiveRun> {
+    let policy = entry.policy();
+    if policy.store_down != StoreDown::FailOpen || !policy.enabled || entry.pending.is_some() {
+        return None;
     }
+    let state = entry.state.as_mut().filter(|state| !state.is_paused())?;
+    let JobDefinition { name, trigger, .. } = &entry.definition;
+    let tick = match trigger {
+        Trigger::FixedDelay(delay) => next_fixed_delay_tick(state, *delay, &entry.events),
+        Trigger::Cron(_) | Trigger::FixedRate(_) | Trigger::At(_) | Trigger::Once | Trigger::Never => {
+            let due = misfire::due_ticks(name, trigger, &policy, state.tick_cursor(), None, now);
+            due.run.iter().rev().find(|(_, kind)| *kind == Kind::Scheduled).map(|(tick, _)| *tick)
+        }
+    };
+    let due = |tick: UnixMs| misfire::due_time(name, &policy, tick);
+    let tick = tick.filter(|tick| due(*tick) <= now)?;
+    state.mark_ran(tick, trigger);
+    state.next_due = None;
+    state.fence = (state.fence + 1).max(u64::try_from(now.saturating_mul(1000)).unwrap_or(0));
+    let live = LiveRun {
+        id: 0,
+        kind: Kind::Unclaimed,
+        tick,
+        due: due(tick),
+        attempt: 1,
+        fence: state.fence,
+        started: now,
+        node: Arc::clone(node),
+        session: None,
+        cancel: false,
+    };
+    entry.events.push(Event::RanUnclaimed(tick));
+    Some(live)
+}
 
-    /// Records the end of an unclaimed run.
-    pub(super) fn unclaimed_run_ended(&mut self, job: JobId, run: &RunInfo, ended: RunEnd) {
-        let past = HistoryEntry {
-            id: 0,
-            kind: Kind::Unclaimed,
-            tick: run.tick.millisecond(),
-            from: None,
-            ticks: 1,
-            attempt: ended.attempt,
-            node: Some(Arc::clone(&self.node)),
-            fence: Some(ended.fence),
-            due: run.tick.millisecond(),
-            started: Some(run.started),
-            ended: ended.at,
-            state: ended.state,
-            error: ended.error,
-            note: ended.note,
-        };
-        let entry = &mut self.entries[at(job)];
-        if let Some(state) = &mut entry.state {
-            // The store learns of the end later; a fixed delay counts from it now.
-            state.wait_from_unclaimed(past.ended, &entry.definition.trigger);
-        }
-        entry.events.push(Event::UnclaimedRunEnded(Arc::new(past)));
+/// Records the end of an unclaimed run. The node writes it when the store answers again.
+pub(super) fn record_unclaimed_end(entry: &mut JobEntry, run: &RunInfo, ended: RunEnd, node: &Arc<str>) {
+    let past = HistoryEntry {
+        id: 0,
+        kind: Kind::Unclaimed,
+        tick: run.tick.millisecond(),
+        from: None,
+        ticks: 1,
+        attempt: ended.attempt,
+        node: Some(Arc::clone(node)),
+        fence: Some(ended.fence),
+        due: run.tick.millisecond(),
+        started: Some(run.started),
+        ended: ended.at,
+        state: ended.state,
+        error: ended.error,
+        note: ended.note,
+    };
+    if let Some(state) = &mut entry.state {
+        // A fixed delay counts from this end now, before it is written.
+        state.wait_from_unclaimed(past.ended, &entry.definition.trigger);
     }
+    entry.events.push(Event::UnclaimedRunEnded(Arc::new(past)));
 }
 
 /// The next tick of a fixed delay. It is never missed, since there is only one. The record may not contain yet that
@@ -108,5 +98,79 @@ fn next_fixed_delay_tick(state: &JobState, delay: DurationMs, events: &[Event]) 
         (Some(due), _) => Some(due.max(state.watermark.saturating_add(1))),
         (None, Some(queued)) => Some(queued.tick),
         (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Job, Run};
+
+    const T0: UnixMs = 1_800_000_000_000;
+
+    fn entry(job: Job) -> JobEntry {
+        let mut entry = JobEntry::new(job.run(async |_: Run| ()).prepare(None).unwrap());
+        entry.state = Some(Box::new(JobState::new(&entry.definition.policy, T0, None)));
+        entry
+    }
+
+    fn take(entry: &mut JobEntry, after: UnixMs) -> Option<UnixMs> {
+        take_unclaimed(entry, T0 + after, &"here".into()).map(|live| live.tick - T0)
+    }
+
+    fn every_second() -> Job {
+        Job::fixed_rate("job", Duration::from_secs(1)).store_down(StoreDown::FailOpen)
+    }
+
+    #[test]
+    fn the_latest_due_tick_runs_once() {
+        let mut entry = entry(every_second());
+        assert_eq!(take(&mut entry, 2500), Some(2000));
+        assert_eq!(entry.events, [Event::RanUnclaimed(T0 + 2000)]);
+        assert_eq!(take(&mut entry, 2999), None, "no tick is due");
+        assert_eq!(take(&mut entry, 3000), Some(3000));
+        let state = entry.state.unwrap();
+        assert_eq!((state.watermark, state.run), (T0 + 3000, 0), "it has no number in the record");
+        assert!(state.fence >= u64::try_from((T0 + 3000) * 1000).unwrap());
+    }
+
+    #[test]
+    fn nothing_runs_if_the_policy_or_the_state_forbids_it() {
+        let mut closed = entry(Job::fixed_rate("job", Duration::from_secs(1)));
+        let mut disabled = entry(every_second().disabled());
+        let mut paused = entry(every_second());
+        let pause = crate::Paused { by: "me".into(), reason: "why".into(), at: String::new() };
+        paused.state.iter_mut().for_each(|state| state.paused = Some(Box::new(pause.clone())));
+        let mut unknown = entry(every_second());
+        unknown.state = None;
+        for entry in [&mut closed, &mut disabled, &mut paused, &mut unknown] {
+            assert_eq!((take(entry, 2500), entry.events.len()), (None, 0));
+        }
+    }
+
+    #[test]
+    fn a_fixed_delay_counts_from_the_end_of_the_unclaimed_run() {
+        let job = Job::fixed_delay("job", Duration::from_secs(1)).store_down(StoreDown::FailOpen);
+        let mut entry = entry(job);
+        assert_eq!(take(&mut entry, 0), Some(0));
+        let run = RunInfo {
+            name: "job".into(),
+            id: 0,
+            tick: bandog_cron::Time::from_millisecond(T0),
+            due: bandog_cron::Time::from_millisecond(T0),
+            started: T0,
+            kind: Kind::Unclaimed,
+            fence: bandog_core::Fence::new(1),
+            last_success: None,
+            note: std::sync::Mutex::default(),
+            cancel: crate::cancel::CancelToken::default(),
+        };
+        let (state, error, note) = (crate::State::Ok, None, None);
+        let ended = RunEnd { id: 0, fence: 1, attempt: 1, state, at: T0 + 400, error, note };
+        record_unclaimed_end(&mut entry, &run, ended, &"here".into());
+        assert!(matches!(&entry.events[..], [Event::RanUnclaimed(_), Event::UnclaimedRunEnded(_)]));
+        assert_eq!((take(&mut entry, 1399), take(&mut entry, 1400)), (None, Some(1400)));
     }
 }

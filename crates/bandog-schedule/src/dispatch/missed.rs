@@ -1,12 +1,12 @@
-//! Ticks that do not run: counts them, and logs them together, so that they do not flood the log.
+//! Ticks that do not run: collects them, and logs them together, so that they do not flood the log.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bandog_core::Moment;
 use bandog_cron::Time;
 
-use super::{Dispatcher, JobId, POLL_INTERVAL, at};
-use crate::{meters, misfire::TickRange, plan::Plan};
+use super::{entry::JobId, polls::POLL_INTERVAL};
+use crate::{misfire::TickRange, plan::Plan};
 
 /// Minimum interval between two reports.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -25,9 +25,13 @@ pub(super) struct MissedTicks {
 
 #[derive(Default)]
 struct TickRanges {
+    /// Ticks that no node ran in time.
     missed: TickRange,
+    /// Ticks whose node died, and that do not run again.
     lost: TickRange,
+    /// Ticks that may have run before the store lost the record.
     unknown: TickRange,
+    /// Ticks whose node died and that run again.
     died: TickRange,
 }
 
@@ -35,20 +39,17 @@ impl MissedTicks {
     pub(super) fn is_empty(&self) -> bool {
         self.due.is_none()
     }
-}
 
-impl Dispatcher {
-    /// Records the ticks that a written plan leaves out.
-    pub(super) fn note_missed(&mut self, job: JobId, plan: &Plan) {
-        meters::left_out(&self.entries[at(job)].definition.name, plan);
+    /// Adds the ticks that a written plan leaves out.
+    pub(super) fn add(&mut self, job: JobId, plan: &Plan, now: impl FnOnce() -> Moment) {
         if plan.missed.ticks == 0 && plan.lost.ticks == 0 && plan.died.ticks == 0 {
             return;
         }
-        if self.missed.is_empty() {
-            let soon = self.time.moment() + POLL_INTERVAL;
-            self.missed.due = Some(self.missed.logged_at.map_or(soon, |logged_at| soon.max(logged_at + LOG_INTERVAL)));
+        if self.due.is_none() {
+            let soon = now() + POLL_INTERVAL;
+            self.due = Some(self.logged_at.map_or(soon, |logged_at| soon.max(logged_at + LOG_INTERVAL)));
         }
-        let ranges = self.missed.jobs.entry(job).or_default();
+        let ranges = self.jobs.entry(job).or_default();
         ranges.died.join(plan.died);
         if plan.is_restored {
             ranges.unknown.join(plan.missed);
@@ -59,18 +60,17 @@ impl Dispatcher {
         }
     }
 
-    /// Writes the report if it is due.
-    pub(super) fn log_missed_when_due(&mut self) {
-        if self.missed.due.is_some_and(|due| self.time.moment() >= due) {
-            self.log_missed();
-        }
+    /// Whether [`MissedTicks::log`] should be called now.
+    pub(super) fn is_due(&self, now: Moment) -> bool {
+        self.due.is_some_and(|due| now >= due)
     }
 
-    pub(super) fn log_missed(&mut self) {
-        (self.missed.due, self.missed.logged_at) = (None, Some(self.time.moment()));
-        let mut jobs = std::mem::take(&mut self.missed.jobs).into_iter();
+    /// Writes the report.
+    pub(super) fn log(&mut self, now: Moment, name_of: impl Fn(JobId) -> Arc<str>) {
+        (self.due, self.logged_at) = (None, Some(now));
+        let mut jobs = std::mem::take(&mut self.jobs).into_iter();
         for (job, TickRanges { missed, lost, unknown, died }) in jobs.by_ref().take(MAX_LOGGED_JOBS) {
-            let job = &self.entries[at(job)].definition.name;
+            let job = name_of(job);
             if let Some((ticks, first, last)) = first_and_last(missed) {
                 tracing::warn!(%job, ticks, %first, %last, "ticks were missed: no node ran them in time");
             }
@@ -95,4 +95,43 @@ impl Dispatcher {
 
 fn first_and_last(range: TickRange) -> Option<(u64, Time, Time)> {
     Some((range.ticks, Time::from_millisecond(range.first?), Time::from_millisecond(range.last)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(0) + Duration::from_millis(ms)
+    }
+
+    fn missing(tick: i64) -> Plan {
+        let mut plan = Plan::default();
+        plan.missed.add(tick);
+        plan
+    }
+
+    #[test]
+    fn a_report_is_due_a_second_after_its_first_tick_and_ten_after_the_last_report() {
+        let mut missed = MissedTicks::default();
+        missed.add(0, &Plan::default(), || at(0));
+        assert!(missed.is_empty(), "this plan leaves out nothing");
+        missed.add(0, &missing(1), || at(0));
+        missed.add(0, &missing(2), || at(900));
+        assert!(!missed.is_due(at(999)) && missed.is_due(at(1000)));
+        missed.log(at(1000), |_| "job".into());
+        assert!(missed.is_empty() && !missed.is_due(at(99_000)));
+        missed.add(0, &missing(3), || at(2000));
+        assert!(!missed.is_due(at(10_999)) && missed.is_due(at(11_000)));
+    }
+
+    #[test]
+    fn ticks_of_a_record_that_the_store_lost_are_unknown() {
+        let mut missed = MissedTicks::default();
+        missed.add(7, &missing(1), || at(0));
+        missed.add(7, &Plan { is_restored: true, ..missing(5) }, || at(0));
+        let ranges = &missed.jobs[&7];
+        assert_eq!((ranges.missed.ticks, ranges.missed.last), (1, 1));
+        assert_eq!((ranges.unknown.ticks, ranges.unknown.last), (1, 5));
+    }
 }

@@ -1,70 +1,74 @@
-//! Pauses of all jobs and of this node.
+//! The pauses of all jobs and of this node, as of the last poll.
 
-use bandog_core::{Record, Result};
+use std::sync::Arc;
 
-use super::{Dispatcher, JobId, SlotPriority, entry::JobEntry};
 use crate::{
     Paused,
-    pauses::{KnownPauses, StoredPauses},
-    state::JobState,
+    pauses::{AllJobsPause, KnownPauses},
 };
 
-impl Dispatcher {
-    /// Sets the pauses at the start.
-    pub(crate) fn with_pauses(mut self, pauses: KnownPauses) -> Self {
-        self.set_pauses(pauses);
-        self
+pub(super) struct NodePauses {
+    node: Arc<str>,
+    known: KnownPauses,
+    /// An operator has paused this node.
+    is_node_paused: bool,
+}
+
+impl NodePauses {
+    pub(super) fn new(node: Arc<str>) -> Self {
+        Self { node, known: KnownPauses::default(), is_node_paused: false }
     }
 
-    /// Takes the record of pauses. A record that cannot be read changes nothing.
-    pub(super) fn pauses_read(&mut self, record: Option<Result<Option<Record>>>) {
-        let Some(Ok(record)) = record else { return };
-        let version = record.as_ref().map(|record| record.version);
-        if version < self.pauses.version {
-            // The store has lost a newer version: no operation deletes this record.
-            self.store.iter().for_each(|store| store.write_pauses(version, &self.pauses.stored));
-        } else if version > self.pauses.version {
-            match StoredPauses::of(record.as_ref()) {
-                Ok(stored) => self.set_pauses(KnownPauses { version, stored }),
-                Err(error) => {
-                    tracing::error!(%error, "the record of pauses cannot be read: this node does not see new pauses of all jobs and of nodes");
-                    self.pauses.version = version;
-                }
-            }
-        }
+    pub(super) fn known(&self) -> &KnownPauses {
+        &self.known
     }
 
-    /// A pause of all jobs is in their records too; each job applies it with its next plan.
-    fn set_pauses(&mut self, pauses: KnownPauses) {
-        let paused = pauses.stored.of_node(&self.node);
-        let was_held = std::mem::replace(&mut self.is_node_paused, paused.is_some());
+    /// The last pause or resume of all jobs. Each job applies it with its next plan.
+    pub(super) fn all_jobs(&self) -> &AllJobsPause {
+        &self.known.stored.all
+    }
+
+    pub(super) fn is_node_paused(&self) -> bool {
+        self.is_node_paused
+    }
+
+    /// Takes new pauses, and logs a pause and a resume of this node. True: the node was resumed.
+    pub(super) fn set(&mut self, pauses: KnownPauses) -> bool {
+        let node = &self.node;
+        let paused = pauses.stored.of_node(node);
+        let was_paused = std::mem::replace(&mut self.is_node_paused, paused.is_some());
         match paused {
-            Some(Paused { by, reason, .. }) if !was_held => {
-                tracing::warn!(node = %self.node, by, reason, "this node is paused: it claims nothing until it is resumed");
+            Some(Paused { by, reason, .. }) if !was_paused => {
+                tracing::warn!(%node, by, reason, "this node is paused: it claims nothing until it is resumed");
             }
-            None if was_held => {
-                tracing::warn!(node = %self.node, "this node is resumed");
-                let shared = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_shared);
-                self.ready.extend(shared.map(|(job, _)| -> (JobId, SlotPriority) { (job, SlotPriority::Normal) }));
-            }
+            None if was_paused => tracing::warn!(%node, "this node is resumed"),
             Some(_) | None => {}
         }
-        self.pauses = pauses;
+        self.known = pauses;
+        was_paused && !self.is_node_paused
     }
 
-    /// Whether the record needs a write that no tick causes: a heartbeat, or a change of the pause of all jobs whose
-    /// caller stopped before it reached each job.
-    pub(super) fn needs_write(&self, entry: &JobEntry) -> bool {
-        let now = self.time.now();
-        let needs_write =
-            |state: &JobState| state.has_not_applied(&self.pauses.stored.all) || state.needs_heartbeat(now);
-        entry.is_shared && entry.state.as_deref().is_some_and(needs_write)
+    /// Takes the version of a record that cannot be read.
+    pub(super) fn skip_version(&mut self, version: Option<bandog_core::Version>) {
+        self.known.version = version;
     }
+}
 
-    /// Plans the jobs whose records need a write.
-    pub(super) fn plan_jobs_that_need_a_write(&mut self) {
-        let behind = (0..).zip(&self.entries).filter(|(_, entry)| self.needs_write(entry));
-        let behind: Vec<JobId> = behind.map(|(job, _)| job).collect();
-        self.ready.extend(behind.into_iter().map(|job| (job, SlotPriority::Normal)));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pauses::StoredPauses;
+
+    #[test]
+    fn only_the_end_of_a_pause_of_this_node_is_a_resume() {
+        let pauses = |nodes: &[&str]| {
+            let paused = || Paused { by: "me".into(), reason: "why".into(), at: String::new() };
+            let nodes = nodes.iter().map(|node| ((*node).to_owned(), paused())).collect();
+            KnownPauses { version: None, stored: StoredPauses { nodes, ..StoredPauses::default() } }
+        };
+        let mut here = NodePauses::new("shop:1".into());
+        let steps = [&["shop:2"][..], &["shop:1"], &["shop"], &[], &[]];
+        let seen = steps.map(|nodes| (here.set(pauses(nodes)), here.is_node_paused()));
+        assert_eq!(seen, [(false, false), (false, true), (false, true), (true, false), (false, false)]);
     }
 }

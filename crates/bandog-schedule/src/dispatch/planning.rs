@@ -1,138 +1,163 @@
-//! Plans jobs, and sends the swaps.
+//! Plans one job: on its local state, or as a swap of its record in the store.
 
 use std::sync::Arc;
 
-use bandog_core::Swap;
+use bandog_core::{Holding, Swap};
 use bandog_cron::Time;
 
-use super::{
-    Dispatcher, JobId, MAX_PER_ROUND, SlotPriority, at,
-    entry::PendingSwap,
-    store::{BATCH, job_key},
-};
+use super::entry::{JobEntry, PendingSwap};
 use crate::{
     pauses::AllJobsPause,
-    plan::{Event, PlanContext, plan},
+    plan::{Event, Plan, PlanContext, plan},
+    records::job_key,
     state::JobState,
+    trigger::UnixMs,
 };
 
-impl Dispatcher {
-    pub(super) fn plan_ready(&mut self) {
-        for _ in 0..MAX_PER_ROUND {
-            let Some((job, priority)) = self.ready.pop_front() else { return };
-            self.plan_one(job, priority);
-        }
+/// What this node may do with the job, and when.
+pub(super) struct NodeContext<'a> {
+    pub(super) node: &'a Arc<str>,
+    pub(super) now: UnixMs,
+    /// Number of runs that the job may start here.
+    pub(super) free_slots: usize,
+    /// Whether this node may claim ticks of the job.
+    pub(super) may_claim: bool,
+}
+
+/// The result of planning a job of the store.
+pub(super) enum SharedPlan {
+    /// The record stays as it is.
+    Unchanged(Plan),
+    /// The record is swapped. The entry has the swap as `pending`, with this number of runs to start.
+    Swap { swap: Swap, starts: usize },
+    /// The record is not known, or cannot be written.
+    Impossible,
+}
+
+/// Plans a job of this process, which has no record. `since`: the time from which ticks of a new job count.
+pub(super) fn plan_local(entry: &mut JobEntry, context: &NodeContext<'_>, since: UnixMs) -> Plan {
+    let policy = &*entry.definition.policy;
+    let mut state = entry.state.take().unwrap_or_else(|| Box::new(JobState::new(policy, since, None)));
+    // A pause of all jobs does not reach a job outside the store.
+    let all = &AllJobsPause::default();
+    let events = std::mem::take(&mut entry.events);
+    let plan = plan(&mut state, &plan_context(entry, context, None, all), &events);
+    entry.state = Some(state);
+    plan
+}
+
+/// Plans a job of the store.
+pub(super) fn plan_shared(
+    entry: &mut JobEntry,
+    context: &NodeContext<'_>,
+    session: Option<Holding>,
+    all: &AllJobsPause,
+) -> SharedPlan {
+    let Some(state) = &entry.state else { return SharedPlan::Impossible };
+    let mut next = (**state).clone();
+    let plan = plan(&mut next, &plan_context(entry, context, session.as_ref(), all), &entry.events);
+    // The local state contains a tick that ran unclaimed, but the record does not.
+    let must_write = entry.events.iter().any(|event| matches!(event, Event::RanUnclaimed(_)));
+    if next == **state && !must_write {
+        entry.events.clear();
+        return SharedPlan::Unchanged(plan);
+    }
+    let (Ok(key), Ok(value)) = (job_key(&entry.definition.name), next.write()) else { return SharedPlan::Impossible };
+    let not_before = plan.not_before.map(|time| Time::from_millisecond(time).into());
+    let held = session.filter(|_| plan.starts > 0 || plan.not_before.is_some());
+    let (lines, starts) = (plan.lines.clone(), plan.starts);
+    let swap = Swap { lines, not_before, held, ..Swap::new(key, entry.version, value) };
+    let events = entry.events.len();
+    entry.pending = Some(Box::new(PendingSwap { next, plan, events }));
+    SharedPlan::Swap { swap, starts }
+}
+
+fn plan_context<'a>(
+    entry: &'a JobEntry,
+    context: &NodeContext<'a>,
+    session: Option<&'a Holding>,
+    all: &'a AllJobsPause,
+) -> PlanContext<'a> {
+    PlanContext {
+        name: &entry.definition.name,
+        trigger: &entry.definition.trigger,
+        policy: &entry.definition.policy,
+        now: context.now,
+        node: context.node,
+        session,
+        free_slots: context.free_slots,
+        is_current: context.may_claim,
+        all,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bandog_core::Key;
+
+    use super::*;
+    use crate::{Job, Run, state::JobSpec};
+
+    const T0: UnixMs = 1_800_000_000_000;
+
+    fn session() -> Option<Holding> {
+        let id = "00000000-0000-8000-8000-000000000001:7".parse().unwrap();
+        Some(Holding { key: Key::new("schedule/node/1").unwrap(), id })
     }
 
-    pub(super) fn plan_one(&mut self, job: JobId, priority: SlotPriority) {
-        let is_stopping = self.stopping.is_some();
-        let free_slots = self.free_slots();
-        let entry = &mut self.entries[at(job)];
-        if entry.pending.is_some() {
-            entry.is_ready = true;
-            return;
-        }
-        if entry.is_shared && self.is_store_down && !is_stopping {
-            self.run_unclaimed(job, priority);
-        }
-        let entry = &self.entries[at(job)];
-        let runs_here = entry.state.as_ref().is_some_and(|state| !state.running.is_empty());
-        let has_news = !entry.events.is_empty() || self.needs_write(entry);
-        if !has_news
-            && (free_slots == 0 || (priority == SlotPriority::Normal && !self.slot_queue.is_empty()))
-            && !runs_here
-        {
-            // Another node with a free slot may claim it now, this node later.
-            if !is_stopping {
-                self.join_slot_queue(job);
-            }
-            return;
-        }
-        let free_slots =
-            if self.slot_queue.is_empty() || priority == SlotPriority::NextInQueue { free_slots } else { 0 };
-        if entry.is_shared { self.plan_shared(job, free_slots) } else { self.plan_local(job, free_slots) }
+    /// A job of the store that fires every second.
+    fn entry() -> JobEntry {
+        let job = Job::fixed_rate("job", std::time::Duration::from_secs(1)).run(async |_: Run| ());
+        let mut entry = JobEntry::new(job.prepare(None).unwrap());
+        let spec = JobSpec::new(&entry.definition.trigger, &entry.definition.policy);
+        let state = JobState::create(&entry.definition.policy, T0, Some(Box::new(spec)), "era");
+        (entry.is_shared, entry.state) = (true, Some(Box::new(state)));
+        entry
     }
 
-    pub(super) fn plan_local(&mut self, job: JobId, free_slots: usize) {
-        let now = self.time.now();
-        let is_current = self.stopping.is_none();
-        let started = self.since(&self.entries[at(job)]);
-        let entry = &mut self.entries[at(job)];
-        let policy = &*entry.definition.policy;
-        let mut state = entry.state.take().unwrap_or_else(|| Box::new(JobState::new(policy, started, None)));
-        let context = PlanContext {
-            name: &entry.definition.name,
-            trigger: &entry.definition.trigger,
-            policy,
-            now,
-            node: &self.node,
-            session: None,
-            free_slots,
-            is_current,
-            // Commands to all jobs do not reach a job outside the store.
-            all: &AllJobsPause::default(),
-        };
-        let events = std::mem::take(&mut entry.events);
-        let plan = plan(&mut state, &context, &events);
-        entry.state = Some(state);
-        self.apply(job, &plan);
+    fn plan_at(entry: &mut JobEntry, after: UnixMs, free_slots: usize) -> SharedPlan {
+        let context = NodeContext { node: &"here".into(), now: T0 + after, free_slots, may_claim: true };
+        plan_shared(entry, &context, session(), &AllJobsPause::default())
     }
 
-    pub(super) fn plan_shared(&mut self, job: JobId, free_slots: usize) {
-        let now = self.time.now();
-        let may_claim = self.may_claim(job);
-        let node = Arc::clone(&self.node);
-        let Some(store) = &mut self.store else { return };
-        let entry = &mut self.entries[at(job)];
-        let policy = entry.policy();
-        let lease = policy.lease.unwrap_or_else(|| store.client().ttl());
-        let session = store.session(lease);
-        if session.is_none() && entry.events.is_empty() {
-            // All jobs of this lease are planned again when the session is claimed.
-            return;
-        }
-        let Some(state) = &entry.state else { return };
-        let is_current = may_claim && session.is_some();
-        let context = PlanContext {
-            name: &entry.definition.name,
-            trigger: &entry.definition.trigger,
-            policy: &policy,
-            now,
-            node: &node,
-            session: session.as_ref(),
-            free_slots: if is_current { free_slots } else { 0 },
-            is_current,
-            all: &self.pauses.stored.all,
-        };
-        let mut next = (**state).clone();
-        let plan = plan(&mut next, &context, &entry.events);
-        // The local state contains a tick that ran unclaimed, but the store does not.
-        let is_told = !entry.events.iter().any(|event| matches!(event, Event::RanUnclaimed(_)));
-        if next == **state && is_told {
-            entry.events.clear();
-            self.apply(job, &plan);
-            return;
-        }
-        let (Ok(key), Ok(value)) = (job_key(&entry.definition.name), next.write()) else { return };
-        let not_before = plan.not_before.map(|time| Time::from_millisecond(time).into());
-        let held = session.filter(|_| plan.starts > 0 || plan.not_before.is_some());
-        let lines = plan.lines.clone();
-        let swap = Swap { lines, not_before, held, ..Swap::new(key, entry.version, value) };
-        self.reserved += plan.starts;
-        let events = entry.events.len();
-        entry.pending = Some(Box::new(PendingSwap { next, plan, events }));
-        self.swaps.push((job, swap));
+    #[test]
+    fn a_claim_is_a_swap_under_the_session_and_not_before_its_tick() {
+        let mut entry = entry();
+        let SharedPlan::Swap { swap, starts } = plan_at(&mut entry, 0, 5) else { panic!("a tick is due") };
+        assert_eq!((starts, swap.held.as_ref(), swap.from), (1, session().as_ref(), None));
+        assert_eq!(swap.not_before, Some(Time::from_millisecond(T0 - crate::plan::MAX_EARLY_MS).into()));
+        let pending = entry.pending.as_ref().unwrap();
+        assert_eq!((pending.plan.starts, pending.next.running.len(), pending.events), (1, 1, 0));
+        assert!(entry.state.unwrap().running.is_empty(), "until the store has confirmed it");
     }
 
-    /// Sends the round's swaps together, and publishes the news.
-    pub(super) fn send(&mut self) {
-        let sent = self.time.moment();
-        let Some(store) = &mut self.store else { return };
-        while !self.swaps.is_empty() {
-            let rest = self.swaps.split_off(self.swaps.len().min(BATCH));
-            let (jobs, swaps) = std::mem::replace(&mut self.swaps, rest).into_iter().unzip();
-            store.swap(sent, jobs, swaps);
-        }
-        store.publish_news();
+    #[test]
+    fn a_plan_that_changes_nothing_writes_nothing_and_settles_its_events() {
+        let mut entry = entry();
+        entry.state.iter_mut().for_each(|state| state.watermark = T0 + 5000);
+        entry.events.push(Event::NodeDied(session().unwrap()));
+        assert!(matches!(plan_at(&mut entry, 0, 5), SharedPlan::Unchanged(_)));
+        assert!(entry.is_settled());
+        entry.events.push(Event::RanUnclaimed(T0 + 5000));
+        assert!(matches!(plan_at(&mut entry, 0, 5), SharedPlan::Swap { starts: 0, .. }), "the record lacks the tick");
+        assert_eq!(entry.pending.as_ref().map(|pending| pending.events), Some(1));
+    }
+
+    #[test]
+    fn a_job_without_a_known_record_is_not_planned() {
+        let mut entry = entry();
+        entry.state = None;
+        assert!(matches!(plan_at(&mut entry, 0, 5), SharedPlan::Impossible));
+        assert!(entry.pending.is_none());
+    }
+
+    #[test]
+    fn a_local_job_gets_its_state_with_its_first_plan() {
+        let mut entry = entry();
+        (entry.is_shared, entry.state) = (false, None);
+        let context = NodeContext { node: &"here".into(), now: T0 + 1500, free_slots: 1, may_claim: true };
+        let plan = plan_local(&mut entry, &context, T0);
+        assert_eq!((plan.starts, entry.running().len(), entry.is_settled()), (1, 1, true));
+        assert_eq!(entry.running()[0].session, None);
     }
 }

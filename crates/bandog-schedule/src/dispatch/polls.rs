@@ -1,264 +1,209 @@
-//! Polls: commands of operators, sessions that have expired, and changed records. Once a second, and after each
-//! notification.
+//! When the node polls the store, for commands of operators, expired sessions and changed records: once per interval,
+//! and after each notification.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    time::Duration,
-};
+use std::time::Duration;
 
-use bandog_core::{Holding, Key, Moment, Reading, Record, Result};
-use bandog_cron::Time;
+use bandog_core::Moment;
 
-use super::{
-    Dispatcher, JobEntry, JobId, SlotPriority, at,
-    store::{BATCH, ReadJob, job_key},
-};
-use crate::{
-    job::JobDefinition,
-    news::News,
-    plan::Event,
-    state::{JobSpec, JobState, LiveRun},
-    trigger::{DurationMs, UnixMs},
-};
-
-/// Interval between two reads of all jobs, in regular polls. It covers a notification that was lost.
-pub(super) const READ_ALL_EVERY: u32 = 30;
+/// Interval between two polls. A poll reads the board (a record whose version changes whenever nodes have to read
+/// something) and whether the other nodes' sessions are held. A session is a renewed lock that proves that a node
+/// lives.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of regular polls between two reads of all jobs. The read covers a notification that was lost.
+const READ_ALL_EVERY: u32 = 30;
 /// Minimum interval between two polls that notifications asked for.
 const MIN_POLL_DISTANCE: Duration = Duration::from_millis(50);
-/// Minimum distance of a future watermark that is logged. Small steps of the store's clock stay below it.
-const MAX_AHEAD_MS: DurationMs = 60_000;
+/// Delay before a call without an answer is sent again. It doubles with each attempt, up to [`POLL_INTERVAL`].
+pub(super) const RETRY: Duration = Duration::from_millis(100);
 
-impl Dispatcher {
-    /// A notification of news has arrived. The first of several causes a poll at once, and the others cause one poll
-    /// after it.
-    pub(super) fn notified(&mut self) {
-        let now = self.time.moment();
-        self.notified_poll.get_or_insert(self.last_notified_poll.map_or(now, |last| now.max(last + MIN_POLL_DISTANCE)));
+pub(super) struct Polls {
+    /// Interval between two regular polls.
+    interval: Duration,
+    /// Time of the next regular poll.
+    next: Moment,
+    /// Time at which the node reads all jobs again, whether they have changed or not.
+    read_all_at: Moment,
+    is_polling: bool,
+    /// Number of reads of records in flight.
+    reads_in_flight: usize,
+    /// Time of the poll that a notification asked for.
+    requested: Option<Moment>,
+    /// Time of the last poll that a notification asked for.
+    last_requested: Option<Moment>,
+    /// Delay before the next attempt while the store does not answer.
+    retry_delay: Duration,
+}
+
+impl Polls {
+    pub(super) fn new(interval: Duration, now: Moment) -> Self {
+        Self {
+            interval,
+            next: now,
+            read_all_at: now + interval * READ_ALL_EVERY,
+            is_polling: false,
+            reads_in_flight: 0,
+            requested: None,
+            last_requested: None,
+            retry_delay: RETRY,
+        }
     }
 
-    /// Time of the poll that a notification asked for; none while the last poll is still being read.
-    pub(super) fn notified_poll_due(&self) -> Option<Moment> {
-        self.notified_poll.filter(|_| !self.is_polling && self.reads_in_flight == 0)
+    /// Makes the next regular poll due.
+    pub(super) fn poll_now(&mut self, now: Moment) {
+        self.next = now;
     }
 
-    /// Polls the store, if it is time. Once per interval it also logs jobs that wait long for a slot.
-    pub(super) fn poll(&mut self) {
-        let now = self.time.moment();
-        let is_time = now >= self.next_poll;
+    /// Takes a notification. The first of several causes a poll immediately, and the others cause one poll after it.
+    pub(super) fn notified(&mut self, now: Moment) {
+        self.requested.get_or_insert(self.last_requested.map_or(now, |last| now.max(last + MIN_POLL_DISTANCE)));
+    }
+
+    /// Polls once more soon, since the news of a change may not have been written yet.
+    pub(super) fn poll_again(&mut self, now: Moment) {
+        self.requested.get_or_insert(now + MIN_POLL_DISTANCE);
+    }
+
+    /// Time of the poll that a notification asked for; none while the result of the last poll is still being read.
+    pub(super) fn requested(&self) -> Option<Moment> {
+        self.requested.filter(|_| !self.is_polling && self.reads_in_flight == 0)
+    }
+
+    /// Whether a new interval begins now.
+    pub(super) fn begins_interval(&mut self, now: Moment) -> bool {
+        let is_time = now >= self.next;
         if is_time {
-            self.next_poll = now + self.poll_interval;
-            self.log_long_waits(now);
+            self.next = now + self.interval;
         }
-        if !is_time && self.notified_poll_due().is_none_or(|due| now < due) {
-            return;
-        }
-        let Some(store) = &mut self.store else { return };
-        if !self.is_polling {
-            self.is_polling = true;
-            if self.notified_poll.take().is_some() {
-                self.last_notified_poll = Some(now);
-            }
-            let others = self.entries.iter().filter_map(|entry| entry.state.as_ref());
-            let sessions: HashSet<Holding> = others
-                .flat_map(|state| &state.running)
-                .filter_map(LiveRun::holding)
-                .filter(|held| !store.holds(held))
-                // This node's own sessions: a store that has lost its data has lost them, too.
-                .chain(store.own_sessions().map(|(_, held)| held.clone()))
-                .collect();
-            store.poll(now, sessions.into_iter().collect());
-        }
+        is_time
     }
 
-    pub(super) fn polled(&mut self, holdings: &[Holding], reading: Reading) {
-        let stands = holdings.iter().zip(reading.held);
-        let dead: Vec<&Holding> =
-            stands.filter(|(_, held)| matches!(held, Ok(false))).map(|(holding, _)| holding).collect();
-        if !dead.is_empty() {
-            for (job, entry) in (0..).zip(&mut self.entries) {
-                let Some(state) = &entry.state else { continue };
-                for holding in &dead {
-                    let event = Event::NodeDied((*holding).clone());
-                    let had = state.running.iter().any(|live| live.holding().as_ref() == Some(holding));
-                    if had && !entry.events.contains(&event) {
-                        entry.events.push(event);
-                        self.ready.push_back((job, SlotPriority::Normal));
-                    }
-                }
-            }
+    /// Whether the store should be polled now. If so, the caller must report the end of the poll.
+    pub(super) fn begins_poll(&mut self, is_new_interval: bool, now: Moment) -> bool {
+        let is_due = is_new_interval || self.requested().is_some_and(|due| now >= due);
+        if !is_due || self.is_polling {
+            return false;
         }
-        let own = self.store.iter().flat_map(|store| store.own_sessions());
-        let lost: Vec<(Duration, Holding)> =
-            own.filter(|(_, held)| dead.contains(held)).map(|(lease, held)| (lease, held.clone())).collect();
-        lost.iter().for_each(|(lease, held)| self.lose_session(*lease, held));
-        let mut records = reading.records.into_iter();
-        let board = records.next().and_then(Result::ok).flatten();
-        let version = board.as_ref().map(|board| board.version);
-        let known_era = self.store.as_ref().and_then(|store| store.era.clone());
-        let era = self.take_era(board);
-        let is_same_era = known_era.is_none() || era == known_era;
-        self.pauses_read(records.next());
-        let sent = self.time.moment();
-        let Some(store) = &mut self.store else { return };
-        let is_time = sent >= self.read_all_at;
-        if is_time {
-            self.read_all_at = sent + self.poll_interval * READ_ALL_EVERY;
+        self.is_polling = true;
+        if self.requested.take().is_some() {
+            self.last_requested = Some(now);
         }
-        if is_time || (store.board != version && (store.board.is_none() || !is_same_era)) {
-            store.board = version;
-            store.is_news_missing = false;
-            self.read_all();
-        } else if store.board != version {
-            store.read_news(sent);
-            self.reads_in_flight += 1;
-        }
-        if is_time {
-            self.plan_jobs_that_need_a_write();
-        }
-    }
-
-    /// The board has changed: reads the jobs that the news names, or all jobs if the news has a gap.
-    pub(super) fn news_read(&mut self, reading: Reading) {
-        let mut records = reading.records.into_iter().map(|record| record.ok().flatten());
-        let (board, news) = (records.next().flatten(), records.next().flatten());
-        let version = board.as_ref().map(|board| board.version);
-        self.take_era(board);
-        let now = self.time.moment();
-        let Some(store) = &mut self.store else { return };
-        let news = news.map(|news| News::read(&news.value)).unwrap_or_default();
-        let jobs = store.board.zip(version).and_then(|(known, now)| news.since(known, now));
-        if jobs.is_none() && !store.is_news_missing {
-            store.is_news_missing = true;
-            self.notified_poll.get_or_insert(now + MIN_POLL_DISTANCE);
-            return;
-        }
-        (store.board, store.is_news_missing) = (version, false);
-        match jobs {
-            Some(names) => {
-                let jobs: BTreeSet<JobId> = names.into_iter().filter_map(|name| self.named(name)).collect();
-                self.read_jobs(&jobs.into_iter().collect::<Vec<_>>());
-            }
-            None => self.read_all(),
-        }
-    }
-
-    /// The shared job of this name.
-    fn named(&self, name: &str) -> Option<JobId> {
-        let found = self.by_name.binary_search_by(|job| (*self.entries[at(*job)].definition.name).cmp(name));
-        let job = *self.by_name.get(found.ok()?)?;
-        self.entries[at(job)].is_shared.then_some(job)
-    }
-
-    pub(super) fn read_all(&mut self) {
-        let shared = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_shared);
-        let jobs: Vec<JobId> = shared.map(|(job, _)| job).collect();
-        self.read_jobs(&jobs);
-    }
-
-    pub(super) fn read_jobs(&mut self, jobs: &[JobId]) {
-        let sent = self.time.moment();
-        let Some(store) = &self.store else { return };
-        let named = jobs.iter().filter_map(|job| {
-            let entry = &self.entries[at(*job)];
-            let read = ReadJob { job: *job, known: entry.version };
-            Some((read, job_key(&entry.definition.name).ok()?))
-        });
-        let named: Vec<(ReadJob, Key)> = named.collect();
-        for some in named.chunks(BATCH) {
-            let (jobs, keys) = some.iter().cloned().unzip();
-            store.read(sent, jobs, keys);
-            self.reads_in_flight += 1;
-        }
-    }
-
-    /// Takes the board and the records that were read as of one moment.
-    pub(super) fn jobs_read(&mut self, asked: Vec<ReadJob>, records: Vec<Result<Option<Record>>>) {
-        let mut records = records.into_iter();
-        let board = records.next().and_then(Result::ok).flatten();
-        let era = self.take_era(board);
-        let mut outdated = Vec::new();
-        for (ReadJob { job, known: version }, record) in asked.into_iter().zip(records) {
-            let known = self.entries[at(job)].version;
-            let read = record.as_ref().map(|record| record.as_ref().map(|record| record.version));
-            if known != version && read.is_ok_and(|read| read < known) {
-                // The record was read before the answer to a swap arrived that has a later version.
-                outdated.push(job);
-                continue;
-            }
-            match record {
-                Ok(None) => self.record_missing(job, era.as_deref()),
-                Ok(Some(record)) => {
-                    self.take_record(job, Ok(record));
-                    self.record_found(job, era.as_deref());
-                }
-                Err(error) => _ = self.take_record(job, Err(error)),
-            }
-        }
-        self.read_jobs(&outdated);
-    }
-
-    /// Takes a record. False: this version of bandog cannot read it.
-    pub(super) fn take_record(&mut self, job: JobId, record: Result<Record>) -> bool {
-        let now = self.time.now();
-        let entry = &mut self.entries[at(job)];
-        if entry.pending.is_some() || record.as_ref().is_ok_and(|record| Some(record.version) == entry.version) {
-            // The answer in flight will bring a newer state.
-            return true;
-        }
-        let name = &entry.definition.name;
-        let read = record.and_then(|record| Ok((record.version, JobState::read(&record.value, &job_key(name)?)?)));
-        let (version, state) = match read {
-            Ok(read) => read,
-            Err(error) => {
-                if !std::mem::replace(&mut entry.is_fault_logged, true) {
-                    tracing::error!(job = %name, %error, "the job's record cannot be read: this node does not run the job until it can");
-                }
-                return false;
-            }
-        };
-        warn_about_future_watermark(name, &state, now);
-        if let Some(store) = &self.store {
-            warn_about_dispute(entry, &state, store.client().ttl());
-        }
-        entry.is_fault_logged = false;
-        let known = entry.state.replace(Box::new(state));
-        let known = entry.version.replace(version).zip(known);
-        self.compare_with_known(job, version, known);
-        self.ready.push_back((job, SlotPriority::Normal));
         true
     }
+
+    pub(super) fn poll_ended(&mut self) {
+        self.is_polling = false;
+    }
+
+    pub(super) fn read_began(&mut self) {
+        self.reads_in_flight += 1;
+    }
+
+    pub(super) fn read_ended(&mut self) {
+        self.reads_in_flight -= 1;
+    }
+
+    /// Whether the node reads all jobs now, whether they have changed or not.
+    pub(super) fn reads_all(&mut self, now: Moment) -> bool {
+        let is_time = now >= self.read_all_at;
+        if is_time {
+            self.read_all_at = now + self.interval * READ_ALL_EVERY;
+        }
+        is_time
+    }
+
+    pub(super) fn until_next(&self, now: Moment) -> Duration {
+        self.next.since(now)
+    }
+
+    pub(super) fn until_requested(&self, now: Moment) -> Option<Duration> {
+        self.requested().map(|due| due.since(now))
+    }
+
+    pub(super) fn retry_delay(&self) -> Duration {
+        self.retry_delay
+    }
+
+    pub(super) fn answered(&mut self) {
+        self.retry_delay = RETRY;
+    }
+
+    pub(super) fn unanswered(&mut self) {
+        self.retry_delay = (self.retry_delay * 2).min(POLL_INTERVAL);
+    }
 }
 
-/// Logs, once for each change, that another replica has registered a different job under the same name, with the same
-/// or a greater revision.
-fn warn_about_dispute(entry: &JobEntry, read: &JobState, ttl: Duration) {
-    let JobDefinition { name, trigger, policy, .. } = &entry.definition;
-    let known = entry.state.as_ref().and_then(|known| known.spec.as_ref());
-    let Some(theirs) = read.spec.as_ref().filter(|spec| spec.revision >= policy.revision && Some(*spec) != known)
-    else {
-        return;
-    };
-    if theirs.revision > policy.revision {
-        let (ours, theirs) = (policy.revision, theirs.revision);
-        tracing::warn!(job = %name, ours, theirs, "the store knows a newer revision of the job: this node claims no tick of it");
-        return;
-    }
-    let ours = JobSpec::new(trigger, policy, policy.lease.unwrap_or(ttl));
-    if ours != **theirs {
-        tracing::warn!(
-            job = %name,
-            changed = ours.change_to(theirs),
-            "another replica has changed the job at the same revision: this node also claims its ticks, with its own \
-             settings; a \
-             greater `Job::revision` prevents that"
-        );
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Logs that the watermark lies in the future because the store's clock was set back.
-pub(crate) fn warn_about_future_watermark(job: &str, state: &JobState, now: UnixMs) {
-    if let Some(until) = state.rests_until(now.saturating_add(MAX_AHEAD_MS)) {
-        let until = Time::from_millisecond(until);
-        tracing::error!(job, %until, "a future tick was claimed, so the store's clock was set back: the job rests until then; `bandog jobs reset` lets it go on");
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(0) + Duration::from_millis(ms)
+    }
+
+    /// Polls if it is time.
+    fn poll(polls: &mut Polls, ms: u64) -> bool {
+        let is_new = polls.begins_interval(at(ms));
+        polls.begins_poll(is_new, at(ms))
+    }
+
+    #[test]
+    fn a_poll_is_due_once_per_interval_and_not_while_one_is_in_flight() {
+        let mut polls = Polls::new(POLL_INTERVAL, at(0));
+        assert!(poll(&mut polls, 0));
+        assert!(!poll(&mut polls, 1000), "the first has no answer yet");
+        polls.poll_ended();
+        assert!(!poll(&mut polls, 1500));
+        assert_eq!(polls.until_next(at(1500)), Duration::from_millis(500));
+        assert!(poll(&mut polls, 2000));
+        polls.poll_ended();
+        polls.poll_now(at(2100));
+        assert!(poll(&mut polls, 2100));
+    }
+
+    #[test]
+    fn many_notifications_cause_one_poll_now_and_one_after_it() {
+        let mut polls = Polls::new(POLL_INTERVAL, at(0));
+        assert!(poll(&mut polls, 0));
+        polls.poll_ended();
+        polls.notified(at(200));
+        assert!(poll(&mut polls, 200));
+        polls.poll_ended();
+        (201..210).for_each(|ms| polls.notified(at(ms)));
+        assert_eq!(polls.requested(), Some(at(250)));
+        assert!(!poll(&mut polls, 249) && poll(&mut polls, 250));
+        polls.poll_ended();
+        assert_eq!(polls.requested(), None);
+    }
+
+    #[test]
+    fn no_notified_poll_is_sent_while_the_last_result_is_being_read() {
+        let mut polls = Polls::new(POLL_INTERVAL, at(0));
+        assert!(poll(&mut polls, 0));
+        polls.notified(at(10));
+        assert_eq!(polls.until_requested(at(10)), None);
+        polls.read_began();
+        polls.poll_ended();
+        assert!(!poll(&mut polls, 20), "a read of records is in flight");
+        polls.read_ended();
+        assert!(poll(&mut polls, 20));
+    }
+
+    #[test]
+    fn all_jobs_are_read_after_thirty_intervals() {
+        let mut polls = Polls::new(POLL_INTERVAL, at(0));
+        let reads = [0, 29_999, 30_000, 31_000, 60_000].map(|ms| polls.reads_all(at(ms)));
+        assert_eq!(reads, [false, false, true, false, true]);
+    }
+
+    #[test]
+    fn retries_double_up_to_the_interval_and_start_anew_after_an_answer() {
+        let mut polls = Polls::new(POLL_INTERVAL, at(0));
+        let delays = [(); 5].map(|()| {
+            polls.unanswered();
+            polls.retry_delay().as_millis()
+        });
+        assert_eq!(delays, [200, 400, 800, 1000, 1000]);
+        polls.answered();
+        assert_eq!(polls.retry_delay(), RETRY);
     }
 }

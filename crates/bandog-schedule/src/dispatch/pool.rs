@@ -1,60 +1,246 @@
-//! The slots of the pool, and the jobs that wait for one.
+//! The pool: the runs of this node, its slots, and the jobs that wait for a slot.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use bandog_core::Moment;
 
-use super::{Dispatcher, JobId, SlotPriority, at};
+use super::{
+    entry::JobId,
+    executor::{MessageSender, PreparedRun, RunHandle, RunStarter},
+    job_table::index,
+};
+use crate::{cancel::CancelReason, meters, trigger::DurationMs};
 
 /// Minimum wait for a slot that is logged.
 const MIN_LOGGED_WAIT: Duration = Duration::from_secs(1);
+/// Maximum delay of a claim. A node with a full pool claims later than an idle node by this time.
+const MAX_CLAIM_DELAY_MS: DurationMs = 20;
 
-/// A job that waits for a slot.
-pub(super) struct WaitingJob {
-    pub(super) job: JobId,
-    pub(super) since: Moment,
+/// Whether a job may take a free slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotPriority {
+    /// Jobs that wait for a slot come first.
+    Normal,
+    /// The job has waited for a slot and now has one.
+    NextInQueue,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The node stops: no run is claimed any more, and the runs may continue for the drain.
+    Closed,
+    /// The drain is over: the runs are cancelled.
+    Cancelled,
+}
+
+pub(super) struct Pool {
+    size: usize,
+    phase: Phase,
+    /// Number of slots that the swaps in flight may need.
+    reserved: usize,
+    /// Runs by job and fence.
+    runs: BTreeMap<(JobId, u64), RunHandle>,
+    /// Runs that start in this round.
+    starts: RunStarter,
+    /// Jobs that wait for a free slot, the oldest first.
+    queue: VecDeque<WaitingJob>,
+    /// Whether each job is in `queue`.
+    is_waiting: Vec<bool>,
+    /// Number of runs that the gauge shows.
+    reported: usize,
+}
+
+struct WaitingJob {
+    job: JobId,
+    since: Moment,
     /// The log has a warning about this wait.
     is_logged: bool,
 }
 
-impl Dispatcher {
-    /// Gives the free slots to the jobs that have waited longest.
-    pub(super) fn serve_slot_queue(&mut self) {
-        let mut free = self.free_slots();
-        while free > 0 {
-            let Some(WaitingJob { job, .. }) = self.slot_queue.pop_front() else { return };
-            self.entries[at(job)].is_in_slot_queue = false;
-            self.ready.push_back((job, SlotPriority::NextInQueue));
-            free -= 1;
+impl Pool {
+    /// An empty pool for this number of jobs.
+    pub(super) fn new(size: usize, jobs: usize, starts: RunStarter) -> Self {
+        Self {
+            size,
+            phase: Phase::Open,
+            reserved: 0,
+            runs: BTreeMap::new(),
+            starts,
+            queue: VecDeque::new(),
+            is_waiting: vec![false; jobs],
+            reported: 0,
         }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Number of runs under way.
+    pub(super) fn running(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether no run is under way or claimed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.runs.is_empty() && self.reserved == 0
     }
 
     pub(super) fn free_slots(&self) -> usize {
-        if self.stopping.is_some() { 0 } else { self.pool.saturating_sub(self.runs.len() + self.reserved) }
-    }
-
-    pub(super) fn join_slot_queue(&mut self, job: JobId) {
-        let now = self.time.moment();
-        let entry = &mut self.entries[at(job)];
-        if !entry.is_in_slot_queue {
-            entry.is_in_slot_queue = true;
-            self.slot_queue.push_back(WaitingJob { job, since: now, is_logged: false });
+        match self.phase {
+            Phase::Open => self.size.saturating_sub(self.runs.len() + self.reserved),
+            Phase::Closed | Phase::Cancelled => 0,
         }
     }
 
-    pub(super) fn log_long_waits(&mut self, now: Moment) {
-        let blockers = || {
-            let names: HashSet<&str> =
-                self.runs.values().map(|run| &*self.entries[at(run.job)].definition.name).take(3).collect();
-            names.into_iter().collect::<Vec<_>>().join(", ")
-        };
-        let is_long = |waiting: &&WaitingJob| !waiting.is_logged && now.since(waiting.since) >= MIN_LOGGED_WAIT;
-        let logged: Vec<JobId> = self.slot_queue.iter().filter(is_long).map(|waiting| waiting.job).collect();
-        for job in &logged {
-            let (name, size) = (&self.entries[at(*job)].definition.name, self.pool);
-            tracing::warn!(job = %name, "the job waits for a slot: the pool of {size} runs {}; a larger pool runs both", blockers());
+    /// Number of slots that a job of this priority may take.
+    pub(super) fn slots_for(&self, priority: SlotPriority) -> usize {
+        match priority {
+            SlotPriority::Normal if !self.queue.is_empty() => 0,
+            SlotPriority::Normal | SlotPriority::NextInQueue => self.free_slots(),
         }
-        let waiting = self.slot_queue.iter_mut().filter(|waiting| logged.contains(&waiting.job));
-        waiting.for_each(|waiting| waiting.is_logged = true);
+    }
+
+    /// Keeps slots for the runs that a swap claims.
+    pub(super) fn reserve(&mut self, slots: usize) {
+        self.reserved += slots;
+    }
+
+    /// Returns the slots of a swap that has its answer.
+    pub(super) fn return_reserved(&mut self, slots: usize) {
+        self.reserved -= slots;
+    }
+
+    /// Delay of this node's next claim: the fuller its pool, the longer.
+    pub(super) fn claim_delay_ms(&self) -> DurationMs {
+        let ms = |count: usize| DurationMs::try_from(count).unwrap_or(DurationMs::MAX);
+        (MAX_CLAIM_DELAY_MS.saturating_mul(ms(self.runs.len())) / ms(self.size)).min(MAX_CLAIM_DELAY_MS)
+    }
+
+    /// The sender for the end of the next run.
+    pub(super) fn messages(&self) -> MessageSender {
+        self.starts.messages()
+    }
+
+    /// Adds a run, which starts in this round. `is_cancelled`: a caller has cancelled it already.
+    pub(super) fn start(&mut self, run: PreparedRun, now: Moment, is_cancelled: bool) {
+        let handle = run.handle(now);
+        if is_cancelled {
+            handle.cancel(CancelReason::Requested);
+        }
+        match self.phase {
+            Phase::Open => {}
+            Phase::Closed => handle.stop(),
+            Phase::Cancelled => {
+                handle.stop();
+                handle.cancel(CancelReason::NodeStops);
+            }
+        }
+        self.runs.insert((run.job, run.info.fence.get()), handle);
+        self.starts.push(run);
+    }
+
+    /// Starts the runs that were added in this round.
+    pub(super) fn begin_starts(&mut self) {
+        self.starts.begin();
+    }
+
+    /// Removes a run that has ended.
+    pub(super) fn remove(&mut self, job: JobId, fence: u64) -> Option<RunHandle> {
+        self.runs.remove(&(job, fence))
+    }
+
+    pub(super) fn run(&self, job: JobId, fence: u64) -> Option<&RunHandle> {
+        self.runs.get(&(job, fence))
+    }
+
+    pub(super) fn runs(&self) -> impl Iterator<Item = &RunHandle> {
+        self.runs.values()
+    }
+
+    /// The runs of one job with their fences.
+    pub(super) fn runs_of(&self, job: JobId) -> impl Iterator<Item = (u64, &RunHandle)> {
+        self.runs.range((job, 0)..=(job, u64::MAX)).map(|((_, fence), run)| (*fence, run))
+    }
+
+    pub(super) fn has_run(&self, job: JobId) -> bool {
+        self.runs_of(job).next().is_some()
+    }
+
+    /// Whether this node runs the job without a claim.
+    pub(super) fn has_unclaimed_run(&self, job: JobId) -> bool {
+        self.runs_of(job).any(|(_, run)| run.is_unclaimed())
+    }
+
+    /// Frees no slot any more, and notifies the runs that the node stops.
+    pub(super) fn close(&mut self) {
+        self.phase = Phase::Closed;
+        self.runs().for_each(RunHandle::stop);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.phase != Phase::Open
+    }
+
+    /// Cancels all runs, because the drain is over.
+    pub(super) fn cancel_all(&mut self) {
+        self.phase = Phase::Cancelled;
+        self.runs().for_each(|run| run.cancel(CancelReason::NodeStops));
+    }
+
+    /// Adds the job to the queue for slots, unless it is there already.
+    pub(super) fn join_queue(&mut self, job: JobId, now: Moment) {
+        if !std::mem::replace(&mut self.is_waiting[index(job)], true) {
+            self.queue.push_back(WaitingJob { job, since: now, is_logged: false });
+        }
+    }
+
+    pub(super) fn is_waiting(&self, job: JobId) -> bool {
+        self.is_waiting[index(job)]
+    }
+
+    pub(super) fn has_queue(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Whether a job waits and a slot is free.
+    pub(super) fn can_serve_queue(&self) -> bool {
+        self.has_queue() && self.free_slots() > 0
+    }
+
+    /// Removes the jobs that have waited longest from the queue, one for each free slot.
+    pub(super) fn leave_queue(&mut self) -> impl Iterator<Item = JobId> {
+        let count = self.free_slots().min(self.queue.len());
+        let is_waiting = &mut self.is_waiting;
+        self.queue.drain(..count).map(|waiting| {
+            is_waiting[index(waiting.job)] = false;
+            waiting.job
+        })
+    }
+
+    /// The jobs that wait long for a slot, each once.
+    pub(super) fn long_waits(&mut self, now: Moment) -> Vec<JobId> {
+        let is_long = |waiting: &&mut WaitingJob| !waiting.is_logged && now.since(waiting.since) >= MIN_LOGGED_WAIT;
+        let long = self.queue.iter_mut().filter(is_long);
+        long.map(|waiting| {
+            waiting.is_logged = true;
+            waiting.job
+        })
+        .collect()
+    }
+
+    /// Sets the gauge of runs under way.
+    pub(super) fn report(&mut self) {
+        let running = self.runs.len();
+        if std::mem::replace(&mut self.reported, running) != running {
+            meters::running(running);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,14 +6,17 @@ use bandog_core::{Clock, Moment};
 
 use crate::trigger::{DurationMs, UnixMs};
 
-/// Age at which any new reading of the store's clock replaces the last one.
+/// Age of a reading of the store's clock after which any new reading replaces it.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
-/// Maximum drift of a clock until its reading is stale, in microseconds.
+/// Maximum drift of a clock within [`MAX_AGE`], in microseconds.
 const MAX_DRIFT_MICROS: i64 = 20_000;
 
 /// Minimum step of the time that counts as a jump. Smaller steps are corrections of the clock.
 const MIN_JUMP_MS: DurationMs = 100;
+
+/// Maximum difference between this machine's clock and the store's that is not logged, in seconds.
+const MAX_CLOCK_OFFSET: f64 = 1.0;
 
 /// Counts from the store's answers on the monotonic clock, so that jumps of this machine's wall clock have no effect.
 /// Without a store, and before its first answer, it counts from the wall clock.
@@ -25,6 +28,8 @@ pub(crate) struct Timekeeper {
     /// `ahead` at the last check for jumps.
     at_last_check: i64,
     reading: Option<ClockReading>,
+    /// The log has a warning about the present difference between this machine's clock and the store's.
+    is_offset_logged: bool,
 }
 
 /// The answer of the store that the time counts from.
@@ -37,7 +42,7 @@ struct ClockReading {
 impl Timekeeper {
     pub(crate) fn new(clock: Clock) -> Self {
         let ahead = wall_ahead(clock);
-        Self { clock, ahead, at_last_check: ahead, reading: None }
+        Self { clock, ahead, at_last_check: ahead, reading: None, is_offset_logged: false }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -100,8 +105,20 @@ impl Timekeeper {
         }
     }
 
+    /// Logs, once for each such time, that this machine's clock differs much from the store's. Returns how far the
+    /// store's clock is ahead, in seconds.
+    pub(super) fn check_offset(&mut self) -> f64 {
+        let ahead = self.offset();
+        let is_wrong = ahead.abs() > MAX_CLOCK_OFFSET;
+        if is_wrong && !self.is_offset_logged {
+            tracing::warn!("this machine's clock is {:.1} s off the store's; ticks follow the store's", -ahead);
+        }
+        self.is_offset_logged = is_wrong;
+        ahead
+    }
+
     /// How far the store's clock is ahead of this machine's wall clock, in seconds.
-    pub(crate) fn offset(&self) -> f64 {
+    fn offset(&self) -> f64 {
         let ahead = self.micros().saturating_sub(since_1970(self.clock.wall()));
         Duration::from_micros(ahead.unsigned_abs()).as_secs_f64() * if ahead < 0 { -1.0 } else { 1.0 }
     }

@@ -8,10 +8,11 @@ use bandog_cron::Time;
 use super::{Jobs, MAX_ATTEMPTS, check_reason, queries::past_ticks, readable_trigger};
 use crate::{
     Overlap,
-    dispatch::{job_key, publish_change, single_answer},
+    board::publish_change,
     news::ChangedJobs,
-    plan::{Command, Plan, apply_command},
+    plan::{Command, Plan, apply_command, is_over, rests_until},
     policy::Policy,
+    records::{job_key, single_answer},
     state::{JobState, format_time},
     trigger::UnixMs,
 };
@@ -27,30 +28,31 @@ impl Jobs {
     /// As [`Jobs::show`]; `Misused` when 10,000 runs are queued already.
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn run(&self, name: &str) -> Result<u64> {
         let runs = self.send(name, |state, _| check_queue_room(name, state, 1).map(|()| Command::Run)).await?;
         Ok(runs.first().copied().unwrap_or_default())
     }
 
-    /// Stops its ticks until [`Jobs::resume`]. Runs under way continue. A second pause replaces the first.
+    /// Stops the job's ticks until [`Jobs::resume`]. Runs under way continue. A second pause replaces the first.
     ///
     /// # Errors
     /// As [`Jobs::show`]; `Misused` for a reason of more than [`crate::MAX_REASON`] bytes.
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn pause(&self, name: &str, reason: &str) -> Result<()> {
         self.send(name, |_, now| Ok(Command::Pause(self.paused(reason, now)?))).await.map(|_| ())
     }
 
-    /// Lets its ticks run again from now on. Ticks during the pause are recorded as skipped. False: it was not paused.
+    /// Lets the job's ticks run again from now on. Ticks during the pause are recorded as skipped. Returns false if the
+    /// job was not paused.
     ///
     /// # Errors
     /// As [`Jobs::show`].
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn resume(&self, name: &str) -> Result<bool> {
         let mut was_paused = false;
         self.send(name, |state, _| {
@@ -67,7 +69,7 @@ impl Jobs {
     /// As [`Jobs::show`].
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn cancel(&self, name: &str, run: Option<u64>) -> Result<Vec<u64>> {
         self.send(name, |_, _| Ok(Command::Cancel(run))).await
     }
@@ -80,7 +82,7 @@ impl Jobs {
     /// when more than 10,000 runs would be queued.
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn backfill(&self, name: &str, from: Time, to: Time) -> Result<u64> {
         let command = |state: &JobState, now: UnixMs| {
             let ticks = past_ticks(name, state, from, to, now)?;
@@ -103,18 +105,18 @@ impl Jobs {
     /// and when its only tick was claimed already.
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn reset(&self, name: &str, reason: &str) -> Result<()> {
         let command = |state: &JobState, now: UnixMs| {
             let trigger = readable_trigger(name, state)?;
-            if state.rests_until(now).is_none() {
+            if rests_until(state, now).is_none() {
                 let (watermark, now) = (format_time(state.watermark), format_time(now));
                 return Err(Error::misused(format!(
                     "the watermark of job {name:?}, {watermark}, does not lie after the store's time, {now}: there is \
                      nothing to set back"
                 )));
             }
-            if state.is_over(&trigger) {
+            if is_over(state, &trigger) {
                 return Err(Error::misused(format!(
                     "the only tick of job {name:?} was claimed already, and would run again; `run` runs it once more"
                 )));
@@ -124,7 +126,7 @@ impl Jobs {
         self.send(name, command).await.map(|_| ())
     }
 
-    /// Applies a command to the record as it is, and notifies the nodes.
+    /// Applies a command to the present record, and notifies the nodes.
     async fn send(
         &self,
         name: &str,
@@ -157,8 +159,8 @@ impl Jobs {
     }
 }
 
-/// Applies a command to a record. Returns the new state if it differs, the lines, and the numbers of the runs
-/// concerned.
+/// Applies a command to a record. Returns the new state if it differs, the lines for the history, and the numbers of
+/// the runs that the command created or cancelled.
 pub(super) fn apply_to_record(
     name: &str,
     record: &Record,
@@ -175,7 +177,7 @@ pub(super) fn apply_to_record(
     Ok((value, last_line_of_each_slot(lines), runs))
 }
 
-/// The last line of each slot. The cancellation of many runs may write each slot several times.
+/// The last line for each slot of the history. The cancellation of many runs may write to one slot several times.
 fn last_line_of_each_slot(lines: Vec<Line>) -> Vec<Line> {
     let mut slots = HashSet::new();
     let mut lines: Vec<Line> = lines.into_iter().rev().filter(|line| slots.insert(line.slot.clone())).collect();

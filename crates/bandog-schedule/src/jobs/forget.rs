@@ -8,27 +8,11 @@ use bandog_cron::Time;
 use super::{Jobs, MAX_ATTEMPTS, commands::conflict};
 use crate::{
     JobRow,
-    dispatch::{job_key, single_answer},
     news::ChangedJobs,
-    state::JobState,
+    records::{job_key, single_answer},
+    state::{JobState, MIN_UNKNOWN_MS},
     trigger::{UnixMs, duration_ms},
 };
-
-/// Minimum time without a heartbeat of an unknown job. Live nodes write one each day.
-const MIN_UNKNOWN: Duration = Duration::from_secs(2 * 86_400);
-
-impl JobState {
-    /// Time of the last heartbeat, if it is too old for a live node.
-    pub(super) fn unknown_since(&self, now: UnixMs) -> Option<UnixMs> {
-        Some(self.seen).filter(|seen| *seen > 0 && now.saturating_sub(*seen) >= duration_ms(MIN_UNKNOWN))
-    }
-
-    /// Whether the job can be removed: no node has it, no run is queued, and it is not paused.
-    fn is_abandoned(&self, older: Duration, now: UnixMs) -> bool {
-        let is_old = self.unknown_since(now).is_some_and(|since| now.saturating_sub(since) >= duration_ms(older));
-        is_old && self.queue.is_empty() && self.paused.is_none()
-    }
-}
 
 impl Jobs {
     /// Removes a job with its history and its queued runs. A node that still has the job creates it again at its next
@@ -38,7 +22,7 @@ impl Jobs {
     /// As [`Jobs::show`]; `Misused` while a node runs it.
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn forget(&self, name: &str) -> Result<()> {
         let (record, _) = self.record(name).await?;
         self.remove(name, record, |_| true).await?;
@@ -61,34 +45,34 @@ impl Jobs {
         let now = Time::from(now).millisecond();
         let mut rows = self.list(&Pattern::all()).await?;
         rows.retain(|row| {
-            let is_abandoned = states.get(&row.name).is_some_and(|state| state.is_abandoned(older, now));
+            let is_abandoned = states.get(&row.name).is_some_and(|state| is_abandoned(state, older, now));
             is_abandoned && row.live.iter().all(|run| run.orphaned)
         });
         Ok(rows)
     }
 
-    /// Removes a job if it is still one of [`Jobs::unknown`]. False: a node has it again, an operator paused it,
-    /// another process removed it, or a program of another version wrote it.
+    /// Removes a job if [`Jobs::unknown`] would still list it. Returns false if a node has the job again, an operator
+    /// paused it, another process removed it, or a program of another version wrote its record.
     ///
     /// # Errors
     /// As [`Jobs::unknown`] and [`Jobs::forget`].
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn forget_unknown(&self, name: &str, older: Duration) -> Result<bool> {
         at_least_two_days(older)?;
         let reading = self.client.read(&[job_key(name)?], &[]).await?;
         let now = Time::from(reading.now).millisecond();
         let Some(record) = single_answer(reading.records)? else { return Ok(false) };
         let forgotten =
-            self.remove(name, record, |state| state.is_some_and(|state| state.is_abandoned(older, now))).await?;
+            self.remove(name, record, |state| state.is_some_and(|state| is_abandoned(state, older, now))).await?;
         if forgotten {
             self.notify_nodes(&ChangedJobs::job(name)).await;
         }
         Ok(forgotten)
     }
 
-    /// Removes a record while `is_so` holds and no node runs the job. False: it does not hold.
+    /// Removes a record if `is_so` holds for it and no node runs the job. Returns false if `is_so` does not hold.
     async fn remove(&self, name: &str, mut record: Record, is_so: impl Fn(Option<&JobState>) -> bool) -> Result<bool> {
         for _ in 0..MAX_ATTEMPTS {
             // A record that cannot be read can still be removed.
@@ -114,8 +98,14 @@ impl Jobs {
     }
 }
 
+/// Whether the job can be removed: no node has it, no run is queued, and it is not paused.
+fn is_abandoned(state: &JobState, older: Duration, now: UnixMs) -> bool {
+    let is_old = state.unknown_since(now).is_some_and(|since| now.saturating_sub(since) >= duration_ms(older));
+    is_old && state.queue.is_empty() && state.paused.is_none()
+}
+
 fn at_least_two_days(older: Duration) -> Result<()> {
-    if older >= MIN_UNKNOWN {
+    if duration_ms(older) >= MIN_UNKNOWN_MS {
         return Ok(());
     }
     let message = "nodes write a heartbeat for their jobs once a day, so a job is unknown after 2 days at the earliest";

@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, time::SystemTime};
 use bandog_core::{Error, Key, Pattern, Record, Records, Result, Swap, Swapped};
 use bandog_cron::Time;
 
-use super::{BATCH, Jobs, MAX_ATTEMPTS, check_reason, commands::apply_to_record, name_of};
+use super::{Jobs, MAX_ATTEMPTS, check_reason, commands::apply_to_record, name_of};
 use crate::{
     Paused, Pauses,
-    dispatch::{JOB_PREFIX, single_answer},
     news::ChangedJobs,
     nodes::check_node,
     pauses::{AllJobsPause, StoredPauses, pauses_key},
     plan::Command,
+    records::{BATCH, JOB_PREFIX, single_answer},
     state::format_time,
     trigger::UnixMs,
 };
@@ -31,11 +31,12 @@ impl Jobs {
     ///
     /// # Errors
     /// `Misused` for a reason of more than [`crate::MAX_REASON`] bytes; else as
-    /// [`Records::swap`](bandog_core::Records::swap). After an error the pause may be in effect, for some jobs at once
-    /// and for the rest within half a minute. Repeat the call.
+    /// [`Records::swap`](bandog_core::Records::swap). After an error the pause may be in effect, for some jobs
+    /// immediately and for the rest within half a minute. Repeat the call.
     ///
     /// # Cancel safety
-    /// Once polled it may be done, or be done in part: say it again.
+    /// If the future is dropped after its first poll, the command may take effect for all jobs or for some. Repeat the
+    /// call.
     pub async fn pause_all(&self, reason: &str) -> Result<()> {
         let pauses = self.change(StoredPauses::of, |pauses, now| {
             pauses.all = pauses.all.next(Some(self.paused(reason, now)?), now);
@@ -45,14 +46,15 @@ impl Jobs {
     }
 
     /// Lets the ticks of all jobs run again from now on, except for jobs that are paused themselves. Ticks during the
-    /// pause are recorded as skipped. False: they were not paused. A record of pauses that cannot be read is replaced,
-    /// and with it the pauses of nodes.
+    /// pause are recorded as skipped. Returns false if all jobs were not paused. A record of pauses that cannot be read
+    /// is replaced, so the pauses of nodes in it end too.
     ///
     /// # Errors
     /// As [`Jobs::pause_all`].
     ///
     /// # Cancel safety
-    /// Once polled it may be done, or be done in part: say it again.
+    /// If the future is dropped after its first poll, the command may take effect for all jobs or for some. Repeat the
+    /// call.
     pub async fn resume_all(&self) -> Result<bool> {
         let mut was_paused = false;
         // Replaces a record that cannot be read, since no scheduler starts while it is there.
@@ -67,10 +69,10 @@ impl Jobs {
         Ok(self.write_to_jobs(&all).await? || was_paused)
     }
 
-    /// Keeps a node from claiming anything until [`Jobs::resume_node`]: at once, or within a second if the notification
-    /// is lost. The other nodes claim its ticks. Its runs continue. The node is named as in [`Jobs::nodes`] and the
-    /// histories (`host:pid`). A machine's name alone means all of its nodes, also those that start later. The node
-    /// need not run now.
+    /// Keeps a node from claiming anything until [`Jobs::resume_node`]. The pause starts immediately, or within a
+    /// second if the notification is lost. The other nodes claim its ticks. Its runs continue. The node is named as in
+    /// [`Jobs::nodes`] and the histories (`host:pid`). A machine's name alone means all of its nodes, also those that
+    /// start later. The node need not run now.
     ///
     /// # Errors
     /// `Misused` for a name that no node can have (1 to [`crate::MAX_NODE`] bytes without control characters), for a
@@ -78,7 +80,7 @@ impl Jobs {
     /// [`Records::swap`](bandog_core::Records::swap).
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn pause_node(&self, node: &str, reason: &str) -> Result<()> {
         check_node(node)?;
         self.change(StoredPauses::of, |pauses, now| {
@@ -94,13 +96,13 @@ impl Jobs {
         Ok(())
     }
 
-    /// Lets a node, or the nodes of a machine, claim again. False: no pause had this name.
+    /// Lets a node, or the nodes of a machine, claim again. Returns false if no pause had this name.
     ///
     /// # Errors
     /// As [`Records::swap`](bandog_core::Records::swap).
     ///
     /// # Cancel safety
-    /// Once polled it may be done all the same.
+    /// If the future is dropped after its first poll, the command may still take effect.
     pub async fn resume_node(&self, node: &str) -> Result<bool> {
         let mut was_paused = false;
         self.change(StoredPauses::of, |pauses, _| {
@@ -158,8 +160,8 @@ impl Jobs {
         Err(Error::unavailable("other processes keep changing the pauses; repeat the call"))
     }
 
-    /// Writes a pause or resume into each job's record, so that the store refuses every claim planned before it. True:
-    /// one of the jobs was paused by an earlier pause of all jobs.
+    /// Writes a pause or resume into each job's record, so that the store refuses every claim that was planned before.
+    /// Returns true if an earlier pause of all jobs had paused one of the jobs.
     async fn write_to_jobs(&self, all: &AllJobsPause) -> Result<bool> {
         let mut was_paused = false;
         for some in self.client.names(&Pattern::all().after(JOB_PREFIX)).await?.chunks(BATCH) {

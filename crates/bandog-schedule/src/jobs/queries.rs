@@ -9,14 +9,15 @@ use std::{
 use bandog_core::{Error, Holding, Pattern, Records, Result};
 use bandog_cron::Time;
 
-use super::{BATCH, Jobs, name_of, readable_trigger};
+use super::{Jobs, name_of, readable_trigger};
 use crate::{
     Fire, JobRow, NodeRow, Overlap, RunRow,
-    dispatch::{JOB_PREFIX, job_key},
     misfire::due_time,
     nodes::{self, node_infos},
     pauses::StoredPauses,
+    plan::rests_until,
     policy::Policy,
+    records::{BATCH, JOB_PREFIX, job_key},
     state::{HistoryEntry, JobState, LiveRun, format_time},
     trigger::{TickCursor, Trigger, UnixMs, duration_ms},
 };
@@ -302,7 +303,7 @@ fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>) 
         unknown_since: state.unknown_since(Time::from(now).millisecond()).map(format_time),
         next: UpcomingTicks::of(name, state, now).and_then(|job| job.next()).map(format_time),
         watermark: format_time(state.watermark),
-        rests_until: state.rests_until(Time::from(now).millisecond()).map(format_time),
+        rests_until: rests_until(state, Time::from(now).millisecond()).map(format_time),
         lease_ms: spec.map_or(0, |spec| spec.lease_ms.unsigned_abs()),
         overlap: spec.map(|spec| spec.overlap.clone()).unwrap_or_default(),
         catch_up: spec.map(|spec| spec.catch_up.clone()).unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use bandog_core::{Line, Result};
 
-use super::{Plan, PlanContext, RunEnd};
+use super::types::{Plan, PlanContext, RunEnd};
 use crate::{
     Kind, State,
     misfire::TickRange,
@@ -12,82 +12,86 @@ use crate::{
 /// Number of lines in each ring of a job's history.
 const RING: u64 = 50;
 
-impl JobState {
-    /// Records the end of a run.
-    pub(super) fn record_end(&mut self, context: &PlanContext<'_>, plan: &mut Plan, live: LiveRun, ended: RunEnd) {
-        let past = HistoryEntry {
-            id: live.id,
-            kind: live.kind,
-            tick: live.tick,
-            from: None,
-            ticks: 1,
-            attempt: ended.attempt,
-            node: Some(live.node),
-            fence: Some(live.fence),
-            due: live.due,
-            started: Some(live.started),
-            ended: ended.at,
-            state: ended.state,
-            error: ended.error,
-            note: ended.note,
-        };
-        if context.session.is_some() || self.spec.is_some() {
-            self.last = Some(Box::new(HistoryEntry { note: None, ..past.clone() }));
-        }
-        self.add_history_line(plan, past);
+/// Records the end of a run.
+pub(super) fn record_end(
+    state: &mut JobState,
+    context: &PlanContext<'_>,
+    plan: &mut Plan,
+    live: LiveRun,
+    ended: RunEnd,
+) {
+    let past = HistoryEntry {
+        id: live.id,
+        kind: live.kind,
+        tick: live.tick,
+        from: None,
+        ticks: 1,
+        attempt: ended.attempt,
+        node: Some(live.node),
+        fence: Some(live.fence),
+        due: live.due,
+        started: Some(live.started),
+        ended: ended.at,
+        state: ended.state,
+        error: ended.error,
+        note: ended.note,
+    };
+    if context.session.is_some() || state.spec.is_some() {
+        state.last = Some(Box::new(HistoryEntry { note: None, ..past.clone() }));
     }
+    add_history_line(state, plan, past);
+}
 
-    /// Records a range of ticks that do not run.
-    pub(super) fn record_not_run(
-        &mut self,
-        context: &PlanContext<'_>,
-        plan: &mut Plan,
-        state: State,
-        range: TickRange,
-    ) {
-        let Some(first) = range.first else { return };
-        if state == State::Missed {
-            self.counts.missed += range.ticks;
-            plan.missed.join(range);
-        } else {
-            self.counts.skipped += range.ticks;
-            plan.skipped += range.ticks;
-        }
-        let past = HistoryEntry {
-            id: 0,
-            kind: Kind::Scheduled,
-            tick: range.last,
-            from: Some(first),
-            ticks: range.ticks,
-            attempt: 0,
-            node: None,
-            fence: None,
-            due: range.last,
-            started: None,
-            ended: context.now,
-            state,
-            error: None,
-            note: None,
-        };
-        self.add_history_line(plan, past);
+/// Records a range of ticks that do not run, with the state `Skipped` or `Missed`.
+pub(super) fn record_not_run(
+    state: &mut JobState,
+    context: &PlanContext<'_>,
+    plan: &mut Plan,
+    reason: State,
+    range: TickRange,
+) {
+    let Some(first) = range.first else { return };
+    if reason == State::Missed {
+        state.counts.missed += range.ticks;
+        plan.missed.join(range);
+    } else {
+        state.counts.skipped += range.ticks;
+        plan.skipped += range.ticks;
     }
+    let past = HistoryEntry {
+        id: 0,
+        kind: Kind::Scheduled,
+        tick: range.last,
+        from: Some(first),
+        ticks: range.ticks,
+        attempt: 0,
+        node: None,
+        fence: None,
+        due: range.last,
+        started: None,
+        ended: context.now,
+        state: reason,
+        error: None,
+        note: None,
+    };
+    add_history_line(state, plan, past);
+}
 
-    /// Adds a line to the ring of its state. Jobs of this process have no history.
-    pub(super) fn add_history_line(&mut self, plan: &mut Plan, past: HistoryEntry) {
-        if self.spec.is_none() {
-            return;
-        }
-        let (ring, name) = match past.state {
-            State::Ok => (0, "ok"),
-            State::Skipped | State::Missed | State::Reset => (2, "left"),
-            State::Queued | State::Running => return,
-            State::Failed | State::TimedOut | State::Cancelled | State::Interrupted | State::Lost => (1, "failed"),
-        };
-        let slot = format!("{name}:{}", self.rings[ring] % RING);
-        self.rings[ring] += 1;
-        if let Ok(value) = to_line(&past) {
-            plan.lines.push(Line { slot, value });
-        }
+/// Adds a line to the ring of its state. Jobs of this process have no history.
+pub(crate) fn add_history_line(state: &mut JobState, plan: &mut Plan, past: HistoryEntry) {
+    if state.spec.is_none() {
+        return;
+    }
+    let (ring, name) = match past.state {
+        State::Ok => (0, "ok"),
+        State::Skipped | State::Missed | State::Reset => (2, "left"),
+        State::Queued | State::Running => return,
+        State::Failed | State::TimedOut | State::Cancelled | State::Interrupted | State::Lost => (1, "failed"),
+    };
+    let slot = format!("{name}:{}", state.rings[ring] % RING);
+    state.rings[ring] += 1;
+    if let Ok(value) = to_line(&past) {
+        plan.lines.push(Line { slot, value });
     }
 }
 

@@ -4,7 +4,10 @@ use bandog_core::{ClaimId, ClientId, Holding, Key};
 use bandog_cron::Cron;
 
 use super::*;
-use crate::{CatchUp, Kind, OnCrash, Retry, state::format_time};
+use crate::{
+    CatchUp, Kind, OnCrash, Overlap, Paused, Retry, State,
+    state::{HistoryEntry, format_time},
+};
 
 const T0: UnixMs = 1_800_000_000_000;
 
@@ -29,7 +32,7 @@ struct Bench {
 
 impl Bench {
     fn new(trigger: Trigger, policy: Policy) -> Self {
-        let spec = Box::new(crate::state::JobSpec::new(&trigger, &policy, std::time::Duration::from_secs(30)));
+        let spec = Box::new(crate::state::JobSpec::new(&trigger, &policy));
         let state = JobState::new(&policy, T0, Some(spec));
         Self {
             trigger,
@@ -189,10 +192,10 @@ fn late_ticks_run_within_the_grace_and_older_ones_by_the_catch_up_policy() {
 fn a_fixed_delay_waits_for_the_end() {
     let mut job = Bench::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
     assert_eq!(job.at(0, &[]).starts, 1);
-    assert_eq!(job.state.wakes("job", &job.trigger, &job.policy), None, "while it runs");
+    assert_eq!(next_claim(&job.state, "job", &job.trigger, &job.policy), None, "while it runs");
     let ended = job.end(0, State::Failed, 5000);
     job.at(5000, &[ended]);
-    assert_eq!(job.state.wakes("job", &job.trigger, &job.policy), Some(T0 + 6000));
+    assert_eq!(next_claim(&job.state, "job", &job.trigger, &job.policy), Some(T0 + 6000));
     assert_eq!(job.at(6000, &[]).starts, 1);
 }
 
@@ -202,7 +205,7 @@ fn a_single_run_fires_once() {
     assert_eq!(job.at(0, &[]).starts, 1);
     let ended = job.end(0, State::Ok, 10);
     job.at(10, &[ended]);
-    assert_eq!(job.state.wakes("job", &job.trigger, &job.policy), None);
+    assert_eq!(next_claim(&job.state, "job", &job.trigger, &job.policy), None);
     assert_eq!(job.at(1_000_000, &[]).starts, 0);
 }
 
@@ -518,7 +521,7 @@ fn a_delay_follows_a_run_that_was_interrupted_and_cancelled() {
     job.free_slots = 0;
     job.at(100_000, &[Event::NodeDied(job.me.clone())]);
     job.command(101_000, &Command::Cancel(None));
-    assert_eq!(job.state.wakes("job", &job.trigger, &job.policy), Some(T0 + 160_000));
+    assert_eq!(next_claim(&job.state, "job", &job.trigger, &job.policy), Some(T0 + 160_000));
 }
 
 #[test]

@@ -2,10 +2,14 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{Plan, PlanContext, delay, max_concurrent_runs, to_usize};
+use super::{
+    history::record_not_run,
+    types::{Plan, PlanContext},
+};
 use crate::{
     Kind, Overlap, State,
     misfire::{self, TickRange},
+    policy::{Policy, to_usize},
     state::{JobState, LiveRun, QueuedRun, SessionClaim},
     trigger::{DurationMs, UnixMs},
 };
@@ -13,109 +17,115 @@ use crate::{
 /// Maximum time by which a claim may precede its tick, by the store's clock.
 pub(crate) const MAX_EARLY_MS: DurationMs = 500;
 
-impl JobState {
-    pub(super) fn claim_ticks(&mut self, context: &PlanContext<'_>, plan: &mut Plan) {
-        if !context.policy.enabled || !context.is_current || self.is_paused() {
+/// Claims the ticks that are due: adds their runs to the queue, and raises the watermark (the newest tick that was ever
+/// claimed).
+pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
+    if !context.policy.enabled || !context.is_current || state.is_paused() {
+        return;
+    }
+    let busy = state.busy.filter(|_| context.policy.overlap.max_runs() == 1);
+    let due = misfire::due_ticks(context.name, context.trigger, context.policy, state.tick_cursor(), busy, context.now);
+    let Some(last) = due.last else { return };
+    state.watermark = last;
+    state.next_due = None;
+    plan.not_before = Some(last.saturating_sub(MAX_EARLY_MS));
+    let mut skipped = TickRange::default();
+    let is_blocked = !state.running.is_empty();
+    let mut runs = due.run;
+    match context.policy.overlap {
+        Overlap::Skip => {
+            due.overlapped.iter().for_each(|tick| skipped.add(*tick));
+            // These ticks waited together for a slot or a node. All but the last would overlap with the next one.
+            let caught = runs.iter().filter(|(_, kind)| *kind == Kind::CatchUp).count();
+            let latest = runs.len().saturating_sub(1).max(caught);
+            runs.drain(caught..latest).for_each(|(tick, _)| skipped.add(tick));
+        }
+        Overlap::Queue(_) | Overlap::Allow(_) | Overlap::Replace => {
+            runs.extend(due.overlapped.iter().map(|tick| (*tick, Kind::Scheduled)));
+            runs.sort_unstable_by_key(|(tick, _)| *tick);
+        }
+    }
+    if context.policy.overlap == Overlap::Replace {
+        replace(state, context, plan, &mut runs, &mut skipped);
+    }
+    for (tick, kind) in runs {
+        let waiting = state.queue.len();
+        let has_room = match context.policy.overlap {
+            Overlap::Skip => !is_blocked,
+            Overlap::Queue(most) => waiting < to_usize(most),
+            Overlap::Allow(most) => waiting + state.running.len() < to_usize(most),
+            Overlap::Replace => true,
+        };
+        if has_room {
+            enqueue(state, kind, tick);
+        } else {
+            skipped.add(tick);
+        }
+    }
+    record_not_run(state, context, plan, State::Skipped, skipped);
+    record_not_run(state, context, plan, State::Missed, due.missed);
+    if state.is_idle() {
+        state.next_due = Some(context.now.saturating_add(context.trigger.delay()));
+    }
+}
+
+/// Overlap `replace`: the last tick replaces all queued and running ones.
+fn replace(
+    state: &mut JobState,
+    context: &PlanContext<'_>,
+    plan: &mut Plan,
+    runs: &mut Vec<(UnixMs, Kind)>,
+    skipped: &mut TickRange,
+) {
+    let Some(last) = runs.pop() else { return };
+    runs.drain(..).for_each(|(tick, _)| skipped.add(tick));
+    runs.push(last);
+    let by_hand = |queued: &QueuedRun| matches!(queued.kind, Kind::Manual | Kind::Backfill);
+    let (kept, gone) = state.queue.iter().partition::<Vec<QueuedRun>, _>(|queued| by_hand(queued));
+    gone.iter().for_each(|queued| skipped.add(queued.tick));
+    state.queue = kept.into();
+    for live in &mut state.running {
+        live.cancel = true;
+        plan.is_news |= live.node != *context.node;
+    }
+}
+
+/// Whether a queued run could start.
+fn can_start(state: &JobState, policy: &Policy) -> bool {
+    !state.queue.is_empty() && state.running.len() < policy.overlap.max_runs()
+}
+
+/// Starts queued runs on this node, as far as the overlap and the free slots allow.
+pub(super) fn start_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
+    while can_start(state, context.policy) {
+        if plan.starts >= context.free_slots {
+            plan.is_starved = context.is_current;
             return;
         }
-        let busy = self.busy.filter(|_| max_concurrent_runs(context.policy.overlap) == 1);
-        let due =
-            misfire::due_ticks(context.name, context.trigger, context.policy, self.tick_cursor(), busy, context.now);
-        let Some(last) = due.last else { return };
-        self.watermark = last;
-        self.next_due = None;
-        plan.not_before = Some(last.saturating_sub(MAX_EARLY_MS));
-        let mut skipped = TickRange::default();
-        let is_blocked = !self.running.is_empty();
-        let mut runs = due.run;
-        match context.policy.overlap {
-            Overlap::Skip => {
-                due.overlapped.iter().for_each(|tick| skipped.add(*tick));
-                // Ticks that waited together for a slot or a node: all but the last would overlap with the next.
-                let caught = runs.iter().filter(|(_, kind)| *kind == Kind::CatchUp).count();
-                let latest = runs.len().saturating_sub(1).max(caught);
-                runs.drain(caught..latest).for_each(|(tick, _)| skipped.add(tick));
-            }
-            Overlap::Queue(_) | Overlap::Allow(_) | Overlap::Replace => {
-                runs.extend(due.overlapped.iter().map(|tick| (*tick, Kind::Scheduled)));
-                runs.sort_unstable_by_key(|(tick, _)| *tick);
-            }
+        let Some(QueuedRun { id, kind, tick, attempt }) = state.queue.pop_front() else { return };
+        if state.queue.is_empty() {
+            // Frees the memory: few jobs have a queue, and there may be a million jobs.
+            state.queue = VecDeque::new();
         }
-        if context.policy.overlap == Overlap::Replace {
-            self.replace(context, plan, &mut runs, &mut skipped);
-        }
-        for (tick, kind) in runs {
-            let waiting = self.queue.len();
-            let has_room = match context.policy.overlap {
-                Overlap::Skip => !is_blocked,
-                Overlap::Queue(most) => waiting < to_usize(most),
-                Overlap::Allow(most) => waiting + self.running.len() < to_usize(most),
-                Overlap::Replace => true,
-            };
-            if has_room {
-                self.enqueue(kind, tick);
-            } else {
-                skipped.add(tick);
-            }
-        }
-        self.record_not_run(context, plan, State::Skipped, skipped);
-        self.record_not_run(context, plan, State::Missed, due.missed);
-        if self.running.is_empty() && self.queue.is_empty() {
-            self.next_due = Some(context.now.saturating_add(delay(context.trigger)));
-        }
+        state.fence = (state.fence + 1).max(u64::try_from(context.now.saturating_mul(1000)).unwrap_or(0));
+        let due = match kind {
+            Kind::Scheduled | Kind::CatchUp => misfire::due_time(context.name, context.policy, tick),
+            Kind::Manual | Kind::Backfill | Kind::Unclaimed => tick,
+        };
+        let session = context.session.map(|held| Box::new(SessionClaim::new(held)));
+        let (fence, started, node) = (state.fence, context.now, Arc::clone(context.node));
+        state.running.reserve_exact(1);
+        state.running.push(LiveRun { id, kind, tick, due, attempt, fence, started, node, session, cancel: false });
+        plan.starts += 1;
     }
+}
 
-    /// The last tick replaces all queued and running ones.
-    fn replace(
-        &mut self,
-        context: &PlanContext<'_>,
-        plan: &mut Plan,
-        runs: &mut Vec<(UnixMs, Kind)>,
-        skipped: &mut TickRange,
-    ) {
-        let Some(last) = runs.pop() else { return };
-        runs.drain(..).for_each(|(tick, _)| skipped.add(tick));
-        runs.push(last);
-        let by_hand = |queued: &QueuedRun| matches!(queued.kind, Kind::Manual | Kind::Backfill);
-        let (kept, gone) = self.queue.iter().partition::<Vec<QueuedRun>, _>(|queued| by_hand(queued));
-        gone.iter().for_each(|queued| skipped.add(queued.tick));
-        self.queue = kept.into();
-        for live in &mut self.running {
-            live.cancel = true;
-            plan.is_news |= live.node != *context.node;
-        }
+/// Adds a run to the end of the queue, and returns its number.
+pub(super) fn enqueue(state: &mut JobState, kind: Kind, tick: UnixMs) -> u64 {
+    state.run += 1;
+    if state.queue.is_empty() {
+        state.queue.reserve_exact(1);
     }
-
-    pub(super) fn start_runs(&mut self, context: &PlanContext<'_>, plan: &mut Plan) {
-        while self.can_start(context.policy) {
-            if plan.starts >= context.free_slots {
-                plan.is_starved = context.is_current;
-                return;
-            }
-            let Some(QueuedRun { id, kind, tick, attempt }) = self.queue.pop_front() else { return };
-            if self.queue.is_empty() {
-                // Frees the memory: few jobs have a queue, and there may be a million jobs.
-                self.queue = VecDeque::new();
-            }
-            self.fence = (self.fence + 1).max(u64::try_from(context.now.saturating_mul(1000)).unwrap_or(0));
-            let due = match kind {
-                Kind::Scheduled | Kind::CatchUp => misfire::due_time(context.name, context.policy, tick),
-                Kind::Manual | Kind::Backfill | Kind::Unclaimed => tick,
-            };
-            let session = context.session.map(|held| Box::new(SessionClaim::new(held)));
-            let (fence, started, node) = (self.fence, context.now, Arc::clone(context.node));
-            self.running.reserve_exact(1);
-            self.running.push(LiveRun { id, kind, tick, due, attempt, fence, started, node, session, cancel: false });
-            plan.starts += 1;
-        }
-    }
-
-    pub(super) fn enqueue(&mut self, kind: Kind, tick: UnixMs) -> u64 {
-        self.run += 1;
-        if self.queue.is_empty() {
-            self.queue.reserve_exact(1);
-        }
-        self.queue.push_back(QueuedRun { id: self.run, kind, tick, attempt: 1 });
-        self.run
-    }
+    state.queue.push_back(QueuedRun { id: state.run, kind, tick, attempt: 1 });
+    state.run
 }

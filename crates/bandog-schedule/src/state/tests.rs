@@ -1,12 +1,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::*;
-use crate::{Job, Overlap, Run};
+use bandog_cron::{DayMatch, Daylight, Dialect};
+
+use super::{spec::TriggerSpec, *};
+use crate::{Job, Run};
 
 /// The settings of a job as its record has them.
 fn spec(job: Job) -> JobSpec {
-    let task = job.run(async |_: Run| ()).prepare().unwrap();
-    JobSpec::new(&task.trigger, &Policy::new(Overlap::Skip), Duration::from_secs(30))
+    let definition = job.run(async |_: Run| ()).prepare(None).unwrap();
+    JobSpec::new(&definition.trigger, &definition.policy)
 }
 
 fn text(spec: &JobSpec) -> String {
@@ -39,8 +41,8 @@ fn a_trigger_of_an_older_version_is_read() {
     assert_eq!(spec(job).trigger, trigger);
 }
 
-/// Records written by the version of commit 58f9083: of a job whose run was tried again after a death, and of one with
-/// queued runs.
+/// Records written by the version of commit 58f9083: of a job whose run was retried after the death of its node, and of
+/// one with queued runs.
 const OLDER: [&str; 2] = [include_str!("records/58f9083-poison.json"), include_str!("records/58f9083-waits.json")];
 
 #[test]

@@ -1,0 +1,203 @@
+//! The dispatcher's loop: messages, due jobs, polls, plans, swaps, and the sleep until the next of them.
+
+use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc, task::Poll, time::Duration};
+
+use bandog_core::Error;
+use bandog_sync::Client;
+use futures_util::FutureExt;
+use tokio::{sync::mpsc, task::AbortHandle};
+
+use super::{
+    entry::JobEntry,
+    executor::RunStarter,
+    follower::Follower,
+    local_jobs::LocalJobs,
+    mailbox::{Mailbox, Message},
+    planner::Planner,
+    polls::POLL_INTERVAL,
+    shutdown::{OpenWork, Shutdown},
+    time::Timekeeper,
+};
+use crate::{pauses::KnownPauses, plan::RunEnd};
+
+/// Maximum time without a read of the wall clock, which may jump.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+pub(crate) struct Dispatcher {
+    planner: Planner,
+    follower: Follower,
+    mailbox: Mailbox,
+    shutdown: Shutdown,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(
+        entries: Vec<JobEntry>,
+        time: Timekeeper,
+        node: Arc<str>,
+        pool: usize,
+        client: Option<Client>,
+        poll_interval: Duration,
+        (mail, mailbox): (mpsc::UnboundedSender<Message>, mpsc::UnboundedReceiver<Message>),
+    ) -> Self {
+        let now = time.moment();
+        Self {
+            planner: Planner::new(LocalJobs::new(entries, time, pool, RunStarter::new(mail)), node),
+            follower: Follower::new(client, poll_interval, now),
+            mailbox: Mailbox::new(mailbox, now),
+            shutdown: Shutdown::default(),
+        }
+    }
+
+    /// Sets the pauses at the start.
+    pub(crate) fn with_pauses(mut self, pauses: KnownPauses) -> Self {
+        self.planner.set_pauses(pauses);
+        self
+    }
+
+    /// Spawns the dispatcher on the current runtime.
+    pub(crate) fn start(self) -> AbortHandle {
+        let task = tokio::spawn(async {
+            if AssertUnwindSafe(self.run()).catch_unwind().await.is_err() {
+                tracing::error!("the scheduler panicked and has ended: no job starts any more");
+            }
+        });
+        task.abort_handle()
+    }
+
+    /// Runs until it has stopped.
+    async fn run(mut self) {
+        loop {
+            self.planner.local_mut().follow_clock();
+            self.read_mailbox();
+            self.planner.local_mut().wake();
+            self.end_drain_when_due();
+            self.follower.poll(&mut self.planner);
+            self.planner.local_mut().serve_slot_queue();
+            self.follower.plan_ready(&mut self.planner);
+            if self.has_stopped() {
+                break;
+            }
+            self.follower.send(&mut self.planner);
+            self.planner.local_mut().pool_mut().begin_starts();
+            self.planner.local_mut().pool_mut().report();
+            self.planner.log_missed_when_due();
+            if self.planner.local().has_ready() {
+                // More jobs are ready than one round may plan.
+                yield_once().await;
+            } else if self.mailbox.has_more() || self.planner.local().pool().can_serve_queue() {
+                // Runs that can start do so first.
+                tokio::task::yield_now().await;
+            } else {
+                self.notify_idle_waiters();
+                self.sleep().await;
+            }
+        }
+        self.end().await;
+    }
+
+    fn read_mailbox(&mut self) {
+        self.mailbox.begin_round(self.planner.local().is_busy(), self.planner.local().moment());
+        while let Some(message) = self.mailbox.next_of_round() {
+            self.handle(message);
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::RunEnded { job, attempt, state, info, error, note } => {
+                let (id, fence, at) = (info.id, info.fence.get(), self.planner.local().now());
+                self.planner.run_ended(job, &info, RunEnd { id, fence, attempt, state, at, error, note });
+            }
+            Message::NotifyWhenIdle(waiter) => self.shutdown.add_idle_waiter(waiter),
+            Message::Poll => self.follower.poll_now(self.planner.local().moment()),
+            Message::EndDrain => self.shutdown.end_drain(self.planner.local().moment()),
+            Message::Stop { drain, done } => {
+                // `Running` sends a second one if it is dropped after its `stop`.
+                if self.shutdown.begin(self.planner.local().moment() + drain, done) {
+                    tracing::info!(running = self.planner.local().pool().running(), "the scheduler stops");
+                    self.planner.local_mut().pool_mut().close();
+                }
+            }
+        }
+    }
+
+    /// Cancels the runs at the end of the drain.
+    fn end_drain_when_due(&mut self) {
+        if self.shutdown.drain_has_ended(self.planner.local().moment()) {
+            self.planner.local_mut().pool_mut().cancel_all();
+        }
+    }
+
+    fn notify_idle_waiters(&mut self) {
+        // The check of every job is slow if there are many.
+        if self.shutdown.has_idle_waiters() && self.planner.local().is_idle() && !self.follower.has_news() {
+            self.shutdown.notify_idle_waiters();
+        }
+    }
+
+    fn has_stopped(&mut self) -> bool {
+        if !self.shutdown.is_stopping() {
+            // The check of every job is slow if there are many.
+            return false;
+        }
+        let work = OpenWork {
+            is_settled: self.planner.local().is_idle(),
+            has_runs: self.planner.local().pool().running() > 0,
+            has_store: self.follower.has_store(),
+            is_store_down: self.follower.is_store_down(),
+        };
+        self.shutdown.is_over(work, self.planner.local().moment())
+    }
+
+    async fn sleep(&mut self) {
+        let now = self.planner.local().moment();
+        let longest = if self.planner.has_waiting() || self.shutdown.is_stopping() {
+            POLL_INTERVAL
+        } else if self.follower.has_store() {
+            self.follower.until_next_poll(now)
+        } else {
+            LONGEST_SLEEP
+        };
+        let drain_end = self.shutdown.until_drain_end(now);
+        let notified = self.follower.until_notified_poll(now);
+        let earlier = [self.planner.local().until_due(), drain_end, notified];
+        let rest = earlier.into_iter().flatten().fold(longest, Duration::min);
+        let event = tokio::select! {
+            message = self.mailbox.recv() => {
+                // The dispatcher holds a sender itself, so `recv` never returns `None`.
+                if let Some(message) = message {
+                    self.handle(message);
+                }
+                return;
+            }
+            event = self.follower.next_event() => event,
+            () = tokio::time::sleep(rest) => return,
+        };
+        self.follower.handle(event, &mut self.planner);
+    }
+
+    /// Releases the sessions, notifies the other nodes, and answers the caller of `stop`.
+    async fn end(mut self) {
+        self.planner.log_missed();
+        let mut result = self.follower.end(self.planner.local().jobs().concerning_others()).await;
+        if self.follower.is_store_down() || self.planner.local().jobs().have_events() {
+            result = result
+                .and(Err(Error::unavailable("the store did not take the results of this node's runs").during("stop")));
+        }
+        self.shutdown.finish(result);
+    }
+}
+
+/// Lets the other tasks of this worker thread run once. Tokio's `yield_now` would run all ready tasks first.
+async fn yield_once() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,118 @@
+//! The board as this node knows it, and what has to be read after a change of it.
+//!
+//! The board is a record whose version changes whenever nodes have to read something. The record of news contains the
+//! changed jobs between two versions of the board ([`crate::news`]).
+
+use bandog_core::Version;
+
+use crate::news::News;
+
+#[derive(Debug, Default)]
+pub(super) struct KnownBoard {
+    /// None before the first poll, and if there was no board.
+    version: Option<Version>,
+    /// The last poll could not find which jobs have changed. The news item may not have been written yet.
+    is_news_missing: bool,
+}
+
+/// What a node reads after a poll.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ToRead {
+    Nothing,
+    /// The news, which names the changed jobs.
+    News,
+    AllJobs,
+}
+
+/// The jobs that have changed, as the news says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Changed<'a> {
+    Jobs(Vec<&'a str>),
+    /// The news has a gap. One more poll may find the missing item.
+    PollAgain,
+    AllJobs,
+}
+
+impl KnownBoard {
+    pub(super) fn version(&self) -> Option<Version> {
+        self.version
+    }
+
+    /// Makes the next poll read all jobs.
+    pub(super) fn forget(&mut self) {
+        self.version = None;
+    }
+
+    /// Takes the version of a polled board. `reads_all`: it is time to read all jobs in any case. `is_era_changed`: the
+    /// board belongs to other data than before, so the news does not continue from the known version.
+    pub(super) fn polled(&mut self, read: Option<Version>, reads_all: bool, is_era_changed: bool) -> ToRead {
+        let is_changed = self.version != read;
+        if reads_all || (is_changed && (self.version.is_none() || is_era_changed)) {
+            *self = Self { version: read, is_news_missing: false };
+            ToRead::AllJobs
+        } else if is_changed {
+            ToRead::News
+        } else {
+            ToRead::Nothing
+        }
+    }
+
+    /// Takes the board and the news that were read as of one moment.
+    pub(super) fn news_read<'a>(&mut self, read: Option<Version>, news: &'a News) -> Changed<'a> {
+        let jobs = self.version.zip(read).and_then(|(known, now)| news.since(known, now));
+        if jobs.is_none() && !std::mem::replace(&mut self.is_news_missing, true) {
+            return Changed::PollAgain;
+        }
+        *self = Self { version: read, is_news_missing: false };
+        jobs.map_or(Changed::AllJobs, Changed::Jobs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v(number: u64) -> Option<Version> {
+        Version::new(number)
+    }
+
+    /// The news of one change of a board, from version 3 to 5.
+    fn news() -> News {
+        News::read(r#"{"items":[{"from":3,"to":5,"jobs":["a"]}]}"#)
+    }
+
+    #[test]
+    fn the_first_poll_reads_all_jobs_and_later_ones_the_news_of_a_change() {
+        let mut board = KnownBoard::default();
+        assert_eq!(board.polled(v(3), false, false), ToRead::AllJobs);
+        assert_eq!(board.polled(v(3), false, false), ToRead::Nothing);
+        assert_eq!(board.polled(v(5), false, false), ToRead::News);
+        assert_eq!(board.version(), v(3), "until the news is read");
+        assert_eq!(board.news_read(v(5), &news()), Changed::Jobs(vec!["a"]));
+        assert_eq!(board.polled(v(5), false, false), ToRead::Nothing);
+    }
+
+    #[test]
+    fn another_era_and_the_regular_read_make_the_news_irrelevant() {
+        let mut board = KnownBoard::default();
+        board.polled(v(3), false, false);
+        assert_eq!(board.polled(v(5), false, true), ToRead::AllJobs);
+        assert_eq!(board.polled(v(5), true, false), ToRead::AllJobs);
+        board.forget();
+        assert_eq!(board.polled(v(5), false, false), ToRead::AllJobs);
+    }
+
+    #[test]
+    fn a_gap_in_the_news_causes_one_more_poll_and_then_a_read_of_all_jobs() {
+        let mut board = KnownBoard::default();
+        board.polled(v(3), false, false);
+        assert_eq!(board.news_read(v(7), &news()), Changed::PollAgain);
+        assert_eq!(board.version(), v(3));
+        assert_eq!(board.news_read(v(7), &news()), Changed::AllJobs);
+        assert_eq!(board.version(), v(7));
+        let mut late = KnownBoard::default();
+        late.polled(v(3), false, false);
+        assert_eq!(late.news_read(v(5), &News::default()), Changed::PollAgain);
+        assert_eq!(late.news_read(v(5), &news()), Changed::Jobs(vec!["a"]), "the item was written meanwhile");
+    }
+}

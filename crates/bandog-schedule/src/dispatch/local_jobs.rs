@@ -1,0 +1,217 @@
+//! The jobs of this node with their agenda and their local runs. The planner decides what becomes of them.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, SystemTime},
+};
+
+use bandog_core::{Holding, Moment};
+
+use super::{
+    agenda::Agenda,
+    entry::{JobEntry, JobId},
+    executor::{RunHandle, RunStarter},
+    job_table::JobTable,
+    pool::{Pool, SlotPriority},
+    prepare::prepare,
+    reconcile::reconcile,
+    time::Timekeeper,
+};
+use crate::{
+    cancel::CancelReason,
+    meters,
+    state::LiveRun,
+    trigger::{UnixMs, duration_ms},
+};
+
+/// Maximum number of jobs planned in one round.
+pub(super) const MAX_PER_ROUND: usize = 1024;
+/// Maximum number of runs that a warning about a full pool names.
+const MAX_NAMED_RUNS: usize = 3;
+
+pub(super) struct LocalJobs {
+    jobs: JobTable,
+    agenda: Agenda,
+    pool: Pool,
+    time: Timekeeper,
+}
+
+impl LocalJobs {
+    pub(super) fn new(entries: Vec<JobEntry>, mut time: Timekeeper, pool: usize, starts: RunStarter) -> Self {
+        // Discards the steps of the clock so far.
+        time.jumped();
+        let started = time.now();
+        let first = |entry: &JobEntry| if entry.is_shared { Some(started) } else { entry.next_claim(started) };
+        let agenda = Agenda::new(started, entries.iter().map(first));
+        Self { agenda, pool: Pool::new(pool, entries.len(), starts), jobs: JobTable::new(entries), time }
+    }
+
+    pub(super) fn jobs(&self) -> &JobTable {
+        &self.jobs
+    }
+
+    pub(super) fn entry_mut(&mut self, job: JobId) -> &mut JobEntry {
+        &mut self.jobs[job]
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(super) fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// The store's time, as far as this node knows it.
+    pub(super) fn now(&self) -> UnixMs {
+        self.time.now()
+    }
+
+    /// The time of the monotonic clock.
+    pub(super) fn moment(&self) -> Moment {
+        self.time.moment()
+    }
+
+    /// Time until a job is due.
+    pub(super) fn until_due(&self) -> Option<Duration> {
+        self.agenda.next_time().map(|due| self.time.until(due))
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        self.agenda.ready() > 0
+    }
+
+    /// Whether more jobs are ready than one round may plan.
+    pub(super) fn is_busy(&self) -> bool {
+        self.agenda.ready() > MAX_PER_ROUND
+    }
+
+    /// Whether no run is under way or claimed, no job is ready, and every event is written.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pool.is_idle() && !self.has_ready() && self.jobs.are_settled()
+    }
+
+    /// The time from which the ticks of this job count while it has no state.
+    pub(super) fn since(&self, job: JobId) -> UnixMs {
+        self.agenda.since(self.jobs[job].definition.trigger.is_counted())
+    }
+
+    /// Takes the store's time from an answer to a call that was sent at `sent`.
+    pub(super) fn observe_time(&mut self, sent: Moment, store: SystemTime) {
+        self.time.observe(sent, store);
+        meters::clock(self.time.check_offset());
+    }
+
+    /// Periods count on the monotonic clock: when the clock is set, the jobs of this process that have a period move
+    /// with it. Jobs with a cron expression, and jobs in the store, follow the clock as it is set.
+    pub(super) fn follow_clock(&mut self) {
+        self.time.follow_wall();
+        let Some(by) = self.time.jumped() else { return };
+        self.jobs.iter_mut().filter(|(_, entry)| entry.moves_with_clock()).for_each(|(_, entry)| entry.move_by(by));
+        let jobs = &self.jobs;
+        self.agenda.move_by(by, |job| jobs[job].moves_with_clock());
+    }
+
+    /// Makes the jobs that are due ready.
+    pub(super) fn wake(&mut self) {
+        self.agenda.wake(self.time.now());
+    }
+
+    /// Plans the job in this round.
+    pub(super) fn make_ready(&mut self, job: JobId) {
+        self.agenda.make_ready(job, SlotPriority::Normal);
+    }
+
+    pub(super) fn make_all_ready(&mut self, jobs: Vec<JobId>) {
+        jobs.into_iter().for_each(|job| self.make_ready(job));
+    }
+
+    pub(super) fn next_ready(&mut self) -> Option<(JobId, SlotPriority)> {
+        self.agenda.next_ready()
+    }
+
+    /// Plans the job at this time, and not at the time that it had before.
+    pub(super) fn schedule(&mut self, job: JobId, time: UnixMs) {
+        self.agenda.schedule(job, time);
+    }
+
+    /// Plans the job after this delay.
+    pub(super) fn schedule_after(&mut self, job: JobId, delay: Duration) {
+        self.agenda.schedule(job, self.time.now().saturating_add(duration_ms(delay)));
+    }
+
+    /// Gives the free slots to the jobs that have waited longest.
+    pub(super) fn serve_slot_queue(&mut self) {
+        self.pool.leave_queue().for_each(|job| self.agenda.make_ready(job, SlotPriority::NextInQueue));
+    }
+
+    /// Adds the job to the queue for slots.
+    pub(super) fn join_slot_queue(&mut self, job: JobId) {
+        self.pool.join_queue(job, self.time.moment());
+    }
+
+    /// Starts a run of this job.
+    pub(super) fn start(&mut self, job: JobId, live: &LiveRun) {
+        let run = prepare(job, &self.jobs[job], live, &self.time, self.pool.messages());
+        self.pool.start(run, self.time.moment(), live.cancel);
+    }
+
+    /// Removes a run that has ended, and returns its duration.
+    pub(super) fn remove(&mut self, job: JobId, fence: u64) -> Duration {
+        let handle = self.pool.remove(job, fence);
+        handle.map(|handle| self.time.moment().since(handle.started)).unwrap_or_default()
+    }
+
+    /// Starts and cancels local runs until they match the job's state. `session`: the session under which this node
+    /// runs the job.
+    pub(super) fn reconcile(&mut self, job: JobId, session: Option<&Holding>) {
+        reconcile(job, &self.jobs[job], session, &mut self.pool, &self.time);
+    }
+
+    /// Plans the deaths of the nodes with these sessions.
+    pub(super) fn nodes_died(&mut self, sessions: &[&Holding]) {
+        for (job, entry) in self.jobs.iter_mut() {
+            let deaths = sessions.iter().filter(|session| entry.node_died(session)).count();
+            (0..deaths).for_each(|_| self.agenda.make_ready(job, SlotPriority::Normal));
+        }
+    }
+
+    /// The claimed runs under the session of this lease.
+    fn runs_of_lease(&self, lease: Duration) -> impl Iterator<Item = &RunHandle> {
+        self.pool.runs().filter(move |run| {
+            let entry = &self.jobs[run.job];
+            entry.is_shared && !run.is_unclaimed() && entry.definition.policy.lease == lease
+        })
+    }
+
+    /// Cancels the runs of a session that expires soon.
+    pub(super) fn session_expires(&self, lease: Duration) {
+        self.runs_of_lease(lease).for_each(|run| run.cancel(CancelReason::SessionLost));
+    }
+
+    /// Drops the runs of a session that was lost.
+    pub(super) fn session_lost(&self, lease: Duration) {
+        if self.runs_of_lease(lease).next().is_some() {
+            tracing::error!(?lease, "this node lost its session: its runs of that lease are dropped");
+        } else {
+            tracing::warn!(?lease, "this node lost its session: it had no run");
+        }
+        self.runs_of_lease(lease).for_each(|run| run.drop_now(CancelReason::SessionLost));
+    }
+
+    /// Plans the jobs of a session that was claimed.
+    pub(super) fn session_claimed(&mut self, lease: Duration) {
+        let jobs = self.jobs.shared().filter(|(_, entry)| entry.definition.policy.lease == lease);
+        self.make_all_ready(jobs.map(|(job, _)| job).collect());
+    }
+
+    /// Logs the jobs that wait long for a slot.
+    pub(super) fn log_long_waits(&mut self) {
+        for job in self.pool.long_waits(self.time.moment()) {
+            let running = self.pool.runs().map(|run| &**self.jobs.name(run.job)).take(MAX_NAMED_RUNS);
+            let blockers = running.collect::<HashSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+            let (name, size) = (self.jobs.name(job), self.pool.size());
+            tracing::warn!(job = %name, "the job waits for a slot: the pool of {size} runs {blockers}; a larger pool runs both");
+        }
+    }
+}

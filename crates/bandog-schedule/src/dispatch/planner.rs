@@ -1,0 +1,352 @@
+//! Plans this node's jobs, and applies the plans: immediately for jobs of this process, and after the store's answer
+//! for jobs of the store.
+
+use std::{sync::Arc, time::Duration};
+
+use bandog_core::{Holding, Record, Result, Swap, Swapped, Version};
+
+use super::{
+    answers::{AfterAnswer, Answered, take_answer},
+    backlog::Backlogs,
+    entry::JobId,
+    fail_open::{record_unclaimed_end, take_unclaimed},
+    local_jobs::{LocalJobs, MAX_PER_ROUND},
+    missed::MissedTicks,
+    pauses::NodePauses,
+    planning::{NodeContext, SharedPlan, plan_local, plan_shared},
+    pool::SlotPriority,
+    reading::{log_unreadable, read_record},
+    store::StoreIo,
+};
+use crate::{
+    Kind, Overlap, State, meters,
+    pauses::KnownPauses,
+    plan::{Event, Plan, RunEnd},
+    recovery::{RecordRead, Recovered, recover},
+    run::RunInfo,
+    trigger::Trigger,
+};
+
+pub(super) struct Planner {
+    local: LocalJobs,
+    node: Arc<str>,
+    pauses: NodePauses,
+    /// Missed and lost ticks that are not logged yet.
+    missed: MissedTicks,
+    backlogs: Backlogs,
+    /// Swaps that are sent at the end of the round.
+    swaps: Vec<(JobId, Swap)>,
+}
+
+/// What follows from a record or an answer that the planner took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    Settled,
+    /// The record is missing, and has to be read together with the board: a record that names the era of the store's
+    /// data.
+    MustRead,
+    /// The store fell back to an earlier state.
+    FellBack,
+}
+
+impl Planner {
+    pub(super) fn new(local: LocalJobs, node: Arc<str>) -> Self {
+        Self {
+            local,
+            pauses: NodePauses::new(Arc::clone(&node)),
+            node,
+            missed: MissedTicks::default(),
+            backlogs: Backlogs::default(),
+            swaps: Vec::new(),
+        }
+    }
+
+    pub(super) fn local(&self) -> &LocalJobs {
+        &self.local
+    }
+
+    pub(super) fn local_mut(&mut self) -> &mut LocalJobs {
+        &mut self.local
+    }
+
+    pub(super) fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Whether jobs wait for a slot, or ticks wait to be logged.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.local.pool().has_queue() || !self.missed.is_empty()
+    }
+
+    /// Plans the jobs that are ready. The swaps of their records are sent at the end of the round.
+    pub(super) fn plan_ready(&mut self, store: &mut Option<StoreIo>, is_store_down: bool) {
+        for _ in 0..MAX_PER_ROUND {
+            let Some((job, priority)) = self.local.next_ready() else { return };
+            self.plan_one(job, priority, store, is_store_down);
+        }
+    }
+
+    fn plan_one(&mut self, job: JobId, priority: SlotPriority, store: &mut Option<StoreIo>, is_store_down: bool) {
+        let slots = self.local.pool().slots_for(priority);
+        let entry = self.local.entry_mut(job);
+        if entry.pending.is_some() {
+            entry.is_ready = true;
+            return;
+        }
+        if entry.is_shared && is_store_down && !self.local.pool().is_closed() {
+            self.run_unclaimed(job, slots);
+        }
+        let entry = &self.local.jobs()[job];
+        let must_write = !entry.events.is_empty() || entry.needs_write(self.pauses.all_jobs(), self.local.now());
+        if !must_write && slots == 0 && entry.running().is_empty() {
+            // Another node with a free slot may claim the tick now. This node plans the job when it has a free slot.
+            if !self.local.pool().is_closed() {
+                self.local.join_slot_queue(job);
+            }
+        } else if entry.is_shared {
+            self.plan_shared(job, slots, store);
+        } else {
+            self.plan_local(job, slots, store);
+        }
+    }
+
+    fn plan_local(&mut self, job: JobId, free_slots: usize, store: &mut Option<StoreIo>) {
+        let may_claim = !self.local.pool().is_closed();
+        let context = NodeContext { node: &self.node, now: self.local.now(), free_slots, may_claim };
+        let since = self.local.since(job);
+        let plan = plan_local(self.local.entry_mut(job), &context, since);
+        self.apply(job, &plan, store);
+    }
+
+    fn plan_shared(&mut self, job: JobId, free_slots: usize, store: &mut Option<StoreIo>) {
+        let may_claim = self.may_claim(job);
+        let session = self.session_of(job, store);
+        if session.is_none() && self.local.jobs()[job].events.is_empty() {
+            // All jobs of this lease are planned again when the session is claimed.
+            return;
+        }
+        let may_claim = may_claim && session.is_some();
+        let free_slots = if may_claim { free_slots } else { 0 };
+        let context = NodeContext { node: &self.node, now: self.local.now(), free_slots, may_claim };
+        match plan_shared(self.local.entry_mut(job), &context, session, self.pauses.all_jobs()) {
+            SharedPlan::Unchanged(plan) => self.apply(job, &plan, store),
+            SharedPlan::Swap { swap, starts } => {
+                self.local.pool_mut().reserve(starts);
+                self.swaps.push((job, swap));
+            }
+            SharedPlan::Impossible => {}
+        }
+    }
+
+    /// Removes up to this number of swaps that wait to be sent, the oldest first.
+    pub(super) fn take_swaps(&mut self, count: usize) -> (Vec<JobId>, Vec<Swap>) {
+        let rest = self.swaps.split_off(self.swaps.len().min(count));
+        std::mem::replace(&mut self.swaps, rest).into_iter().unzip()
+    }
+
+    /// Starts a run of a tick that is due although the store does not answer, if the job's policy allows it.
+    fn run_unclaimed(&mut self, job: JobId, slots: usize) {
+        if slots == 0 || self.local.pool().has_run(job) || self.pauses.is_node_paused() {
+            return;
+        }
+        let now = self.local.now();
+        let entry = self.local.entry_mut(job);
+        let Some(live) = take_unclaimed(entry, now, &self.node) else { return };
+        tracing::warn!(job = %entry.definition.name, "the store does not answer: the tick runs unclaimed on this node, and on others that cannot reach the store");
+        self.local.start(job, &live);
+    }
+
+    /// Takes the end of a local run.
+    pub(super) fn run_ended(&mut self, job: JobId, run: &RunInfo, ended: RunEnd) {
+        let took = self.local.remove(job, ended.fence);
+        let entry = self.local.entry_mut(job);
+        meters::ended(&entry.definition.name, &ended, took);
+        if ended.state != State::Ok {
+            let error = ended.error.as_deref().unwrap_or_default();
+            let state = ended.state.as_str();
+            tracing::warn!(job = %entry.definition.name, run = ended.id, attempt = ended.attempt, error, "the run ended: {state}");
+        }
+        if run.kind == Kind::Unclaimed {
+            record_unclaimed_end(entry, run, ended, &self.node);
+        } else {
+            // Reserves one element only: some services run a hundred thousand jobs at the same time, most of them one
+            // run at a time.
+            entry.events.reserve_exact(1);
+            // A run that was dropped because its session was about to expire has an event too: a late renewal may have
+            // saved the session. If another node has taken the run over by then, the greater fence of that claim makes
+            // this event harmless.
+            entry.events.push(Event::RunEnded(ended));
+        }
+        self.local.serve_slot_queue();
+        self.local.make_ready(job);
+    }
+
+    /// Applies the plan of a state that is confirmed: starts and cancels runs, and schedules the next tick.
+    fn apply(&mut self, job: JobId, plan: &Plan, store: &mut Option<StoreIo>) {
+        self.reconcile(job, store);
+        meters::left_out(self.local.jobs().name(job), plan);
+        self.missed.add(job, plan, || self.local.moment());
+        self.log_backlog(job);
+        if plan.is_news
+            && let Some(store) = store
+        {
+            store.add_news(self.local.jobs().name(job));
+        }
+        if plan.is_starved && !self.local.pool().is_closed() {
+            self.local.join_slot_queue(job);
+        }
+        self.schedule_next(job);
+    }
+
+    /// Starts and cancels local runs until they match the job's state.
+    fn reconcile(&mut self, job: JobId, store: &mut Option<StoreIo>) {
+        let session = self.session_of(job, store);
+        self.local.reconcile(job, session.as_ref());
+    }
+
+    /// The session under which this node runs the job. If there is none, claims one.
+    fn session_of(&self, job: JobId, store: &mut Option<StoreIo>) -> Option<Holding> {
+        let entry = &self.local.jobs()[job];
+        store.as_mut().filter(|_| entry.is_shared)?.session(entry.definition.policy.lease)
+    }
+
+    /// Schedules the next planning of the job.
+    fn schedule_next(&mut self, job: JobId) {
+        let entry = &self.local.jobs()[job];
+        if self.local.pool().is_waiting(job) {
+            return;
+        }
+        let Some(time) = entry.next_claim(self.local.since(job)) else { return };
+        if !self.may_claim(job) {
+            // Another node with a greater revision claims the ticks, or this node stops or is paused, or an unclaimed
+            // run has to end first.
+            return;
+        }
+        let delay = if entry.is_shared { self.local.pool().claim_delay_ms() } else { 0 };
+        self.local.schedule(job, time.saturating_add(delay));
+    }
+
+    /// Whether this node may claim ticks of the job.
+    fn may_claim(&self, job: JobId) -> bool {
+        let entry = &self.local.jobs()[job];
+        let is_held = entry.is_shared && (self.pauses.is_node_paused() || self.local.pool().has_unclaimed_run(job));
+        !self.local.pool().is_closed() && !is_held && !entry.is_superseded()
+    }
+
+    /// Takes the answer to the swap of a job's record. `retry`: the delay before a swap without an answer is repeated.
+    pub(super) fn take_answer(
+        &mut self,
+        job: JobId,
+        answer: Result<Swapped>,
+        retry: Duration,
+        store: &mut Option<StoreIo>,
+    ) -> Taken {
+        let Some(Answered { starts, next }) = take_answer(self.local.entry_mut(job), answer, retry) else {
+            return Taken::Settled;
+        };
+        self.local.pool_mut().return_reserved(starts);
+        match next {
+            AfterAnswer::Apply { plan, has_more } => {
+                self.apply(job, &plan, store);
+                if has_more {
+                    self.local.make_ready(job);
+                }
+            }
+            // A record that cannot be read is read again with all the others.
+            AfterAnswer::Take(record) => return self.take_record(job, Ok(Some(record)), None, store),
+            AfterAnswer::Read => return Taken::MustRead,
+            AfterAnswer::PlanAfter(delay) => self.local.schedule_after(job, delay),
+        }
+        Taken::Settled
+    }
+
+    /// Takes a record that was read together with this era; the era is none if the record was read without it.
+    pub(super) fn take_record(
+        &mut self,
+        job: JobId,
+        record: Result<Option<Record>>,
+        era: Option<&str>,
+        store: &mut Option<StoreIo>,
+    ) -> Taken {
+        let now = self.local.now();
+        let entry = self.local.entry_mut(job);
+        let read = match record {
+            Ok(None) => RecordRead::Missing,
+            Ok(Some(record)) => read_record(entry, record, now),
+            Err(error) => {
+                log_unreadable(entry, &error);
+                return Taken::Settled;
+            }
+        };
+        match recover(entry, read, era, now) {
+            Recovered::Nothing => {}
+            Recovered::Current => {
+                self.reconcile(job, store);
+                self.local.make_ready(job);
+            }
+            Recovered::Behind { is_rollback } => {
+                self.local.make_ready(job);
+                if is_rollback {
+                    return Taken::FellBack;
+                }
+            }
+            Recovered::Lost => self.local.make_ready(job),
+            Recovered::Forgotten => {
+                tracing::info!(job = %entry.definition.name, "an operator has forgotten the job: this node registers it again");
+                self.reconcile(job, store);
+                self.local.schedule(job, now);
+            }
+        }
+        Taken::Settled
+    }
+
+    pub(super) fn pauses(&self) -> &NodePauses {
+        &self.pauses
+    }
+
+    /// Takes new pauses. A pause of all jobs is in their records too.
+    pub(super) fn set_pauses(&mut self, pauses: KnownPauses) {
+        if self.pauses.set(pauses) {
+            self.local.make_all_ready(self.local.jobs().shared_ids());
+        }
+    }
+
+    /// Takes the version of a record of pauses that cannot be read.
+    pub(super) fn skip_pauses(&mut self, version: Option<Version>) {
+        self.pauses.skip_version(version);
+    }
+
+    /// Plans the jobs whose records need a write that no tick causes.
+    pub(super) fn plan_jobs_that_need_a_write(&mut self) {
+        let (all, now) = (self.pauses.all_jobs(), self.local.now());
+        let behind = self.local.jobs().iter().filter(|(_, entry)| entry.needs_write(all, now));
+        self.local.make_all_ready(behind.map(|(job, _)| job).collect());
+    }
+
+    /// Logs missed ticks, if a report is due.
+    pub(super) fn log_missed_when_due(&mut self) {
+        if self.missed.is_due(self.local.moment()) {
+            self.log_missed();
+        }
+    }
+
+    pub(super) fn log_missed(&mut self) {
+        let jobs = self.local.jobs();
+        self.missed.log(self.local.moment(), |job| Arc::clone(jobs.name(job)));
+    }
+
+    /// Warns if the number of queued ticks has grown for a minute and this node runs the job.
+    fn log_backlog(&mut self, job: JobId) {
+        let entry = &self.local.jobs()[job];
+        let (Trigger::FixedRate(period), Overlap::Queue(most)) =
+            (&entry.definition.trigger, entry.definition.policy.overlap)
+        else {
+            return;
+        };
+        let waiting = entry.state.as_ref().map_or(0, |state| state.queue.len());
+        let growth = self.backlogs.observe(job, waiting, || self.local.moment());
+        if let Some(growth) = growth.filter(|_| self.local.pool().has_run(job)) {
+            growth.log(&entry.definition.name, *period, most);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Prepares a local run for its start.
+
+use std::{sync::Arc, time::Duration};
+
+use bandog_core::Fence;
+use bandog_cron::Time;
+
+use super::{
+    entry::{JobEntry, JobId},
+    executor::{MessageSender, PreparedRun, RetryDeadline},
+    time::Timekeeper,
+};
+use crate::{cancel::CancelToken, run::RunInfo, state::LiveRun, trigger::TickCursor};
+
+/// Makes a run that is ready to start.
+pub(super) fn prepare(
+    job: JobId,
+    entry: &JobEntry,
+    live: &LiveRun,
+    time: &Timekeeper,
+    messages: MessageSender,
+) -> PreparedRun {
+    let last_success = entry.state.as_ref().and_then(|state| state.last_success);
+    let info = RunInfo {
+        name: Arc::clone(&entry.definition.name),
+        id: live.id,
+        tick: Time::from_millisecond(live.tick),
+        due: Time::from_millisecond(live.due),
+        started: live.started,
+        kind: live.kind,
+        fence: Fence::new(live.fence),
+        last_success: last_success.map(Time::from_millisecond),
+        note: std::sync::Mutex::default(),
+        cancel: CancelToken::default(),
+    };
+    PreparedRun {
+        job,
+        attempt: live.attempt,
+        info: Arc::new(info),
+        body: Arc::clone(&entry.definition.body),
+        policy: entry.policy(),
+        limit: retry_deadline(entry, time),
+        messages,
+    }
+}
+
+/// Time after which a run that starts now has no further retry.
+fn retry_deadline(entry: &JobEntry, time: &Timekeeper) -> Option<Box<RetryDeadline>> {
+    let limit = entry.definition.policy.retry.limit(|| until_next_tick(entry, time))?;
+    let clock = time.clock();
+    Some(Box::new(RetryDeadline { clock, until: clock.now() + limit }))
+}
+
+fn until_next_tick(entry: &JobEntry, time: &Timekeeper) -> Option<Duration> {
+    let cursor = entry.state.as_ref().filter(|_| entry.definition.policy.enabled)?.tick_cursor();
+    let next = entry.definition.trigger.next(TickCursor { watermark: time.now(), ..cursor })?;
+    Some(time.until(next))
+}

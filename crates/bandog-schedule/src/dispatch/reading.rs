@@ -1,0 +1,79 @@
+//! Reads the text of a job's record, and warns about contents that need an operator.
+
+use bandog_core::{Error, Record};
+use bandog_cron::Time;
+
+use super::entry::JobEntry;
+use crate::{
+    job::JobDefinition,
+    plan::rests_until,
+    records::job_key,
+    recovery::RecordRead,
+    state::{JobSpec, JobState},
+    trigger::{DurationMs, UnixMs},
+};
+
+/// Minimum distance of a future watermark that is logged. Small steps of the store's clock stay below it.
+const MAX_AHEAD_MS: DurationMs = 60_000;
+
+/// Parses a record, and warns about contents that need an operator.
+pub(super) fn read_record(entry: &mut JobEntry, record: Record, now: UnixMs) -> RecordRead {
+    if entry.pending.is_some() || Some(record.version) == entry.version {
+        return RecordRead::Unchanged;
+    }
+    let name = &entry.definition.name;
+    match job_key(name).and_then(|key| JobState::read(&record.value, &key)) {
+        Ok(state) => {
+            warn_about_future_watermark(name, &state, now);
+            warn_about_dispute(entry, &state);
+            entry.is_fault_logged = false;
+            RecordRead::Found(record.version, Box::new(state))
+        }
+        Err(error) => {
+            log_unreadable(entry, &error);
+            RecordRead::Unchanged
+        }
+    }
+}
+
+/// Logs once that this version of bandog cannot read the record.
+pub(super) fn log_unreadable(entry: &mut JobEntry, error: &Error) {
+    if entry.pending.is_none() && !std::mem::replace(&mut entry.is_fault_logged, true) {
+        tracing::error!(job = %entry.definition.name, %error, "the job's record cannot be read: this node does not run the job until it can");
+    }
+}
+
+/// Logs that the watermark (the newest tick that was ever claimed) lies in the future, because the store's clock was
+/// set back.
+pub(crate) fn warn_about_future_watermark(job: &str, state: &JobState, now: UnixMs) {
+    if let Some(until) = rests_until(state, now.saturating_add(MAX_AHEAD_MS)) {
+        let until = Time::from_millisecond(until);
+        tracing::error!(job, %until, "a future tick was claimed, so the store's clock was set back: the job rests until then; `bandog jobs reset` lets it go on");
+    }
+}
+
+/// Logs, once for each change, that another replica has registered a different job under the same name, with the same
+/// or a greater revision.
+fn warn_about_dispute(entry: &JobEntry, read: &JobState) {
+    let JobDefinition { name, trigger, policy, .. } = &entry.definition;
+    let known = entry.state.as_ref().and_then(|known| known.spec.as_ref());
+    let Some(theirs) = read.spec.as_ref().filter(|spec| spec.revision >= policy.revision && Some(*spec) != known)
+    else {
+        return;
+    };
+    if theirs.revision > policy.revision {
+        let (ours, theirs) = (policy.revision, theirs.revision);
+        tracing::warn!(job = %name, ours, theirs, "the store knows a newer revision of the job: this node claims no tick of it");
+        return;
+    }
+    let ours = JobSpec::new(trigger, policy);
+    if ours != **theirs {
+        tracing::warn!(
+            job = %name,
+            changed = ours.change_to(theirs),
+            "another replica has changed the job at the same revision: this node also claims its ticks, with its own \
+             settings; a \
+             greater `Job::revision` prevents that"
+        );
+    }
+}

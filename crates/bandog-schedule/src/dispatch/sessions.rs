@@ -1,0 +1,166 @@
+//! This node's sessions: renewed locks that prove that the node lives. A node has one for each length of lease.
+
+use std::time::Duration;
+
+use bandog_core::{Error, Holding, Result};
+use bandog_sync::{Client, Guard};
+use futures_util::{
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+use tokio::time;
+
+use super::store_event::SessionEvent;
+use crate::records::SESSION_PREFIX;
+
+/// Maximum number of a session's lock; the first is 1.
+const MAX_SESSIONS: u32 = 10_000;
+/// Delay before a failed attempt to claim a session is repeated.
+const RETRY: Duration = Duration::from_millis(500);
+
+pub(super) struct Sessions {
+    client: Client,
+    sessions: Vec<Session>,
+    /// Claims in flight, and the ends of the sessions.
+    events: FuturesUnordered<BoxFuture<'static, SessionEvent>>,
+}
+
+struct Session {
+    lease: Duration,
+    /// None while it is being claimed.
+    held: Option<(Guard, Holding)>,
+}
+
+impl Sessions {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, sessions: Vec::new(), events: FuturesUnordered::new() }
+    }
+
+    /// The session of this lease. If there is none, claims one.
+    pub(super) fn get(&mut self, lease: Duration) -> Option<Holding> {
+        if let Some(session) = self.of(lease) {
+            return session.held.as_ref().filter(|(guard, _)| !guard.is_lost()).map(|(_, holding)| holding.clone());
+        }
+        self.sessions.push(Session { lease, held: None });
+        self.claim(lease, Duration::ZERO);
+        None
+    }
+
+    /// Whether this is a session of this node that has not been lost.
+    pub(super) fn holds(&self, holding: &Holding) -> bool {
+        let held = self.sessions.iter().filter_map(|session| session.held.as_ref());
+        held.filter(|(guard, _)| !guard.is_lost()).any(|(_, held)| held == holding)
+    }
+
+    /// The sessions that this node has, each with its lease, also if one has expired and the node has not noticed.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Duration, &Holding)> {
+        self.sessions.iter().filter_map(|session| Some((session.lease, &session.held.as_ref()?.1)))
+    }
+
+    /// Whether no session is held or being claimed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Keeps a claimed session and watches for its expiry. After an error it claims again. Returns the session's
+    /// holding.
+    pub(super) fn keep(&mut self, lease: Duration, result: Result<Guard>) -> Result<Holding> {
+        let guard = match result {
+            Ok(guard) => guard,
+            Err(error) => {
+                self.claim(lease, RETRY);
+                return Err(error);
+            }
+        };
+        let holding = guard.holding();
+        self.watch(&guard, lease, holding.clone(), Duration::ZERO);
+        let (lost, then) = (guard.lost(), holding.clone());
+        self.events.push(Box::pin(async move {
+            lost.await;
+            SessionEvent::Lost { lease, holding: then }
+        }));
+        if let Some(session) = self.sessions.iter_mut().find(|session| session.lease == lease) {
+            session.held = Some((guard, holding.clone()));
+        }
+        Ok(holding)
+    }
+
+    /// Watches a session again that was close to expiry. It may be renewed meanwhile.
+    pub(super) fn watch_again(&self, lease: Duration, holding: &Holding) {
+        let held = self.of(lease).and_then(|session| session.held.as_ref());
+        if let Some((guard, _)) = held.filter(|(_, held)| held == holding) {
+            self.watch(guard, lease, holding.clone(), expiry_margin(lease));
+        }
+    }
+
+    /// Drops a session that has expired, and claims the next one.
+    pub(super) fn replace(&mut self, lease: Duration, holding: &Holding) {
+        let Some(session) = self.sessions.iter_mut().find(|session| session.lease == lease) else { return };
+        if session.held.as_ref().is_some_and(|(_, held)| held == holding) {
+            session.held = None;
+            self.claim(lease, Duration::ZERO);
+        }
+    }
+
+    /// Releases every session, so that the other nodes see immediately that this node has stopped.
+    pub(super) async fn release_all(&mut self) -> Result<()> {
+        self.events.clear();
+        let mut result = Ok(());
+        for session in self.sessions.drain(..) {
+            let Some((guard, _)) = session.held else { continue };
+            let released = guard.release().await;
+            result = result.and(released);
+        }
+        result
+    }
+
+    /// The next event; none while there is nothing to wait for.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no event is lost.
+    pub(super) async fn next_event(&mut self) -> Option<SessionEvent> {
+        self.events.next().await
+    }
+
+    fn of(&self, lease: Duration) -> Option<&Session> {
+        self.sessions.iter().find(|session| session.lease == lease)
+    }
+
+    fn claim(&self, lease: Duration, delay: Duration) {
+        let client = self.client.clone();
+        self.events.push(Box::pin(async move {
+            if !delay.is_zero() {
+                time::sleep(delay).await;
+            }
+            SessionEvent::Claimed { lease, result: claim_lowest_free(&client, lease).await }
+        }));
+    }
+
+    fn watch(&self, guard: &Guard, lease: Duration, holding: Holding, delay: Duration) {
+        let expiring = guard.expiring(expiry_margin(lease));
+        self.events.push(Box::pin(async move {
+            if !delay.is_zero() {
+                time::sleep(delay).await;
+            }
+            expiring.await;
+            SessionEvent::Expiring { lease, holding }
+        }));
+    }
+}
+
+/// Time between the cancellation of a session's runs and the session's expiry.
+fn expiry_margin(lease: Duration) -> Duration {
+    (lease / 6).min(Duration::from_secs(5))
+}
+
+/// Claims the session lock with the lowest free number. So the numbers never exceed the largest number of nodes at a
+/// time.
+async fn claim_lowest_free(client: &Client, lease: Duration) -> Result<Guard> {
+    for number in 1..=MAX_SESSIONS {
+        let lock = client.mutex(format!("{SESSION_PREFIX}{number}")).watchdog(lease).quiet();
+        if let Some(guard) = lock.try_lock().await? {
+            return Ok(guard);
+        }
+    }
+    Err(Error::unavailable(format!("all {MAX_SESSIONS} sessions of nodes are held")))
+}

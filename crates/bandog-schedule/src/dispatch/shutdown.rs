@@ -1,0 +1,173 @@
+//! The stop of the dispatcher: the drain, the end of it, and the callers that wait until nothing is under way.
+
+use std::time::Duration;
+
+use bandog_core::{Moment, Result};
+use tokio::sync::oneshot;
+
+/// Maximum time that a stop waits for a store that answers but does not accept the end of a run.
+const MAX_REFUSAL: Duration = Duration::from_secs(10);
+
+/// The stop, if one has begun, and the waiting callers.
+#[derive(Debug, Default)]
+pub(super) struct Shutdown {
+    stop: Option<Stop>,
+    idle_waiters: Vec<oneshot::Sender<()>>,
+}
+
+#[derive(Debug)]
+struct Stop {
+    /// End of the drain: the time for which runs may continue.
+    until: Moment,
+    /// The drain is over.
+    is_drained: bool,
+    /// Time since which nothing runs and the store answers, but does not accept the pending events.
+    refused_since: Option<Moment>,
+    done: oneshot::Sender<Result<()>>,
+}
+
+/// What a stop still waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OpenWork {
+    /// No run is under way, and every event is written.
+    pub(super) is_settled: bool,
+    pub(super) has_runs: bool,
+    pub(super) has_store: bool,
+    pub(super) is_store_down: bool,
+}
+
+impl Shutdown {
+    /// Begins the stop. False: one has begun before.
+    pub(super) fn begin(&mut self, until: Moment, done: oneshot::Sender<Result<()>>) -> bool {
+        if self.stop.is_some() {
+            return false;
+        }
+        self.stop = Some(Stop { until, is_drained: false, refused_since: None, done });
+        true
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    pub(super) fn end_drain(&mut self, now: Moment) {
+        self.stop.iter_mut().for_each(|stop| stop.until = now);
+    }
+
+    /// Whether the runs have to be cancelled now, because the drain is over. True once.
+    pub(super) fn drain_has_ended(&mut self, now: Moment) -> bool {
+        let Some(stop) = self.stop.as_mut().filter(|stop| !stop.is_drained && stop.until <= now) else { return false };
+        stop.is_drained = true;
+        true
+    }
+
+    /// Time until the end of the drain.
+    pub(super) fn until_drain_end(&self, now: Moment) -> Option<Duration> {
+        self.stop.as_ref().filter(|stop| !stop.is_drained).map(|stop| stop.until.since(now))
+    }
+
+    /// Whether the dispatcher may end now.
+    pub(super) fn is_over(&mut self, work: OpenWork, now: Moment) -> bool {
+        let Some(stop) = &mut self.stop else { return false };
+        // The stop does not wait for a store that is down: other nodes see the lease expire.
+        let is_late = stop.is_drained && !work.has_runs && (work.is_store_down || !work.has_store);
+        // Nor for a store that refuses the swaps, or has records that this version cannot read.
+        let is_refused = if !work.has_runs && !work.is_store_down {
+            now.since(*stop.refused_since.get_or_insert(now)) >= MAX_REFUSAL
+        } else {
+            stop.refused_since = None;
+            false
+        };
+        work.is_settled || is_late || is_refused
+    }
+
+    /// Answers the caller of the stop.
+    pub(super) fn finish(self, result: Result<()>) {
+        if let Some(stop) = self.stop {
+            // The caller may have dropped its future.
+            let _ = stop.done.send(result);
+        }
+    }
+
+    /// Adds a caller that waits until nothing is under way.
+    pub(super) fn add_idle_waiter(&mut self, waiter: oneshot::Sender<()>) {
+        self.idle_waiters.push(waiter);
+    }
+
+    pub(super) fn has_idle_waiters(&self) -> bool {
+        !self.idle_waiters.is_empty()
+    }
+
+    pub(super) fn notify_idle_waiters(&mut self) {
+        self.idle_waiters.drain(..).for_each(|waiter| {
+            // The caller may have dropped its future.
+            let _ = waiter.send(());
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNS: OpenWork = OpenWork { has_runs: true, ..EVENTS };
+    const EVENTS: OpenWork = OpenWork { is_settled: false, has_runs: false, has_store: true, is_store_down: false };
+    const NOTHING: OpenWork = OpenWork { is_settled: true, ..EVENTS };
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(0) + Duration::from_secs(seconds)
+    }
+
+    fn stopping(until: u64) -> Shutdown {
+        let mut shutdown = Shutdown::default();
+        assert!(shutdown.begin(at(until), oneshot::channel().0));
+        shutdown
+    }
+
+    #[test]
+    fn the_drain_ends_once() {
+        let mut shutdown = stopping(30);
+        assert_eq!(shutdown.until_drain_end(at(10)), Some(Duration::from_secs(20)));
+        assert!(!shutdown.drain_has_ended(at(29)) && shutdown.drain_has_ended(at(30)));
+        assert!(!shutdown.drain_has_ended(at(31)));
+        assert_eq!(shutdown.until_drain_end(at(31)), None);
+        let mut early = stopping(30);
+        early.end_drain(at(3));
+        assert!(early.drain_has_ended(at(3)));
+    }
+
+    #[test]
+    fn a_second_stop_changes_nothing() {
+        let mut shutdown = stopping(30);
+        assert!(!shutdown.begin(at(5), oneshot::channel().0));
+        assert!(!shutdown.drain_has_ended(at(5)));
+    }
+
+    #[test]
+    fn a_stop_is_over_when_everything_is_written() {
+        let mut shutdown = stopping(30);
+        assert!(!shutdown.is_over(RUNS, at(1)) && !shutdown.is_over(EVENTS, at(2)));
+        assert!(shutdown.is_over(NOTHING, at(3)));
+        assert!(!Shutdown::default().is_over(NOTHING, at(3)), "no stop has begun");
+    }
+
+    #[test]
+    fn a_stop_does_not_wait_for_a_store_that_is_down_once_the_drain_is_over() {
+        let down = OpenWork { is_store_down: true, ..EVENTS };
+        let mut shutdown = stopping(30);
+        assert!(!shutdown.is_over(down, at(29)));
+        assert!(shutdown.drain_has_ended(at(30)));
+        assert!(!shutdown.is_over(OpenWork { has_runs: true, ..down }, at(30)));
+        assert!(shutdown.is_over(down, at(30)));
+    }
+
+    #[test]
+    fn a_stop_waits_ten_seconds_for_a_store_that_refuses_events() {
+        let mut shutdown = stopping(0);
+        assert!(!shutdown.is_over(EVENTS, at(1)) && !shutdown.is_over(EVENTS, at(10)));
+        assert!(shutdown.is_over(EVENTS, at(11)));
+        let mut interrupted = stopping(0);
+        assert!(!interrupted.is_over(EVENTS, at(1)) && !interrupted.is_over(RUNS, at(5)));
+        assert!(!interrupted.is_over(EVENTS, at(11)) && interrupted.is_over(EVENTS, at(21)));
+    }
+}

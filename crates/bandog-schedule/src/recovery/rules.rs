@@ -1,0 +1,198 @@
+//! Merges the copy of a record that a node remembers into a record that the store has lost, completely or in part.
+//!
+//! These are rules of a plan: they do no I/O and read no clock. The node's copy may be old, since other nodes may have
+//! claimed ticks after it. So a tick that may have been claimed before the loss never runs, but is recorded as missed.
+//! The watermark only rises.
+
+use super::lineage::{Lineage, has, has_ended, is_beyond, is_fresh, lacks};
+use crate::{
+    Kind, State,
+    misfire::TickRange,
+    plan::{KnownRecord, Plan, PlanContext, RunEnd, add_history_line, end_run},
+    state::{Creation, HistoryEntry, JobSpec, JobState, LiveRun},
+    trigger::UnixMs,
+};
+
+// Reasons in the history for ticks that may or may not have run.
+const TICKS_UNKNOWN: &str = "the store lost the job's record: whether another node ran them before that is not known";
+const QUEUED_UNKNOWN: &str = "the store lost the job's record while they waited: whether they ran is not known";
+const END_UNKNOWN: &str = "the store lost how the run ended";
+
+/// Adds what a node remembers. Returns false if there was nothing to add.
+pub(crate) fn restore(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, memory: &KnownRecord) -> bool {
+    let known = &*memory.state;
+    if !lacks(state, known, memory.is_later) {
+        return false;
+    }
+    // Other nodes may know newer values.
+    plan.is_news = true;
+    match Lineage::of(state, known) {
+        Lineage::Same if memory.is_later && !is_beyond(state, known) => *state = known.clone(),
+        Lineage::StoreLost if is_fresh(state) => inherit(state, context, plan, known),
+        Lineage::Same => {
+            settle_ended_runs(state, context, plan, known);
+            keep_local_runs(state, context, known);
+            raise_numbers(state, known);
+        }
+        Lineage::StoreLost | Lineage::Recreated => {
+            settle_ended_runs(state, context, plan, known);
+            raise_numbers(state, known);
+        }
+    }
+    true
+}
+
+/// Raises all numbers that never fall to the known ones.
+fn raise_numbers(state: &mut JobState, known: &JobState) {
+    state.watermark = state.watermark.max(known.watermark);
+    state.fence = state.fence.max(known.fence);
+    state.run = state.run.max(known.run);
+    for (run, count) in known.deaths.iter().flat_map(|deaths| deaths.iter()) {
+        let deaths = state.deaths.get_or_insert_default().entry(*run).or_default();
+        *deaths = (*deaths).max(*count);
+    }
+    state.last_success = state.last_success.max(known.last_success);
+    if known.all.as_ref().is_some_and(|all_pause| state.has_not_applied(all_pause)) {
+        state.all.clone_from(&known.all);
+    }
+}
+
+/// Ends the runs that the record shows as under way although this node knows that they have ended.
+fn settle_ended_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) {
+    let over: Vec<LiveRun> = state.running.iter().filter(|live| has_ended(known, live)).cloned().collect();
+    for live in over {
+        let end = known.last.as_ref().filter(|last| last.fence == Some(live.fence));
+        if end.is_none() && !is_ours(context, &live) {
+            // Another node runs it. That node reports the end, or its session expires.
+            continue;
+        }
+        let end_state = end.map_or(State::Lost, |last| last.state);
+        let error = end.map_or_else(|| Some(END_UNKNOWN.to_owned()), |last| last.error.clone());
+        let (id, fence, attempt, at) = (live.id, live.fence, live.attempt, context.now);
+        end_run(state, context, plan, &RunEnd { id, fence, attempt, state: end_state, at, error, note: None });
+    }
+}
+
+/// Adds the local runs that the record has lost. Other nodes have continued from that record, and may have claimed some
+/// of these runs again.
+fn keep_local_runs(state: &mut JobState, context: &PlanContext<'_>, known: &JobState) {
+    for live in known.running.iter().filter(|live| is_ours(context, live)) {
+        let is_claimed_again = match live.kind {
+            Kind::Manual | Kind::Backfill => live.id <= state.run,
+            Kind::Scheduled | Kind::CatchUp | Kind::Unclaimed => live.tick <= state.watermark,
+        };
+        if !is_claimed_again && !has(state, live) {
+            state.running.push(live.clone());
+        }
+    }
+}
+
+/// Adds the known values to a record that a node created without them.
+fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) {
+    let Some(Creation { at, fresh, .. }) = state.born.as_deref_mut() else { return };
+    let is_untouched = state.watermark == *at - 1 && state.run == 0;
+    let until = *at - 1;
+    *fresh = false;
+    let counts = known.counts;
+    state.counts.ok += counts.ok;
+    state.counts.failed += counts.failed;
+    state.counts.skipped += counts.skipped;
+    state.counts.missed += counts.missed;
+    state.counts.lost += counts.lost;
+    if state.last.is_none() {
+        (state.streak, state.busy, state.last) = (known.streak, known.busy, known.last.clone());
+    }
+    if state.paused.is_none() {
+        state.paused.clone_from(&known.paused);
+    }
+    if state.spec.as_ref().map(|spec| &spec.trigger) == known.spec.as_ref().map(|spec| &spec.trigger) {
+        // The grid of a fixed rate stays, and a job that ran once does not run again.
+        state.anchor = known.anchor;
+    }
+    record_unknown_ticks(state, context, plan, known, until);
+    let has_runs = take_over(state, context, plan, known);
+    if is_untouched {
+        state.next_due = match known.next_due {
+            Some(due) if due > until => Some(due),
+            None if has_runs => None,
+            Some(_) | None => Some(context.now.saturating_add(context.trigger.delay())),
+        };
+    }
+    raise_numbers(state, known);
+}
+
+/// Records the ticks between this node's last read and the creation of the record. Whether they ran is not known.
+fn record_unknown_ticks(
+    state: &mut JobState,
+    context: &PlanContext<'_>,
+    plan: &mut Plan,
+    known: &JobState,
+    until: UnixMs,
+) {
+    let spec = known.spec.as_deref();
+    if spec.is_some_and(|spec| !spec.enabled) {
+        return;
+    }
+    let trigger = spec.and_then(JobSpec::trigger);
+    let range = TickRange::until(trigger.as_ref().unwrap_or(context.trigger), known.tick_cursor(), until);
+    let Some(first) = range.first else { return };
+    let tick_state = if known.is_paused() {
+        state.counts.skipped += range.ticks;
+        plan.skipped += range.ticks;
+        State::Skipped
+    } else {
+        state.counts.missed += range.ticks;
+        plan.missed.join(range);
+        State::Missed
+    };
+    let line = history_range((first, range.last, range.ticks), tick_state, context.now, TICKS_UNKNOWN);
+    add_history_line(state, plan, line);
+}
+
+/// Takes over the runs under way and the queued runs. The store has lost the sessions of their nodes too, so the runs
+/// end as runs of dead nodes. Returns true if a run is under way or queued.
+fn take_over(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) -> bool {
+    state.running.extend(known.running.iter().cloned());
+    let mut lost = TickRange::default();
+    if context.policy.on_crash.retries() {
+        state.queue.extend(known.queue.iter().copied());
+    } else {
+        known.queue.iter().for_each(|queued| lost.add(queued.tick));
+    }
+    if let Some(first) = lost.first {
+        state.counts.lost += lost.ticks;
+        plan.lost.join(lost);
+        add_history_line(
+            state,
+            plan,
+            history_range((first, lost.last, lost.ticks), State::Lost, context.now, QUEUED_UNKNOWN),
+        );
+    }
+    !state.running.is_empty() || !state.queue.is_empty()
+}
+
+fn is_ours(context: &PlanContext<'_>, live: &LiveRun) -> bool {
+    context.session.is_some() && live.holding().as_ref() == context.session
+}
+
+fn history_range((first, last, ticks): (UnixMs, UnixMs, u64), state: State, now: UnixMs, why: &str) -> HistoryEntry {
+    HistoryEntry {
+        id: 0,
+        kind: Kind::Scheduled,
+        tick: last,
+        from: Some(first),
+        ticks,
+        attempt: 0,
+        node: None,
+        fence: None,
+        due: last,
+        started: None,
+        ended: now,
+        state,
+        error: Some(why.to_owned()),
+        note: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
